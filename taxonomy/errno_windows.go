@@ -1,0 +1,19 @@
+package taxonomy
+
+import (
+	"errors"
+	"syscall"
+)
+
+// wsaeConnRefused is WSAECONNREFUSED, which package syscall doesn't name. The POSIX names that syscall has on
+// Windows are numbers of its own, which no socket call returns.
+const wsaeConnRefused syscall.Errno = 10061
+
+func isRefused(err error) bool {
+	return errors.Is(err, wsaeConnRefused) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.WSAECONNRESET) || errors.Is(err, syscall.WSAECONNABORTED) ||
+		errors.Is(err, syscall.ECONNRESET)
+}

@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHint(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	h := func(kv ...string) http.Header {
+		h := http.Header{}
+		for i := 0; i < len(kv); i += 2 {
+			h.Set(kv[i], kv[i+1])
+		}
+		return h
+	}
+	cases := []struct {
+		name    string
+		header  http.Header
+		limited bool
+		want    time.Duration
+		ok      bool
+	}{
+		{"no header", nil, true, 0, false},
+		{"seconds", h("Retry-After", "7"), false, 7 * time.Second, true},
+		{"seconds with spaces", h("Retry-After", " 7 "), false, 7 * time.Second, true},
+		{"zero means at once", h("Retry-After", "0"), false, 0, true},
+		{"milliseconds win over seconds", h("Retry-After", "7", "Retry-After-Ms", "250"), false, 250 * time.Millisecond, true},
+		{"garbage milliseconds fall back to seconds", h("Retry-After", "7", "Retry-After-Ms", "soon"), false, 7 * time.Second, true},
+		{"IMF-fixdate", h("Retry-After", "Sun, 01 Mar 2026 12:00:09 GMT"), false, 9 * time.Second, true},
+		{"RFC 850 date", h("Retry-After", "Sunday, 01-Mar-26 12:00:09 GMT"), false, 9 * time.Second, true},
+		{"asctime date", h("Retry-After", "Sun Mar  1 12:00:09 2026"), false, 9 * time.Second, true},
+		{"date is measured from the answer's own clock", h("Retry-After", "Sun, 01 Mar 2026 13:00:09 GMT", "Date", "Sun, 01 Mar 2026 13:00:00 GMT"), false, 9 * time.Second, true},
+		{"date that has passed", h("Retry-After", "Sun, 01 Mar 2026 11:59:59 GMT"), false, 0, false},
+		{"date beyond any wait", h("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), false, 0, false},
+		{"negative", h("Retry-After", "-1"), false, 0, false},
+		{"explicit plus", h("Retry-After", "+1"), false, 0, false},
+		{"garbage", h("Retry-After", "soon"), false, 0, false},
+		{"fraction", h("Retry-After", "1.5"), false, 0, false},
+		{"overflows a duration", h("Retry-After", "9223372036854775807"), false, 0, false},
+		{"overflows an integer", h("Retry-After", "92233720368547758070"), false, 0, false},
+		{"largest that fits", h("Retry-After", "9223372036"), false, 9223372036 * time.Second, true},
+		{"reset is no hint unless limited", h("RateLimit-Reset", "30"), false, 0, false},
+		{"reset in seconds", h("RateLimit-Reset", "30"), true, 30 * time.Second, true},
+		{"X- reset in seconds", h("X-RateLimit-Reset", "30"), true, 30 * time.Second, true},
+		{"X- reset as an epoch", h("X-RateLimit-Reset", "1772366430"), true, 30 * time.Second, true},
+		{"X- reset as a passed epoch", h("X-RateLimit-Reset", "1772366399"), true, 0, false},
+		{"Retry-After wins over reset", h("Retry-After", "1", "RateLimit-Reset", "30"), true, time.Second, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, ok := Hint(c.header, now, c.limited)
+			require.Equal(t, c.ok, ok)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func FuzzHint(f *testing.F) {
+	for _, s := range []string{"1", "-1", "9223372036854775807", "Sun, 01 Mar 2026 12:00:09 GMT", "", "\x00"} {
+		f.Add(s, s, s)
+	}
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		h := http.Header{"Retry-After": {a}, "X-Ratelimit-Reset": {b}, "Retry-After-Ms": {c}}
+		if d, ok := Hint(h, time.Unix(0, 0), true); d < 0 || (!ok && d != 0) {
+			t.Fatalf("Hint = %v, %v", d, ok)
+		}
+	})
+}

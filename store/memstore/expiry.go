@@ -1,0 +1,116 @@
+package memstore
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// Purge implements store.Store. Its cost depends on what it deletes and not on what the store holds.
+func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if limit < 1 {
+		return 0, fmt.Errorf("%w: the limit of a purge is %d, it must be at least 1", store.ErrInvalid, limit)
+	}
+	first := s.purgeFrom.Add(1)
+	purged := 0
+	for i := range uint32(shardCount) {
+		n, err := s.shards[(first+i)%shardCount].purge(limit-purged, s.now)
+		purged += n
+		if err != nil && purged == 0 {
+			return 0, err
+		}
+		if purged == limit {
+			break
+		}
+	}
+	return purged, nil
+}
+
+func (sh *shard) purge(limit int, clock func() time.Time) (int, error) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.closed {
+		return 0, errClosed
+	}
+	now := clock()
+	n := 0
+	// No record expires before its lease ends, so that the expiry alone decides.
+	for n < limit && len(sh.expiry) > 0 && sh.expiry[0].expired(now) {
+		sh.remove(sh.expiry[0])
+		n++
+	}
+	return n, nil
+}
+
+// expireAt makes the entry expire at t, never when t is zero.
+func (sh *shard) expireAt(e *entry, t time.Time) {
+	e.rec.ExpiresAt = t
+	switch {
+	case t.IsZero() && e.slot > 0:
+		heap.Remove(&sh.expiry, e.slot-1)
+	case t.IsZero():
+	case e.slot > 0:
+		heap.Fix(&sh.expiry, e.slot-1)
+	default:
+		heap.Push(&sh.expiry, e)
+	}
+}
+
+// expiry is the instant at which a record of that retention expires, zero for never.
+func expiry(now time.Time, retention time.Duration) time.Time {
+	if retention == store.Forever {
+		return time.Time{}
+	}
+	return now.Add(retention)
+}
+
+// leaseEnd is the instant at which a lease of that length ends, zero for no lease.
+func leaseEnd(now time.Time, d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return now.Add(d)
+}
+
+// later moves an expiry to the end of the lease where it would come before it. Zero, never, stays.
+func later(expiry, leaseUntil time.Time) time.Time {
+	if expiry.IsZero() || expiry.After(leaseUntil) {
+		return expiry
+	}
+	return leaseUntil
+}
+
+// An expiryHeap is a container/heap of entries ordered by expiry. Entries know their slot, so that a changed
+// expiry moves its entry and leaves nothing stale behind.
+type expiryHeap []*entry
+
+func (h expiryHeap) Len() int           { return len(h) }
+func (h expiryHeap) Less(i, j int) bool { return h[i].rec.ExpiresAt.Before(h[j].rec.ExpiresAt) }
+
+func (h expiryHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].slot, h[j].slot = i+1, j+1
+}
+
+// Push implements heap.Interface.
+func (h *expiryHeap) Push(x any) {
+	e := x.(*entry)
+	*h = append(*h, e)
+	e.slot = len(*h)
+}
+
+// Pop implements heap.Interface.
+func (h *expiryHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	e.slot = 0
+	return e
+}

@@ -1,0 +1,62 @@
+package memstore_test
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// Records whose expiry is set, moved and taken away at random are purged in the second in which they expire, and
+// in batches that leave nothing of what has expired behind.
+func TestPurgeFollowsEveryMoveOfAnExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const records = 2000
+		random := rand.New(rand.NewPCG(1, 2))
+		st := memstore.New()
+		due := map[int]int{} // by the second in which they expire
+		for i := range records {
+			c := store.Claim{ID: store.ID{Key: strconv.Itoa(i)}, Retention: seconds(1 + random.IntN(30))}
+			g, err := st.Reserve(t.Context(), c)
+			require.NoError(t, err)
+			expiry := int(c.Retention / time.Second)
+			switch random.IntN(5) {
+			case 0:
+				lease := 1 + random.IntN(60)
+				require.NoError(t, st.Extend(t.Context(), g.Lease, seconds(lease), nil))
+				expiry = max(expiry, lease)
+			case 1:
+				expiry = 1 + random.IntN(60)
+				require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Retention: seconds(expiry)}))
+			case 2:
+				require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Retention: store.Forever}))
+				continue
+			case 3:
+				require.NoError(t, st.Release(t.Context(), g.Lease))
+				continue
+			}
+			due[expiry]++
+		}
+		for second := 1; second <= 60; second++ {
+			time.Sleep(time.Second)
+			purged := 0
+			for {
+				n, err := st.Purge(t.Context(), 7)
+				require.NoError(t, err)
+				purged += n
+				if n < 7 {
+					break
+				}
+			}
+			require.Equal(t, due[second], purged, "in second %d", second)
+		}
+	})
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -1,0 +1,128 @@
+package memstore_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/store/storetest"
+)
+
+func open(t *testing.T) store.Store {
+	st := memstore.New()
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+// A memstore's second handle is itself.
+func itself(_ *testing.T, first store.Store) store.Store { return first }
+
+func TestContract(t *testing.T) {
+	t.Run("virtual time", func(t *testing.T) {
+		storetest.Run(t, open, storetest.Virtual(), storetest.Beside(itself))
+	})
+	t.Run("real time", func(t *testing.T) { storetest.Run(t, open, storetest.Beside(itself)) })
+}
+
+func TestClosedStoreIsUnavailable(t *testing.T) {
+	st := memstore.New()
+	c := store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour}
+	g, err := st.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	require.NoError(t, st.Check(t.Context()))
+	require.NoError(t, st.Close())
+	require.NoError(t, st.Close())
+
+	_, reserve := st.Reserve(t.Context(), c)
+	_, find := st.Find(t.Context(), c.ID)
+	_, purge := st.Purge(t.Context(), 1)
+	var pending error
+	for r, err := range st.Pending(t.Context(), "") {
+		require.Zero(t, r)
+		pending = err
+	}
+	for method, err := range map[string]error{
+		"Reserve":  reserve,
+		"Extend":   st.Extend(t.Context(), g.Lease, time.Hour, nil),
+		"Complete": st.Complete(t.Context(), g.Lease, store.Outcome{}),
+		"Release":  st.Release(t.Context(), g.Lease),
+		"Find":     find,
+		"Purge":    purge,
+		"Forget":   st.Forget(t.Context(), g.Lease),
+		"Wait":     st.Wait(t.Context(), c.ID, g.Lease.Fence),
+		"Pending":  pending,
+		"Check":    st.Check(t.Context()),
+	} {
+		require.ErrorIs(t, err, store.ErrUnavailable, method)
+	}
+}
+
+func TestCloseEndsEveryWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: store.Forever})
+		require.NoError(t, err)
+		errs := make(chan error, 64)
+		for range cap(errs) {
+			go func() { errs <- st.Wait(t.Context(), g.Lease.ID, g.Lease.Fence) }()
+		}
+		synctest.Wait()
+		require.Empty(t, errs)
+		require.NoError(t, st.Close())
+		for range cap(errs) {
+			require.ErrorIs(t, <-errs, store.ErrUnavailable)
+		}
+	})
+}
+
+func TestWaitEndsExactlyAtTheExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		start := time.Now()
+		g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Lease: time.Second, Retention: time.Minute})
+		require.NoError(t, err)
+		time.AfterFunc(30*time.Second, func() {
+			// From 30 s to 90 s: past the first expiry.
+			if err := st.Extend(t.Context(), g.Lease, time.Minute, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		require.NoError(t, st.Wait(t.Context(), g.Lease.ID, g.Lease.Fence))
+		require.Equal(t, 90*time.Second, time.Since(start))
+	})
+}
+
+func TestInstantsAreTheClocks(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
+	st := memstore.New(nil, memstore.WithClock(nil), memstore.WithClock(func() time.Time { return now }))
+	created := now
+	c := store.Claim{ID: store.ID{Key: "k"}, Lease: time.Minute, Retention: time.Hour}
+	_, err := st.Reserve(t.Context(), c)
+	require.NoError(t, err)
+
+	now = created.Add(time.Minute - 1)
+	r, err := st.Find(t.Context(), c.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.Record{
+		ID:         c.ID,
+		State:      store.StatePending,
+		Fence:      r.Fence,
+		LeaseUntil: created.Add(time.Minute),
+		CreatedAt:  created,
+		ExpiresAt:  created.Add(time.Hour),
+		ReadAt:     now,
+	}, r)
+	for _, step := range []struct {
+		at   time.Duration
+		want store.Verdict
+	}{{time.Minute - 1, store.InFlight}, {time.Minute, store.TakenOver}, {time.Minute + time.Hour - 1, store.TakenOver}, {2*time.Hour + time.Minute - 1, store.Acquired}} {
+		now = created.Add(step.at)
+		g, err := st.Reserve(t.Context(), c)
+		require.NoError(t, err)
+		require.Equal(t, step.want, g.Verdict, "after %v", step.at)
+	}
+}

@@ -1,0 +1,144 @@
+package storetest
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// A broken store is a memstore of which some methods were replaced, to give it one defect.
+type broken struct {
+	*memstore.Store
+	reserve  func(context.Context, store.Claim) (store.Grant, error)
+	extend   func(context.Context, store.Lease, time.Duration, []byte) error
+	complete func(context.Context, store.Lease, store.Outcome) error
+	release  func(context.Context, store.Lease) error
+	find     func(context.Context, store.ID) (store.Record, error)
+	purge    func(context.Context, int) (int, error)
+	wait     func(context.Context, store.ID, uint64) error
+	check    func(context.Context) error
+	forget   func(context.Context, store.Lease) error
+	pending  func(context.Context, string) iter.Seq2[store.Record, error]
+	undone   []store.ID // what a restart brings back
+}
+
+func newBroken(defect func(*broken, *memstore.Store)) *broken {
+	s := memstore.New()
+	b := &broken{
+		Store:    s,
+		reserve:  s.Reserve,
+		extend:   s.Extend,
+		complete: s.Complete,
+		release:  s.Release,
+		find:     s.Find,
+		purge:    s.Purge,
+		wait:     s.Wait,
+		check:    s.Check,
+		forget:   s.Forget,
+		pending:  s.Pending,
+	}
+	defect(b, s)
+	return b
+}
+
+func (b *broken) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	return b.reserve(ctx, c)
+}
+
+func (b *broken) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	return b.extend(ctx, l, d, meta)
+}
+
+func (b *broken) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
+	return b.complete(ctx, l, o)
+}
+
+func (b *broken) Release(ctx context.Context, l store.Lease) error { return b.release(ctx, l) }
+
+func (b *broken) Find(ctx context.Context, id store.ID) (store.Record, error) { return b.find(ctx, id) }
+
+func (b *broken) Purge(ctx context.Context, limit int) (int, error) { return b.purge(ctx, limit) }
+
+func (b *broken) Wait(ctx context.Context, id store.ID, fence uint64) error {
+	return b.wait(ctx, id, fence)
+}
+
+func (b *broken) Check(ctx context.Context) error { return b.check(ctx) }
+
+func (b *broken) Forget(ctx context.Context, l store.Lease) error { return b.forget(ctx, l) }
+
+func (b *broken) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
+	return b.pending(ctx, scope)
+}
+
+// A mutant is one defect. The cases that find it stand in foundBy.
+type mutant struct {
+	name   string
+	defect func(b *broken, s *memstore.Store)
+	beside func(t *testing.T, first store.Store) store.Store // the second handle; nil: the store itself
+	reopen func(t *testing.T, st store.Store) store.Store    // the restart; nil: the store itself
+}
+
+func itself(_ *testing.T, st store.Store) store.Store { return st }
+
+func (m mutant) config() config {
+	cfg := config{beside: m.beside, reopen: m.reopen}
+	if cfg.beside == nil {
+		cfg.beside = itself
+	}
+	if cfg.reopen == nil {
+		cfg.reopen = itself
+	}
+	return cfg
+}
+
+func (m mutant) failing(t *testing.T) (names []string) {
+	t.Helper()
+	factory := func(t *testing.T) store.Store { return newBroken(m.defect) }
+	for _, c := range Cases() {
+		r := record(t, m.config(), c, factory)
+		require.False(t, r.skipped, "case %q was skipped", c.Name)
+		if len(r.messages) > 0 {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+func TestEachDefectFailsInTheCasesThatAreMeant(t *testing.T) {
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) {
+			require.NotEmpty(t, foundBy[m.name])
+			require.ElementsMatch(t, foundBy[m.name], m.failing(t))
+		})
+	}
+}
+
+func TestStoreWithoutDefectPasses(t *testing.T) {
+	require.Empty(t, mutant{defect: func(*broken, *memstore.Store) {}}.failing(t))
+}
+
+func TestEachCaseFindsSomeDefect(t *testing.T) {
+	found := map[string]bool{}
+	for _, cases := range foundBy {
+		for _, c := range cases {
+			found[c] = true
+		}
+	}
+	for _, c := range Cases() {
+		require.True(t, found[c.Name], "no defect fails the case %q", c.Name)
+		delete(found, c.Name)
+	}
+	require.Empty(t, found, "defects are said to be found by cases that don't exist, or by two of one name")
+}
+
+func mutants() []mutant {
+	return slices.Concat(reserveMutants, settleMutants, fenceMutants, timeMutants, idMutants, listMutants, handleMutants)
+}

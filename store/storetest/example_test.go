@@ -1,0 +1,17 @@
+package storetest_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/redo-go/redo/store/storetest"
+)
+
+// Each case is data: its name is a rule of the contract in short, and its rule says what it protects.
+func ExampleCases() {
+	cases := storetest.Cases()
+	i := slices.IndexFunc(cases, func(c storetest.Case) bool { return c.Name == "stale owner cannot release" })
+	fmt.Println(cases[i].Rule)
+	// Output:
+	// Release compares and sets on the fence: an owner whose record was taken over would otherwise let a third one run beside the second.
+}

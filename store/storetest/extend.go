@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+var extendCases = []Case{{
+	Name: "extend moves the lease's end",
+	Rule: "Extend makes the lease end that long from now, whether that is later or earlier than before.",
+	run: func(t *trial) {
+		st := t.open()
+		l := t.reserve(st, leased("k"), store.Acquired).Lease
+		for _, d := range []time.Duration{3 * long, long} {
+			start := time.Now()
+			t.ok(st.Extend(t.Context(), l, d, nil), "Extend")
+			left := t.find(st, l.ID).LeaseLeft()
+			if left > d+precision || left < d-time.Since(start)-precision {
+				t.fatalf("the lease has %v left, want %v", left, d)
+			}
+		}
+		t.reserve(st, leased("k"), store.InFlight)
+	},
+}, {
+	Name: "extend by zero gives the lease up",
+	Rule: "An owner that can't go on hands the record over without waiting for its lease's end: the next claim takes the " +
+		"pending record over, with its meta.",
+	run: func(t *trial) {
+		st := t.open()
+		g := t.reserve(st, leased("k"), store.Acquired)
+		t.ok(st.Extend(t.Context(), g.Lease, 0, nil), "Extend by zero")
+		r := t.find(st, g.Lease.ID)
+		t.state(r, store.StatePending)
+		if r.LeaseLeft() != 0 {
+			t.fatalf("the lease that was given up has %v left", r.LeaseLeft())
+		}
+		t.bytes(t.reserve(st, leased("k"), store.TakenOver).Record.Meta, g.Record.Meta, "the meta after the take-over")
+	},
+}, {
+	Name: "extend revives an ended lease",
+	Rule: "An owner that was late to renew its lease, and was not taken over, still owns the record.",
+	run: func(t *trial) {
+		st := t.open()
+		l := t.reserve(st, unleased("k"), store.Acquired).Lease
+		t.ok(st.Extend(t.Context(), l, long, nil), "Extend")
+		t.reserve(st, leased("k"), store.InFlight)
+	},
+}, {
+	Name: "extend replaces the meta only when given one",
+	Rule: "Nil leaves the meta alone; anything else replaces it, an empty one too.",
+	run: func(t *trial) {
+		st := t.open()
+		g := t.reserve(st, leased("k"), store.Acquired)
+		for _, step := range []struct{ given, want []byte }{
+			{nil, g.Record.Meta},
+			{[]byte("progress"), []byte("progress")},
+			{nil, []byte("progress")},
+			{[]byte{}, []byte{}},
+		} {
+			t.ok(st.Extend(t.Context(), g.Lease, long, step.given), "Extend")
+			t.bytes(t.find(st, g.Lease.ID).Meta, step.want, "the meta")
+		}
+	},
+}, {
+	Name: "extend moves the expiry to the lease's end at least",
+	Rule: "A record never expires before its lease ends, also when the lease was extended past the retention.",
+	run: func(t *trial) {
+		st := t.open()
+		l := t.reserve(st, leased("k"), store.Acquired).Lease
+		t.ok(st.Extend(t.Context(), l, 3*day, nil), "Extend")
+		r := t.find(st, l.ID)
+		if r.LeaseLeft() <= 2*day {
+			t.fatalf("the lease has %v left, want %v", r.LeaseLeft(), 3*day)
+		}
+		if r.ExpiresAt.Before(r.LeaseUntil) {
+			t.fatalf("expires at %v, before its lease ends at %v", r.ExpiresAt, r.LeaseUntil)
+		}
+	},
+}, {
+	Name: "extend never brings the expiry nearer",
+	Rule: "Extend is about the lease: an expiry that lies behind the lease's end stays where it is.",
+	run: func(t *trial) {
+		st := t.open()
+		g := t.reserve(st, leased("k"), store.Acquired)
+		for _, d := range []time.Duration{2 * long, time.Minute, 0} {
+			t.ok(st.Extend(t.Context(), g.Lease, d, nil), "Extend")
+			if got := t.find(st, g.Lease.ID).ExpiresAt; !got.Equal(g.Record.ExpiresAt) {
+				t.fatalf("expires at %v after Extend by %v, want %v", got, d, g.Record.ExpiresAt)
+			}
+		}
+	},
+}, {
+	Name: "stale owner cannot extend",
+	Rule: "Extend compares and sets on the fence: an owner whose record was taken over learns from ErrLost that it has to " +
+		"stop, and touches neither the new owner's lease nor its meta.",
+	run: func(t *trial) {
+		st := t.open()
+		stale := t.reserve(st, unleased("k"), store.Acquired).Lease
+		g := t.reserve(st, leased("k"), store.TakenOver)
+		for _, d := range []time.Duration{3 * day, 0} {
+			t.is(st.Extend(t.Context(), stale, d, []byte("stale")), store.ErrLost, "Extend by the stale owner")
+			t.unchanged(st, g.Record)
+		}
+	},
+}, {
+	Name: "settled record cannot be extended",
+	Rule: "There is no lease on what is settled: Extend is ErrLost under the record's own fence too.",
+	run: func(t *trial) {
+		st := t.open()
+		l := t.settle(st, leased("k"), store.Outcome{Result: []byte("result")})
+		before := t.find(st, l.ID)
+		t.is(st.Extend(t.Context(), l, 3*day, []byte("more")), store.ErrLost, "Extend of a settled record")
+		t.unchanged(st, before)
+	},
+}}

@@ -1,0 +1,213 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/redo-go/redo/store"
+)
+
+var listerCases = []Case{{
+	Name: "pending records are listed oldest first",
+	Rule: "Who resumes what a crash left behind begins with the oldest; a take-over or an extension does not make a record " +
+		"younger.",
+	run: func(t *trial) {
+		st := t.open()
+		t.lister(st)
+		// Neither the order of the keys nor its reverse is the order of creation.
+		want := []string{"m", "z", "a", "q", "b", "y"}
+		var first store.Lease
+		for _, key := range want {
+			l := t.reserve(st, unleased(key), store.Acquired).Lease
+			if first.Fence == 0 {
+				first = l
+			}
+			t.aged(st, l.ID, 2*precision)
+		}
+		t.order(st, want)
+		t.reserve(st, unleased("z"), store.TakenOver)
+		t.ok(st.Extend(t.Context(), first, long, []byte("meta")), "Extend")
+		t.order(st, want)
+	},
+}, {
+	Name: "only what is pending is listed",
+	Rule: "Settled, released and expired records are nobody's unfinished work; a live lease does not hide a record.",
+	run: func(t *trial) {
+		st := t.open()
+		t.lister(st)
+		t.settle(st, leased("complete"), store.Outcome{})
+		t.settle(st, leased("failed"), store.Outcome{Failed: true})
+		t.ok(st.Release(t.Context(), t.reserve(st, leased("released"), store.Acquired).Lease), "Release")
+		expired := unleased("expired")
+		expired.Retention = short
+		t.reserve(st, expired, store.Acquired)
+		t.reserve(st, leased("leased"), store.Acquired)
+		t.aged(st, leased("leased").ID, 2*short)
+		t.reserve(st, unleased("unleased"), store.Acquired)
+		t.listed(st, "scope", "leased", "unleased")
+	},
+}, {
+	Name: "list is of one scope, or of all",
+	Rule: "A scope's list shows nothing of another's; the empty scope asks for every scope's.",
+	run: func(t *trial) {
+		st := t.open()
+		t.lister(st)
+		for _, id := range []store.ID{{Scope: "a", Key: "1"}, {Scope: "ab", Key: "2"}, {Scope: "", Key: "3"}, {Scope: "a", Key: "4"}} {
+			c := unleased("")
+			c.ID = id
+			t.reserve(st, c, store.Acquired)
+		}
+		t.listed(st, "a", "1", "4")
+		t.listed(st, "ab", "2")
+		t.listed(st, "b")
+		t.listed(st, "", "1", "2", "3", "4")
+	},
+}, {
+	Name: "listed record is whole and a copy",
+	Rule: "A listed record is what Find returns, with the meta that its operation is resumed from.",
+	run: func(t *trial) {
+		st, c := t.open(), leased("k")
+		want := t.reserve(st, c, store.Acquired).Record
+		t.listed(st, c.ID.Scope, "k")
+		for r, err := range t.lister(st).Pending(t.Context(), c.ID.Scope) {
+			t.ok(err, "Pending")
+			t.bytes(r.Meta, want.Meta, "the meta")
+			if r.ID != want.ID || r.Fence != want.Fence || r.Fingerprint != want.Fingerprint || r.State != want.State ||
+				!r.CreatedAt.Equal(want.CreatedAt) || !r.LeaseUntil.Equal(want.LeaseUntil) || !r.ExpiresAt.Equal(want.ExpiresAt) {
+				t.fatalf("listed is %+v, want %+v", r, want)
+			}
+			if r.ReadAt.Before(r.CreatedAt) {
+				t.fatalf("read at %v, before it was made at %v", r.ReadAt, r.CreatedAt)
+			}
+			clear(r.Meta)
+		}
+		t.unchanged(st, want)
+	},
+}, {
+	Name: "store may be called inside the loop",
+	Rule: "Pending takes no lock over the loop's body: each record can be taken over, completed or released where it is " +
+		"found, and others reserved, which ends or changes no list.",
+	run: func(t *trial) {
+		st := t.open()
+		lister := t.lister(st)
+		for i := range 10 {
+			t.reserve(st, unleased(fmt.Sprint(i)), store.Acquired)
+		}
+		seen := 0
+		for r, err := range lister.Pending(t.Context(), "scope") {
+			t.ok(err, "Pending")
+			seen++
+			l := t.reserve(st, unleased(r.ID.Key), store.TakenOver).Lease
+			if seen%2 == 0 {
+				t.ok(st.Complete(t.Context(), l, store.Outcome{}), "Complete")
+			} else {
+				t.ok(st.Release(t.Context(), l), "Release")
+			}
+			c := unleased("made in the loop " + r.ID.Key)
+			c.ID.Scope = "another scope"
+			t.reserve(st, c, store.Acquired)
+			_, err := st.Purge(t.Context(), 10)
+			t.ok(err, "Purge")
+		}
+		if seen != 10 {
+			t.fatalf("%d records were listed, want 10", seen)
+		}
+		t.listed(st, "scope")
+	},
+}, {
+	Name: "list may be left early and made again",
+	Rule: "Breaking out of the loop leaves nothing locked; a second loop over the same sequence lists anew.",
+	run: func(t *trial) {
+		st := t.open()
+		list := t.lister(st).Pending(t.Context(), "scope")
+		t.reserve(st, unleased("a"), store.Acquired)
+		t.reserve(st, unleased("b"), store.Acquired)
+		for range 3 {
+			for _, err := range list {
+				t.ok(err, "Pending")
+				break
+			}
+			t.reserve(st, unleased("a"), store.TakenOver)
+		}
+		t.settle(st, unleased("c"), store.Outcome{})
+		t.reserve(st, unleased("d"), store.Acquired)
+		n := 0
+		for _, err := range list {
+			t.ok(err, "Pending")
+			n++
+		}
+		if n != 3 {
+			t.fatalf("the second loop listed %d records, want 3", n)
+		}
+	},
+}, {
+	Name: "list under an ended context yields the error last",
+	Rule: "An error comes with a zero record and ends the list, so that a list cut short is never taken for a whole one.",
+	run: func(t *trial) {
+		st := t.open()
+		t.reserve(st, leased("k"), store.Acquired)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var last error
+		for r, err := range t.lister(st).Pending(ctx, "scope") {
+			if last != nil {
+				t.fatalf("the list went on after the error %v", last)
+			}
+			if last = err; err != nil && r.ID != (store.ID{}) {
+				t.fatalf("the error came with the record of %v", r.ID)
+			}
+		}
+		t.is(last, context.Canceled, "Pending")
+	},
+}, {
+	Name: "working store is ready",
+	Rule: "Check returns nil on a store that serves, and changes nothing.",
+	run: func(t *trial) {
+		st := t.open()
+		c, ok := st.(store.Checker)
+		if !ok {
+			t.Skipf("the store is no Checker")
+		}
+		t.ok(c.Check(t.Context()), "Check")
+		g := t.reserve(st, leased("k"), store.Acquired)
+		t.ok(c.Check(t.Context()), "Check")
+		t.unchanged(st, g.Record)
+	},
+}}
+
+func (t *trial) lister(st store.Store) store.Lister {
+	t.Helper()
+	l, ok := st.(store.Lister)
+	if !ok {
+		t.Skipf("the store is no Lister")
+	}
+	return l
+}
+
+// pending returns the keys of a list in its order.
+func (t *trial) pending(st store.Store, scope string) []string {
+	t.Helper()
+	var keys []string
+	for r, err := range t.lister(st).Pending(t.Context(), scope) {
+		t.ok(err, "Pending")
+		t.state(r, store.StatePending)
+		keys = append(keys, r.ID.Key)
+	}
+	return keys
+}
+
+func (t *trial) order(st store.Store, want []string) {
+	t.Helper()
+	if got := t.pending(st, "scope"); !slices.Equal(got, want) {
+		t.fatalf("listed are %q, want %q", got, want)
+	}
+}
+
+// listed checks what a list holds, in whatever order.
+func (t *trial) listed(st store.Store, scope string, want ...string) {
+	t.Helper()
+	if got := slices.Sorted(slices.Values(t.pending(st, scope))); !slices.Equal(got, want) {
+		t.fatalf("listed are %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,276 @@
+package boltstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redo-go/redo/store"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+)
+
+// A sample is a closed file of several pages and what it holds.
+type sample struct {
+	content  []byte
+	pageSize int
+	records  []store.Record
+}
+
+func newSample(t testing.TB, n int) sample {
+	t.Helper()
+	path := tempFile(t)
+	s := mustOpen(t, path)
+	var out sample
+	for i := range n {
+		c := claim(fmt.Sprintf("key %d", i))
+		c.Lease = 0
+		g := mustReserve(t, s, c, store.Acquired)
+		if i%3 != 0 {
+			result := make([]byte, i*7%600)
+			require.NoError(t, s.Complete(t.Context(), g.Lease, store.Outcome{Result: result, Failed: i%2 == 0}))
+		}
+		r, err := s.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		out.records = append(out.records, r)
+	}
+	require.NoError(t, s.Close())
+	out.content = readAll(t, path)
+	out.pageSize = os.Getpagesize()
+	return out
+}
+
+// consult opens the content as a file and reads all that the sample holds. Each record is right or an error;
+// the file is untouched if it was refused. It reports whether the file was refused.
+func (s sample) consult(t testing.TB, content []byte, opts ...Option) (wasRefused bool) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "damaged.redo")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	st, err := Open(path, opts...)
+	if err != nil {
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, path)
+		require.True(t, string(content) == string(readAll(t, path)), "a refused file was changed")
+		return true
+	}
+	for _, want := range s.records {
+		got, err := st.Find(t.Context(), want.ID)
+		if err != nil {
+			require.NotErrorIs(t, err, store.ErrNotFound, "%v", want.ID)
+			continue
+		}
+		want.ReadAt, got.ReadAt = time.Time{}, time.Time{}
+		require.Equal(t, want, got)
+	}
+	require.NoError(t, st.Close())
+	return false
+}
+
+func TestWholeSampleIsRead(t *testing.T) {
+	s := newSample(t, 60)
+	require.False(t, s.consult(t, s.content))
+	require.False(t, s.consult(t, s.content, WithPageCheck(0)))
+}
+
+func TestTruncatedFileIsRefused(t *testing.T) {
+	s := newSample(t, 60)
+	used := usedPages(t, s)
+	require.Greater(t, used, 10)
+	for n := 1; n <= len(s.content)/s.pageSize; n++ {
+		for _, cut := range []int{n * s.pageSize, n*s.pageSize - 1, n*s.pageSize - s.pageSize/2} {
+			// What bbolt has allocated in advance may be missing.
+			require.Equal(t, cut < used*s.pageSize, s.consult(t, s.content[:cut]), "%d bytes", cut)
+			require.Equal(t, cut < used*s.pageSize, s.consult(t, s.content[:cut], WithPageCheck(0)), "%d bytes", cut)
+		}
+	}
+}
+
+func usedPages(t testing.TB, s sample) int {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "used.redo")
+	require.NoError(t, os.WriteFile(path, s.content, 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	l, err := inspect(f, int64(len(s.content)), false)
+	require.NoError(t, err)
+	return int(l.pages)
+}
+
+// Every flip is found: by the check of the whole file, by a record's checksums, or by those of its neighbours.
+func TestFlippedByteIsNeverAWrongResult(t *testing.T) {
+	s := newSample(t, 30)
+	step := 41 // a prime, so that every field of a page and of a record is met
+	if testing.Short() {
+		step = 409
+	}
+	var off int
+	var mask byte
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("flipped by %#x: byte %d of page %d", mask, off%s.pageSize, off/s.pageSize)
+		}
+	})
+	damaged := append([]byte(nil), s.content...)
+	refusals := 0
+	for off = 0; off < usedPages(t, s)*s.pageSize; off += step {
+		for _, mask = range []byte{0x01, 0xff} {
+			damaged[off] ^= mask
+			if s.consult(t, damaged) {
+				refusals++
+			}
+			damaged[off] = s.content[off]
+		}
+	}
+	require.NotZero(t, refusals)
+}
+
+// Without that check bbolt meets the damage: it may panic and fault, which must become errors. What it can't
+// see, a page that has lost its count of records, is why the check is on by default.
+func TestDamageThatBboltMeetsIsAnError(t *testing.T) {
+	s := newSample(t, 30)
+	used := usedPages(t, s) * s.pageSize
+	path := filepath.Join(t.TempDir(), "damaged.redo")
+	damaged := append([]byte(nil), s.content...)
+	for off := 2 * s.pageSize; off < used; off += 97 {
+		damaged[off] ^= 0xff
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		damaged[off] = s.content[off]
+		st, err := Open(path, WithPageCheck(0))
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			continue
+		}
+		for _, r := range s.records {
+			_, err := st.Find(t.Context(), r.ID)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+			}
+		}
+		for _, err := range st.Pending(t.Context(), "") {
+			if err != nil {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+			}
+		}
+		for i := range 5 {
+			if _, err := st.Reserve(t.Context(), claim(fmt.Sprint("new", i))); err != nil {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+			}
+		}
+		_, _ = st.Purge(t.Context(), 10)
+		_ = st.Close()
+	}
+}
+
+func TestFileCutShortWhileOpenIsAnError(t *testing.T) {
+	path := tempFile(t)
+	s := mustOpen(t, path)
+	for i := range 60 {
+		mustSettle(t, s, fmt.Sprint(i), store.Outcome{Result: make([]byte, 500)})
+	}
+	require.NoError(t, os.Truncate(path, int64(2*os.Getpagesize())))
+	_, err := s.Find(t.Context(), claim("7").ID)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	_, err = s.Reserve(t.Context(), claim("new"))
+	require.ErrorIs(t, err, ErrCorrupt)
+}
+
+// A panic in the writer leaves bbolt's locks held, and must leave no caller waiting.
+func TestPanicInACommitEndsTheStore(t *testing.T) {
+	path := tempFile(t)
+	panics := false
+	s := mustOpen(t, path, withCommit(func(tx *bbolt.Tx) error {
+		if panics {
+			panic("page 7 already freed")
+		}
+		return tx.Commit()
+	}))
+	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
+	waiting := make(chan error, 1)
+	go func() { waiting <- s.Wait(t.Context(), l.ID, l.Fence) }()
+	panics = true
+	_, err := s.Reserve(t.Context(), claim("new"))
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorIs(t, <-waiting, store.ErrUnavailable)
+	_, err = s.Find(t.Context(), claim("k").ID)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, s.Close())
+	mustReserve(t, mustOpen(t, path), claim("k"), store.TakenOver)
+}
+
+func TestDamagedMetaPage(t *testing.T) {
+	s := newSample(t, 3)
+	for _, page := range []int{0, 1} {
+		damaged := append([]byte(nil), s.content...)
+		damaged[page*s.pageSize+40] ^= 1
+		t.Run(fmt.Sprintf("%d is refused", page), func(t *testing.T) {
+			require.True(t, s.consult(t, damaged))
+		})
+		t.Run(fmt.Sprintf("%d is accepted where the older state will do", page), func(t *testing.T) {
+			st := mustOpen(t, writeFile(t, damaged), WithOlderMeta())
+			mustReserve(t, st, claim("new"), store.Acquired)
+		})
+	}
+}
+
+func writeFile(t testing.TB, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "written.redo")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
+	path := tempFile(t)
+	s := mustOpen(t, path)
+	c := claim("k")
+	c.Lease, c.Retention = 0, 1
+	l := mustReserve(t, s, c, store.Acquired).Lease
+	expired := claim("expired")
+	expired.Lease, expired.Retention = 0, 1
+	mustReserve(t, s, expired, store.Acquired)
+	require.NoError(t, s.Close())
+	key := appendKey(nil, c.ID)
+	later := laterRecord(key)
+	edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(rootName).Bucket(recordsName).Put(key, later) })
+
+	s = mustOpen(t, path)
+	_, err := s.Reserve(t.Context(), c)
+	require.ErrorIs(t, err, ErrFormat)
+	require.ErrorIs(t, s.Complete(t.Context(), l, store.Outcome{Lazy: true}), ErrFormat)
+	require.ErrorIs(t, s.Release(t.Context(), l), ErrFormat)
+	n, err := s.Purge(t.Context(), 10)
+	require.Equal(t, 1, n, "the one that can be read is purged")
+	require.ErrorIs(t, err, ErrFormat)
+	mustReserve(t, s, claim("neighbour"), store.Acquired)
+	require.NoError(t, s.Close())
+	edit(t, path, func(tx *bbolt.Tx) error {
+		require.Equal(t, later, tx.Bucket(rootName).Bucket(recordsName).Get(key))
+		return nil
+	})
+}
+
+func FuzzOpenCorrupt(f *testing.F) {
+	s := newSample(f, 12)
+	f.Add(0, uint64(1), len(s.content))
+	f.Add(3*s.pageSize+8, uint64(0xffff), len(s.content))
+	f.Add(2*s.pageSize+16, uint64(1)<<63, 5*s.pageSize)
+	f.Fuzz(func(t *testing.T, off int, mask uint64, size int) {
+		if off < 0 || size < 0 || size > len(s.content) {
+			return
+		}
+		damaged := append([]byte(nil), s.content[:size]...)
+		for i := 0; i < 8 && off+i < len(damaged); i++ {
+			damaged[off+i] ^= byte(mask >> (8 * i))
+		}
+		if size == 0 {
+			return // an empty file is a new one
+		}
+		s.consult(t, damaged)
+	})
+}

@@ -1,0 +1,129 @@
+package boltstore
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/redo-go/redo/store"
+	"github.com/stretchr/testify/require"
+)
+
+func sampleRecords() map[string]*record {
+	full := &record{
+		fingerprint: store.Raw("POST", "/", "", nil),
+		state:       store.StateFailed,
+		fence:       math.MaxUint64,
+		epoch:       7,
+		created:     -1,
+		lease:       math.MaxInt64,
+		expires:     42,
+		meta:        []byte("meta"),
+		result:      []byte("result"),
+	}
+	full.metaSum, full.resultSum = checksum(full.meta), checksum(full.result)
+	return map[string]*record{
+		"full":          full,
+		"nil content":   {state: store.StatePending},
+		"empty content": {state: store.StateComplete, meta: []byte{}, result: []byte{}},
+		"meta alone":    {state: store.StatePending, meta: []byte("m"), metaSum: checksum([]byte("m"))},
+	}
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	for name, r := range sampleRecords() {
+		t.Run(name, func(t *testing.T) {
+			v := appendRecord([]byte("before"), []byte("key"), r)[len("before"):]
+			require.Len(t, v, r.size())
+			got, err := decodeRecord([]byte("key"), v)
+			require.NoError(t, err)
+			require.Equal(t, r, got)
+		})
+	}
+}
+
+func TestDamagedRecordIsNeverRead(t *testing.T) {
+	key := []byte("key")
+	for name, r := range sampleRecords() {
+		v := appendRecord(nil, key, r)
+		t.Run(name+", every bit flipped", func(t *testing.T) {
+			for i := range v {
+				for bit := range 8 {
+					v[i] ^= 1 << bit
+					_, err := decodeRecord(key, v)
+					require.ErrorIs(t, err, ErrCorrupt, "bit %d of byte %d", bit, i)
+					v[i] ^= 1 << bit
+				}
+			}
+		})
+		t.Run(name+", every length", func(t *testing.T) {
+			for n := range v {
+				_, err := decodeRecord(key, v[:n])
+				require.ErrorIs(t, err, ErrCorrupt)
+			}
+			_, err := decodeRecord(key, append(v[:len(v):len(v)], 0))
+			require.ErrorIs(t, err, ErrCorrupt)
+		})
+		t.Run(name+", another key", func(t *testing.T) {
+			_, err := decodeRecord([]byte("kez"), v)
+			require.ErrorIs(t, err, ErrCorrupt)
+		})
+	}
+}
+
+func TestRecordOfALaterVersionIsNotCorrupt(t *testing.T) {
+	_, err := decodeRecord([]byte("key"), laterRecord([]byte("key")))
+	require.ErrorIs(t, err, ErrFormat)
+	require.NotErrorIs(t, err, ErrCorrupt)
+}
+
+// laterRecord is what a later release might write.
+func laterRecord(key []byte) []byte {
+	v := []byte{envelopeVersion + 1, 0, 0, 0, 0, 'n', 'e', 'w'}
+	binary.BigEndian.PutUint32(v[1:], headerSum(key, v))
+	return v
+}
+
+func TestKeyIsInjective(t *testing.T) {
+	ids := []store.ID{
+		{Scope: "", Key: "ab"}, {Scope: "a", Key: "b"}, {Scope: "\x01a", Key: "b"}, {Scope: "", Key: "\x01ab"},
+		{Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"},
+	}
+	seen := make(map[string]store.ID)
+	for _, id := range ids {
+		key := appendKey(nil, id)
+		require.NotContains(t, seen, string(key))
+		seen[string(key)] = id
+		got, err := parseKey(key)
+		require.NoError(t, err)
+		require.Equal(t, id, got)
+	}
+}
+
+func TestMalformedKeyIsCorrupt(t *testing.T) {
+	for _, key := range []string{"", "\x00", "\x05abc", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01k"} {
+		_, err := parseKey([]byte(key))
+		require.ErrorIs(t, err, ErrCorrupt, "%q", key)
+	}
+}
+
+func TestInstantsDoNotOverflow(t *testing.T) {
+	require.Equal(t, int64(math.MaxInt64), after(math.MaxInt64-1, 2))
+	require.Equal(t, int64(math.MaxInt64), after(1, math.MaxInt64))
+	require.Equal(t, int64(3), after(1, 2))
+}
+
+func FuzzRecordDecode(f *testing.F) {
+	key := []byte("key")
+	for _, r := range sampleRecords() {
+		f.Add(key, appendRecord(nil, key, r))
+	}
+	f.Add([]byte(nil), []byte(nil))
+	f.Fuzz(func(t *testing.T, key, v []byte) {
+		r, err := decodeRecord(key, v)
+		if err != nil {
+			return
+		}
+		require.Equal(t, v, appendRecord(nil, key, r), "what decodes must be what was encoded")
+	})
+}

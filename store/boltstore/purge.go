@@ -1,0 +1,161 @@
+package boltstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// purgeBatch is how many records a Purge deletes in one group.
+const purgeBatch = 256
+
+// Purge implements [store.Store], in groups of at most 256 records. A record that can't be read, damaged or
+// of a later release, is left where it is: Purge goes on and returns the first such error with its count.
+func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	if limit < 1 {
+		return 0, fmt.Errorf("boltstore: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	var purged int
+	var last []byte
+	var first error
+	for purged < limit {
+		keys, next, err := s.scanExpired(last, min(purgeBatch, limit-purged))
+		if err != nil {
+			return purged, err
+		}
+		n, skipped, err := s.purge(ctx, keys)
+		purged += n
+		if first == nil {
+			first = skipped
+		}
+		if err != nil {
+			return purged, err
+		}
+		if next == nil {
+			break
+		}
+		last = next
+	}
+	return purged, first
+}
+
+// scanExpired reads the keys of at most n expired records after an index key; next is nil at the end of them.
+func (s *Store) scanExpired(last []byte, n int) (keys [][]byte, next []byte, err error) {
+	s.mu.Lock()
+	err = s.usable()
+	now := s.clock.now()
+	s.mu.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	due := true
+	err = s.view(func(b buckets) error {
+		next, err = scan(b.expiry, last, func(at int64, key []byte) (bool, error) {
+			if due = at <= now; !due {
+				return false, nil
+			}
+			keys = append(keys, append([]byte(nil), key...))
+			return len(keys) < n, nil
+		})
+		return err
+	})
+	if !due {
+		next = nil
+	}
+	return keys, next, err
+}
+
+// purge removes those of the records that are still expired, in one group unless another caller's commit comes
+// between. skipped is the first record's error, err the store's.
+func (s *Store) purge(ctx context.Context, keys [][]byte) (n int, skipped, err error) {
+	joined := make(map[*group]int)
+	for _, key := range keys {
+		cur, c, err := s.lock(ctx, key)
+		if err != nil {
+			if ready := s.ready(); ready != nil {
+				return 0, skipped, ready
+			}
+			if ctx.Err() != nil {
+				return 0, skipped, ctx.Err()
+			}
+			if skipped == nil {
+				skipped = err
+			}
+			continue
+		}
+		now := s.clock.now()
+		// A record that changed and is not committed yet is somebody's at work: the next Purge sees it.
+		if c == nil && cur != nil && alive(cur, now) == nil {
+			joined[s.put(key, nil, false)]++
+		}
+		s.mu.Unlock()
+	}
+	for g, k := range joined {
+		s.mu.Lock()
+		g.due = true
+		s.mu.Unlock()
+		s.signal()
+		if werr := wait(ctx, g); werr != nil {
+			return n, skipped, fmt.Errorf("boltstore: %w: %w", werr, store.ErrUnknown)
+		}
+		switch {
+		case g.err != nil:
+			err = g.err
+		case !g.discarded:
+			n += k
+		}
+	}
+	return n, skipped, err
+}
+
+// PurgeEvery purges until the context ends or the store is closed, and returns why it stopped. It runs in the
+// caller's goroutine. Rounds are interval apart, a quarter more or less, so that processes started together
+// drift apart; the first comes after one such pause. A round deletes everything that has expired, 1000
+// records at a time. After each round observe, if not nil, gets the number deleted and the round's error;
+// an error does not end the loop. An interval that is not positive is store.ErrInvalid.
+func (s *Store) PurgeEvery(ctx context.Context, interval time.Duration, observe func(purged int, err error)) error {
+	if interval <= 0 {
+		return fmt.Errorf("boltstore: %w: the interval is %v, it must be positive", store.ErrInvalid, interval)
+	}
+	for {
+		pause := time.NewTimer(jitter(interval, rand.Float64()))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		case <-s.stopped:
+			pause.Stop()
+			return s.ready()
+		}
+		purged, err := s.purgeAll(ctx)
+		if ctx.Err() != nil && purged == 0 {
+			return ctx.Err()
+		}
+		if observe != nil {
+			observe(purged, err)
+		}
+	}
+}
+
+func (s *Store) purgeAll(ctx context.Context) (purged int, err error) {
+	const batch = 1000
+	for {
+		n, err := s.Purge(ctx, batch)
+		purged += n
+		if err != nil || n < batch {
+			return purged, err
+		}
+	}
+}
+
+// jitter spreads d by a quarter to both sides; r is in [0, 1).
+func jitter(d time.Duration, r float64) time.Duration {
+	return time.Duration(float64(d) * (0.75 + r/2))
+}

@@ -1,0 +1,129 @@
+package boltstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/redo-go/redo/store"
+	"go.etcd.io/bbolt"
+)
+
+// Names below the root bucket.
+var (
+	rootName    = []byte("redo")
+	formatKey   = []byte("format")
+	stateKey    = []byte("state")
+	recordsName = []byte("records")
+	pendingName = []byte("pending")
+	expiryName  = []byte("expiry")
+)
+
+// buckets are a transaction's view of the file.
+type buckets struct{ root, records, pending, expiry *bbolt.Bucket }
+
+func open(tx *bbolt.Tx) (buckets, error) {
+	root := tx.Bucket(rootName)
+	if root == nil {
+		return buckets{}, corrupt("the root bucket is gone")
+	}
+	b := buckets{root, root.Bucket(recordsName), root.Bucket(pendingName), root.Bucket(expiryName)}
+	if b.records == nil || b.pending == nil || b.expiry == nil {
+		return buckets{}, corrupt("a bucket is gone")
+	}
+	return b, nil
+}
+
+// guarded turns a panic in f into an error. bbolt trusts its file: a damaged page makes it panic, or read outside the
+// mapping. That fault becomes a panic for this goroutine while f runs.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = corrupt("reading it failed: %v", p)
+		}
+	}()
+	return f()
+}
+
+// view runs f in a read transaction. What f reads is valid only inside.
+func (s *Store) view(f func(buckets) error) error {
+	err := guarded(func() (err error) {
+		tx, err := s.db.Begin(false)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, tx.Rollback()) }()
+		b, err := open(tx)
+		if err != nil {
+			return err
+		}
+		return f(b)
+	})
+	return explain(s.path, err)
+}
+
+// explain names the file in an error from it and says that nothing was changed.
+func explain(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
+		return fmt.Errorf("%w (in %q): %w", err, path, store.ErrUnavailable)
+	default:
+		return fmt.Errorf("boltstore: %q: %w: %w", path, err, store.ErrUnavailable)
+	}
+}
+
+// read returns the record that the file has under key, nil when it has none.
+func (s *Store) read(key []byte) (r *record, err error) {
+	err = s.view(func(b buckets) error {
+		r, err = lookUp(b.records, key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.void(r), nil
+}
+
+// void ends the lease of a record whose owner died: one that an earlier Open wrote. It spares opening a file
+// the work of rewriting each of them.
+func (s *Store) void(r *record) *record {
+	if r != nil && r.epoch != s.epoch {
+		r.lease = 0
+	}
+	return r
+}
+
+// lookUp finds and decodes a record. bbolt's pages have no checksums, so a damaged key could make a record
+// look absent, and an absent record is run again. A search ends between two keys it has compared with; a miss
+// counts only when these are in order and their records sound.
+func lookUp(b *bbolt.Bucket, key []byte) (*record, error) {
+	c := b.Cursor()
+	k, v := c.Seek(key)
+	if k != nil && bytes.Equal(k, key) {
+		return decodeRecord(key, v)
+	}
+	if k != nil {
+		if bytes.Compare(k, key) < 0 {
+			return nil, corrupt("records are out of order")
+		}
+		if err := sound(k, v); err != nil {
+			return nil, err
+		}
+		k, v = c.Prev()
+	} else {
+		k, v = c.Last()
+	}
+	if k != nil {
+		if bytes.Compare(k, key) >= 0 {
+			return nil, corrupt("records are out of order")
+		}
+		if err := sound(k, v); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}

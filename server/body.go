@@ -1,0 +1,63 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+)
+
+// Errors of readBody.
+var (
+	errBodyTooLarge = errors.New("server: body over the limit")
+	errBodyConsumed = errors.New("server: the body was read before the middleware saw it")
+)
+
+// A body is a request's body that was read whole, to be read again by the handler. It is a plain io.ReadCloser, as
+// what net/http gives to handlers is.
+type body struct{ bytes.Reader }
+
+// Close implements io.Closer; the body it stands for was closed when it was read.
+func (*body) Close() error { return nil }
+
+// readBody reads the whole body, at most limit bytes of it. A body that does not have the length that the request
+// states is an error: what is hashed has to be what was sent.
+func readBody(r *http.Request, limit int) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	if r.ContentLength > int64(limit) {
+		return nil, errBodyTooLarge
+	}
+	const unknownLength = 512
+	room := unknownLength
+	if r.ContentLength >= 0 {
+		room = int(r.ContentLength) + 1 // one more, so that the end is seen without growing
+	}
+	b := make([]byte, 0, room)
+	for {
+		n, err := r.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if len(b) > limit {
+			return nil, errBodyTooLarge
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("server: read the body: %w", err)
+		}
+		if len(b) == cap(b) {
+			b = slices.Grow(b, min(len(b), limit-len(b)+1))
+		}
+	}
+	if len(b) == 0 && (len(r.PostForm) > 0 || r.MultipartForm != nil) {
+		return nil, errBodyConsumed
+	}
+	if r.ContentLength >= 0 && int64(len(b)) != r.ContentLength {
+		return nil, fmt.Errorf("server: the body has %d bytes, Content-Length says %d: %w", len(b), r.ContentLength, io.ErrUnexpectedEOF)
+	}
+	return b, nil
+}

@@ -1,0 +1,191 @@
+package server_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+func withReader(body io.Reader, length int64) func(*http.Request) {
+	return func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), length }
+}
+
+func TestBody(t *testing.T) {
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Body.Close() != nil || int64(len(body)) != r.ContentLength {
+			panic("the handler's body is not what was sent")
+		}
+		_, _ = w.Write(body)
+	}
+	long := strings.Repeat("b", 5000)
+	for rule, edit := range map[string]func(*http.Request){
+		"of known length": withBody(long), "in chunks": withReader(iotest.OneByteReader(strings.NewReader(long)), -1),
+		"whose last read brings the end too": withReader(iotest.DataErrReader(strings.NewReader(long)), 5000),
+	} {
+		t.Run("a body "+rule+" reaches the handler whole", func(t *testing.T) {
+			requireStored(t, newRig(t, memstore.New(), echo).do(edit), 200, long)
+		})
+	}
+	t.Run("chunks and a known length are the same request", func(t *testing.T) {
+		g := newRig(t, memstore.New(), echo)
+		requireStored(t, g.do(withBody(long)), 200, long)
+		requireReplayed(t, g.do(withReader(strings.NewReader(long), -1)), 200, long)
+	})
+	t.Run("a handler that does not read it is safe too", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil)
+		requireStored(t, g.do(withBody(long)), 201, `{"id":"rf_123"}`)
+		requireReplayed(t, g.do(withBody(long)), 201, `{"id":"rf_123"}`)
+		requireProblem(t, g.do(withBody(long+"b")), 409, "CONFLICT.idempotency.payload_mismatch")
+	})
+	t.Run("no body at all is a body", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil)
+		requireStored(t, g.do(func(r *http.Request) { r.Body, r.ContentLength = nil, 0 }), 201, `{"id":"rf_123"}`)
+		requireReplayed(t, g.do(func(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 }), 201, `{"id":"rf_123"}`)
+	})
+	t.Run("at the limit it is read", func(t *testing.T) {
+		for _, length := range []int64{5000, -1} {
+			g := newRig(t, memstore.New(), echo, server.MaxBody(5000))
+			requireStored(t, g.do(withReader(strings.NewReader(long), length)), 200, long)
+		}
+	})
+	failed := errors.New("connection reset")
+	for _, c := range []struct {
+		rule   string
+		edit   func(*http.Request)
+		status int
+		code   string
+	}{
+		{"over the limit, by its length", withBody(long + "b"), 413, "VALIDATION.content_too_large"},
+		{"over the limit, in chunks", withReader(strings.NewReader(long+"b"), -1), 413, "VALIDATION.content_too_large"},
+		{"over a limit outside", func(r *http.Request) {
+			r.Body, r.ContentLength = http.MaxBytesReader(nil, io.NopCloser(strings.NewReader(long)), 10), -1
+		}, 413, "VALIDATION.content_too_large"},
+		{"that can't be read", withReader(iotest.ErrReader(failed), -1), 400, "VALIDATION.bad_request"},
+		{"shorter than it says", withReader(strings.NewReader("b"), 2), 400, "VALIDATION.bad_request"},
+		{"longer than it says", withReader(strings.NewReader("bbb"), 2), 400, "VALIDATION.bad_request"},
+		{"that was read outside as a form", func(r *http.Request) {
+			withReader(strings.NewReader("a=1"), -1)(r)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if err := r.ParseForm(); err != nil {
+				panic(err)
+			}
+		}, 500, "CONFIGURATION.middleware"},
+	} {
+		t.Run("a body "+c.rule+" is refused before anything is reserved", func(t *testing.T) {
+			st := newFaults(nil)
+			g := newRig(t, st, echo, server.MaxBody(5000))
+			requireProblem(t, g.do(c.edit), c.status, c.code)
+			require.Zero(t, g.ran())
+			require.Empty(t, st.calls)
+		})
+	}
+}
+
+func TestCanonicalJSON(t *testing.T) {
+	jsonType := withHeader("Content-Type", "application/json; charset=utf-8")
+	t.Run("a document that was marshalled again is the same request", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, server.CanonicalJSON())
+		requireStored(t, g.do(jsonType, withBody(`{"a":1,"b":2}`)), 201, `{"id":"rf_123"}`)
+		requireReplayed(t, g.do(jsonType, withBody(`{ "b":2, "a":1 }`)), 201, `{"id":"rf_123"}`)
+		requireProblem(t, g.do(jsonType, withBody(`{"b":2,"a":2}`)), 409, "CONFLICT.idempotency.payload_mismatch")
+	})
+	t.Run("big numbers that floats can't tell apart are told apart", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, server.CanonicalJSON())
+		g.do(jsonType, withBody(`{"n":9007199254740993}`))
+		requireProblem(t, g.do(jsonType, withBody(`{"n":9007199254740992}`)), 409, "CONFLICT.idempotency.payload_mismatch")
+	})
+	for rule, body := range map[string]string{"is not JSON": `{"a":`, "repeats a member": `{"a":1,"a":2}`} {
+		t.Run("what says that it is JSON and "+rule+" is 400", func(t *testing.T) {
+			g := newRig(t, memstore.New(), nil, server.CanonicalJSON())
+			for _, media := range []string{"application/json", "application/merge-patch+json"} {
+				requireProblem(t, g.do(withHeader("Content-Type", media), withBody(body)), 400, "VALIDATION.bad_request")
+			}
+			require.Zero(t, g.ran())
+		})
+	}
+	t.Run("other types are told apart by their bytes", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, server.CanonicalJSON())
+		text := withHeader("Content-Type", "text/plain")
+		requireStored(t, g.do(text, withBody(`{"a":`)), 201, `{"id":"rf_123"}`)
+		requireProblem(t, g.do(text, withBody(`{"a": `)), 409, "CONFLICT.idempotency.payload_mismatch")
+	})
+}
+
+func TestFingerprintUpgrade(t *testing.T) {
+	jsonType := withHeader("Content-Type", "application/json")
+	for _, c := range []struct {
+		rule          string
+		before, after []server.Option
+	}{
+		{"from raw to canonical", nil, []server.Option{server.CanonicalJSON()}},
+		{"from canonical to raw", []server.Option{server.CanonicalJSON()}, nil},
+	} {
+		t.Run(c.rule+": a retry of an old record is still the same request", func(t *testing.T) {
+			st := memstore.New()
+			requireStored(t, newRig(t, st, nil, c.before...).do(jsonType), 201, `{"id":"rf_123"}`)
+			g := newRig(t, st, nil, c.after...)
+			requireReplayed(t, g.do(jsonType), 201, `{"id":"rf_123"}`)
+			requireProblem(t, g.do(jsonType, withBody(`{"amount":1}`)), 409, "CONFLICT.idempotency.payload_mismatch")
+			require.Zero(t, g.ran())
+		})
+	}
+	t.Run("a version that nobody knows is a mismatch", func(t *testing.T) {
+		st := memstore.New()
+		old := server.Fingerprint(func(*http.Request, []byte) (store.Fingerprint, error) { return store.Fingerprint{200, 1}, nil })
+		newRig(t, st, nil, old).do()
+		requireProblem(t, newRig(t, st, nil).do(), 409, "CONFLICT.idempotency.payload_mismatch")
+	})
+}
+
+func TestFingerprint(t *testing.T) {
+	form := func(boundary, file string) func(*http.Request) {
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		_ = w.SetBoundary(boundary)
+		_ = w.WriteField("file", file)
+		_ = w.Close()
+		return func(r *http.Request) {
+			withBody(b.String())(r)
+			r.Header.Set("Content-Type", w.FormDataContentType())
+		}
+	}
+	parts := server.Fingerprint(func(r *http.Request, body []byte) (store.Fingerprint, error) {
+		_, boundary, _ := strings.Cut(r.Header.Get("Content-Type"), "boundary=")
+		part, err := multipart.NewReader(bytes.NewReader(body), boundary).NextPart()
+		if err != nil {
+			return store.Fingerprint{}, err
+		}
+		content, err := io.ReadAll(part)
+		f := store.Raw(r.Method, r.URL.Path, "", content)
+		f[0] = 128
+		return f, err
+	})
+	t.Run("by bytes a multipart retry with another boundary is another request", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil)
+		g.do(form("one", "x"))
+		requireProblem(t, g.do(form("two", "x")), 409, "CONFLICT.idempotency.payload_mismatch")
+	})
+	t.Run("by its parts it is the same", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, parts)
+		requireStored(t, g.do(form("one", "x")), 201, `{"id":"rf_123"}`)
+		requireReplayed(t, g.do(form("two", "x")), 201, `{"id":"rf_123"}`)
+		requireProblem(t, g.do(form("two", "y")), 409, "CONFLICT.idempotency.payload_mismatch")
+	})
+	t.Run("an error is 400 and runs nothing", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, parts)
+		requireProblem(t, g.do(), 400, "VALIDATION.bad_request")
+		require.Zero(t, g.ran())
+	})
+}

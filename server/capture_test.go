@@ -1,0 +1,267 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+func TestOversize(t *testing.T) {
+	big := strings.Repeat("x", 100)
+	run := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Own", "1")
+			w.WriteHeader(status)
+			for range 10 {
+				_, _ = io.WriteString(w, big[:10])
+			}
+			_, _ = w.Write([]byte("end"))
+		}
+	}
+	t.Run("the first caller gets it whole, a retry gets 409 and runs nothing", func(t *testing.T) {
+		g := newRig(t, memstore.New(), run(201), server.MaxResponse(99))
+		w := g.do()
+		require.Equal(t, 201, w.Code)
+		require.Equal(t, big+"end", w.Body.String())
+		require.Equal(t, "1", w.Header().Get("X-Own"))
+		require.Empty(t, w.Header().Get("Idempotency-Status"), "it is not stored")
+		for range 2 {
+			require.False(t, requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored").Retryable)
+		}
+		require.Equal(t, 1, g.ran())
+	})
+	t.Run("at the limit it is stored", func(t *testing.T) {
+		g := newRig(t, memstore.New(), run(201), server.MaxResponse(103))
+		requireStored(t, g.do(), 201, big+"end")
+		requireReplayed(t, g.do(), 201, big+"end")
+	})
+	t.Run("its record stands before its first byte is out", func(t *testing.T) {
+		st := newFaults(nil)
+		g := newRig(t, st, run(200), server.MaxResponse(10))
+		w := &orderedWriter{sink: sink{header: http.Header{}}, onHeader: func() { require.Equal(t, 1, st.count("Complete")) }}
+		g.ServeHTTP(w, request(t.Context()))
+		require.Equal(t, 200, w.status)
+	})
+	t.Run("one that asks for a retry is passed on and released", func(t *testing.T) {
+		g := newRig(t, memstore.New(), run(503), server.MaxResponse(10))
+		for range 2 {
+			w := g.do()
+			requireReleased(t, w, 503)
+			require.Equal(t, big+"end", w.Body.String())
+		}
+		require.Equal(t, 2, g.ran())
+	})
+	t.Run("one that the store does not take is 503, and the handler is told", func(t *testing.T) {
+		var told error
+		g := newRig(t, newFaults(failing("Complete", store.ErrLost)), func(w http.ResponseWriter, _ *http.Request) {
+			_, told = io.WriteString(w, big)
+			_, again := io.WriteString(w, "more")
+			require.Equal(t, told, again)
+		}, server.MaxResponse(10))
+		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+		require.ErrorContains(t, told, "could not be recorded")
+	})
+	t.Run("a panic after it has gone out changes nothing", func(t *testing.T) {
+		st := newFaults(nil)
+		g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
+			run(200)(w, r)
+			panic(http.ErrAbortHandler)
+		}, server.MaxResponse(10))
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() { g.do() })
+		require.Zero(t, st.count("Release"))
+		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
+	})
+	t.Run("a header beyond all limits is not stored either", func(t *testing.T) {
+		g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["X-Many"] = make([]string, 2000)
+		})
+		require.Len(t, g.do().Header()["X-Many"], 2000)
+		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
+	})
+}
+
+func TestReplayIsExact(t *testing.T) {
+	for _, c := range []struct {
+		rule string
+		run  http.HandlerFunc
+	}{
+		{"nothing written", func(http.ResponseWriter, *http.Request) {}},
+		{"an empty body", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }},
+		{"204", answer(204, "")},
+		{"304 with an ETag", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Etag", `"1"`); w.WriteHeader(304) }},
+		{"a body on 204 is refused as net/http does", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(204)
+			_, err := w.Write([]byte("x"))
+			if !errors.Is(err, http.ErrBodyNotAllowed) {
+				panic(err)
+			}
+		}},
+		{"bytes that are no text", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0, 255, 10, 13}) }},
+		{"several values, an unset one, an encoding", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Vary"] = []string{"Accept", "Origin"}
+			w.Header()["Content-Type"] = nil
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write([]byte{0x1f, 0x8b})
+		}},
+		{"a body in parts, with a second status", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(202)
+			_, _ = io.WriteString(w, "a")
+			w.WriteHeader(500)
+			w.Header().Set("X-Late", "1")
+			_, _ = io.WriteString(w, "b")
+			w.(http.Flusher).Flush()
+			_, _ = io.WriteString(w, "c")
+		}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			g := newRig(t, memstore.New(), c.run)
+			first, second := g.do().Result(), g.do().Result()
+			require.Equal(t, "stored", first.Header.Get("Idempotency-Status"))
+			require.Equal(t, "replayed", second.Header.Get("Idempotency-Status"))
+			for _, h := range []http.Header{first.Header, second.Header} {
+				h.Del("Idempotency-Status")
+				h.Del("Idempotent-Replayed")
+			}
+			require.Equal(t, first.StatusCode, second.StatusCode)
+			require.Equal(t, first.Header, second.Header)
+			require.Empty(t, second.Header.Get("X-Late"))
+			a, err := io.ReadAll(first.Body)
+			require.NoError(t, err)
+			b, err := io.ReadAll(second.Body)
+			require.NoError(t, err)
+			require.Equal(t, a, b)
+			require.Equal(t, 1, g.ran())
+		})
+	}
+}
+
+func TestNeverReplayedHeaders(t *testing.T) {
+	names := []string{
+		"Connection", "Keep-Alive", "Upgrade", "Date", "Set-Cookie", "Www-Authenticate", "X-Ratelimit-Remaining", "Ratelimit",
+		"Retry-After", "X-Request-Id", "Traceparent", "Access-Control-Allow-Origin", "X-Hop", "Idempotent-Replayed",
+	}
+	g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range names {
+			w.Header().Set(name, "first")
+		}
+		w.Header().Set("Connection", "X-Hop")
+		w.Header().Set("X-Own", "kept")
+	})
+	inner := g.Handler
+	turn := "outer 1"
+	g.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Outer", turn) // set outside, and kept by the handler
+		inner.ServeHTTP(w, r)
+	})
+	first := g.do().Header()
+	for _, name := range names[:len(names)-1] {
+		require.NotEmpty(t, first.Get(name), "the first caller gets %s", name)
+	}
+	require.Empty(t, first.Get("Idempotent-Replayed"), "a first answer is no replay, whatever the handler says")
+	turn = "outer 2"
+	second := g.do().Header()
+	for _, name := range names[:len(names)-1] {
+		require.NotContains(t, second, name)
+	}
+	require.Equal(t, "kept", second.Get("X-Own"))
+	require.Equal(t, "outer 2", second.Get("X-Outer"), "what is set outside is made anew")
+}
+
+func TestEncoding(t *testing.T) {
+	t.Run("the handler never compresses for one client what another will get", func(t *testing.T) {
+		g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			require.Empty(t, r.Header.Get("Accept-Encoding"))
+			require.Equal(t, "kept", r.Header.Get("X-Own"))
+			created(w, r)
+		})
+		r := request(t.Context(), withHeader("Accept-Encoding", "gzip"), withHeader("X-Own", "kept"))
+		g.ServeHTTP(httptest.NewRecorder(), r)
+		require.Equal(t, "gzip", r.Header.Get("Accept-Encoding"), "the request itself is not changed")
+		requireReplayed(t, g.do(withHeader("Accept-Encoding", "identity")), 201, `{"id":"rf_123"}`)
+	})
+}
+
+// wireWriter is a writer with everything that a connection has.
+type wireWriter struct {
+	sink
+	statuses []int
+	flushes  int
+	deadline time.Time
+}
+
+func (w *wireWriter) WriteHeader(status int)             { w.statuses = append(w.statuses, status) }
+func (w *wireWriter) Flush()                             { w.flushes++ }
+func (w *wireWriter) SetReadDeadline(t time.Time) error  { w.deadline = t; return nil }
+func (w *wireWriter) SetWriteDeadline(t time.Time) error { w.deadline = t; return nil }
+func (w *wireWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, errors.New("hijacked")
+}
+
+func TestResponseController(t *testing.T) {
+	serve := func(t *testing.T, run http.HandlerFunc, opts ...server.Option) *wireWriter {
+		t.Helper()
+		w := &wireWriter{sink: sink{header: http.Header{}}}
+		newRig(t, memstore.New(), run, opts...).ServeHTTP(w, request(t.Context()))
+		return w
+	}
+	t.Run("can't hijack past the record", func(t *testing.T) {
+		serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _, err := http.NewResponseController(w).Hijack()
+			require.ErrorIs(t, err, http.ErrNotSupported)
+			_, hijacks := w.(http.Hijacker)
+			require.False(t, hijacks)
+			_, unwraps := w.(interface{ Unwrap() http.ResponseWriter })
+			require.False(t, unwraps)
+		})
+	})
+	t.Run("a flush is held back with the response", func(t *testing.T) {
+		w := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "a")
+			require.NoError(t, http.NewResponseController(w).Flush())
+		})
+		require.Zero(t, w.flushes)
+		require.Equal(t, []int{200}, w.statuses)
+	})
+	t.Run("a flush goes through once the response is too large to be stored", func(t *testing.T) {
+		w := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "ab")
+			require.NoError(t, http.NewResponseController(w).Flush())
+		}, server.MaxResponse(1))
+		require.Equal(t, 1, w.flushes)
+	})
+	t.Run("sets the connection's deadlines", func(t *testing.T) {
+		at := time.Now().Add(time.Hour)
+		w := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			require.NoError(t, http.NewResponseController(w).SetReadDeadline(at))
+			require.NoError(t, http.NewResponseController(w).SetWriteDeadline(at))
+		})
+		require.Equal(t, at, w.deadline)
+	})
+	t.Run("informational responses go out at once and are not recorded", func(t *testing.T) {
+		w := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusProcessing)
+			w.WriteHeader(http.StatusCreated)
+		})
+		require.Equal(t, []int{103, 102, 201}, w.statuses)
+	})
+	t.Run("an impossible status panics in the handler, as in net/http, and releases", func(t *testing.T) {
+		g := newRig(t, memstore.New(), answer(1000, ""))
+		for range 2 {
+			require.PanicsWithValue(t, "server: invalid WriteHeader code 1000", func() { g.do() })
+		}
+		require.Equal(t, 2, g.ran())
+	})
+}

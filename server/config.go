@@ -1,0 +1,123 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+const (
+	minPepper   = 16
+	minLeaseTTL = time.Millisecond
+)
+
+// config is what the options set. It is not changed once New has returned.
+type config struct {
+	required           bool
+	principal          func(*http.Request) string
+	retention          time.Duration
+	leaseTTL           time.Duration
+	handlerTimeout     time.Duration
+	ownTimeout         bool // HandlerTimeout was given
+	storeTimeout       time.Duration
+	cancelOnDisconnect bool
+	wait               time.Duration
+	maxWaiters         int
+	methods            []string
+	keyFormats         []func(string) error
+	refuseExpired      bool
+	ietfStatuses       bool
+	inFlightStatus     int
+	canonicalJSON      bool
+	fingerprint        func(*http.Request, []byte) (store.Fingerprint, error)
+	maxBody            int
+	maxResponse        int
+	failOpen           bool
+	storeServerErrors  bool
+	takeOver           TakeOverPolicy
+	pepper             []byte
+	logger             *slog.Logger
+	observer           Observer
+
+	wrong []error
+}
+
+func newConfig(opts []Option) (config, error) {
+	c := config{
+		retention:      DefaultRetention,
+		leaseTTL:       DefaultLeaseTTL,
+		handlerTimeout: DefaultHandlerTimeout,
+		storeTimeout:   DefaultStoreTimeout,
+		maxWaiters:     DefaultMaxWaiters,
+		methods:        []string{http.MethodPost, http.MethodPatch},
+		inFlightStatus: http.StatusConflict,
+		maxBody:        DefaultMaxBody,
+		maxResponse:    DefaultMaxResponse,
+	}
+	for _, o := range opts {
+		if o == nil {
+			c.check(false, "Option", "an option is nil")
+			continue
+		}
+		o.apply(&c)
+	}
+	if !c.ownTimeout {
+		c.handlerTimeout = min(c.handlerTimeout, c.retention)
+	}
+	return c, c.validate()
+}
+
+// validate names every wrong value, not only the first.
+func (c *config) validate() error {
+	c.check(c.retention > 0, "Retention", "%v is not positive", c.retention)
+	c.check(c.leaseTTL >= minLeaseTTL, "LeaseTTL", "%v is less than %v", c.leaseTTL, minLeaseTTL)
+	c.check(c.leaseTTL != store.Forever, "LeaseTTL", "a lease can't be forever, or a crash would block the key for good")
+	c.check(c.leaseTTL <= c.retention, "LeaseTTL", "%v is longer than the retention, %v", c.leaseTTL, c.retention)
+	if c.ownTimeout {
+		c.check(c.handlerTimeout > 0, "HandlerTimeout", "%v is not positive", c.handlerTimeout)
+		c.check(c.handlerTimeout <= c.retention, "HandlerTimeout", "%v is longer than the retention, %v", c.handlerTimeout, c.retention)
+	}
+	c.check(c.storeTimeout > 0, "StoreTimeout", "%v is not positive", c.storeTimeout)
+	c.check(c.wait >= 0, "Wait", "%v is negative", c.wait)
+	c.check(c.maxWaiters > 0, "MaxWaiters", "%d is not positive", c.maxWaiters)
+	c.check(len(c.methods) > 0, "Methods", "no method is left")
+	for _, m := range c.methods {
+		c.check(m != "", "Methods", "a method is empty")
+		c.check(!safe(m), "Methods", "%s never reserves a key", m)
+	}
+	c.check(c.inFlightStatus == http.StatusConflict || c.inFlightStatus == http.StatusTooEarly,
+		"InFlightStatus", "%d is neither 409 nor 425", c.inFlightStatus)
+	c.check(c.maxBody >= 0, "MaxBody", "%d is negative", c.maxBody)
+	c.check(c.maxResponse >= 0, "MaxResponse", "%d is negative", c.maxResponse)
+	c.check(!c.canonicalJSON || c.fingerprint == nil, "CanonicalJSON", "it does not go together with Fingerprint")
+	return errors.Join(c.wrong...)
+}
+
+// check notes that an option is wrong.
+func (c *config) check(ok bool, option, rule string, args ...any) {
+	if !ok {
+		c.wrong = append(c.wrong, fmt.Errorf("server: option %s: "+rule, append([]any{option}, args...)...))
+	}
+}
+
+// covers reports whether a request with this method reserves its key.
+func (c *config) covers(method string) bool {
+	if method == "" {
+		method = http.MethodGet
+	}
+	return slices.Contains(c.methods, method)
+}
+
+// safe reports whether the method has no effect by definition (RFC 9110 section 9.2.1).
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// v7 makes a UUIDv7 of a given time.
+func v7(at time.Time) string {
+	var u uuid.UUID
+	binary.BigEndian.PutUint64(u[:8], uint64(at.UnixMilli())<<16)
+	u[6], u[8] = 0x70, 0x80
+	return u.String()
+}
+
+func TestRefuseExpiredKeys(t *testing.T) {
+	t.Run("a key older than the retention never runs as new", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := newFaults(nil)
+			g := newRig(t, st, nil, server.RefuseExpiredKeys())
+			key := withKey(v7(time.Now()))
+			requireStored(t, g.do(key), 201, `{"id":"rf_123"}`)
+			time.Sleep(server.DefaultRetention)
+			p := requireProblem(t, g.do(key), 409, "CONFLICT.idempotency.expired")
+			require.False(t, p.Retryable)
+			require.Equal(t, 1, g.ran())
+			require.Equal(t, 1, st.count("Reserve"), "nothing is written for it")
+		})
+	})
+	t.Run("an old key whose record stands is replayed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, memstore.New(), nil, server.RefuseExpiredKeys())
+			key := withKey(v7(time.Now()))
+			time.Sleep(20 * time.Hour)
+			requireStored(t, g.do(key), 201, `{"id":"rf_123"}`)
+			time.Sleep(20 * time.Hour)
+			requireReplayed(t, g.do(key), 201, `{"id":"rf_123"}`)
+		})
+	})
+	t.Run("an old key whose record goes between the look and the claim is released unrun", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := newFaults(func(method string, _ int, do func() error) error {
+				if method == "Find" {
+					return nil // a record stands, as far as this look can tell
+				}
+				return do()
+			})
+			g := newRig(t, st, nil, server.RefuseExpiredKeys())
+			requireProblem(t, g.do(withKey(v7(time.Now().Add(-48*time.Hour)))), 409, "CONFLICT.idempotency.expired")
+			require.Zero(t, g.ran())
+			require.Equal(t, 1, st.count("Release"))
+		})
+	})
+	t.Run("keys without an age are not affected", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, server.RefuseExpiredKeys())
+		for _, key := range []string{"order-1138", "919108f7-52d1-4320-9bac-f847db4148a8"} {
+			requireStored(t, g.do(withKey(key)), 201, `{"id":"rf_123"}`)
+		}
+	})
+	t.Run("off by default", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil)
+		requireStored(t, g.do(withKey(v7(time.Now().Add(-48*time.Hour)))), 201, `{"id":"rf_123"}`)
+	})
+	t.Run("a store that is down is 503", func(t *testing.T) {
+		g := newRig(t, newFaults(failing("Find", store.ErrUnavailable)), nil, server.RefuseExpiredKeys())
+		requireProblem(t, g.do(withKey(v7(time.Now().Add(-48*time.Hour)))), 503, "DEPENDENCY.unavailable")
+	})
+}
+
+func TestKeyFormat(t *testing.T) {
+	t.Run("UUIDKeys refuses other keys", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, server.UUIDKeys())
+		requireStored(t, g.do(withKey(v7(time.Now()))), 201, `{"id":"rf_123"}`)
+		requireProblem(t, g.do(), 400, "VALIDATION.idempotency_key.malformed")
+	})
+	t.Run("a rule of one's own is told to the client", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, server.KeyFormat(func(key string) error {
+			if len(key) < 10 {
+				return errors.New("it has fewer than 10 characters")
+			}
+			return nil
+		}))
+		p := requireProblem(t, g.do(), 400, "VALIDATION.idempotency_key.malformed")
+		require.Contains(t, p.Detail, "fewer than 10 characters")
+		require.Zero(t, g.ran())
+	})
+}
+
+func TestStoredResponseOfAnotherVersion(t *testing.T) {
+	for rule, result := range map[string][]byte{
+		"a later version": {2, 0, 0}, "damaged": {1, 1}, "empty": {}, "absent": nil,
+		"a bomb": {1, 0, 0xc8, 0x01, 0x80, 0x02, 0x80, 0x08, 0x80, 0x80, 0x40},
+	} {
+		t.Run(rule+" is a 500 and never runs the handler again", func(t *testing.T) {
+			g := newRig(t, &rewriting{memstore.New(), result}, nil)
+			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+			for range 2 {
+				require.False(t, requireProblem(t, g.do(), 500, "CONFIGURATION.stored_response").Retryable)
+			}
+			require.Equal(t, 1, g.ran())
+		})
+	}
+}
+
+// rewriting is a store that keeps another result than it was given.
+type rewriting struct {
+	store.Store
+	result []byte
+}
+
+func (s *rewriting) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
+	o.Result = s.result
+	return s.Store.Complete(ctx, l, o)
+}

@@ -1,0 +1,232 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		run    http.HandlerFunc
+		opts   []server.Option
+		status int
+		stored bool
+		runs   int // after a second request
+	}{
+		{"a 2xx is stored", answer(200, "x"), nil, 200, true, 1},
+		{"a terminal 4xx is stored", answer(422, "x"), nil, 422, true, 1},
+		{"a 408 releases", answer(408, "x"), nil, 408, false, 2},
+		{"a 425 releases", answer(425, "x"), nil, 425, false, 2},
+		{"a 429 releases", answer(429, "x"), nil, 429, false, 2},
+		{"a 500 releases", answer(500, "x"), nil, 500, false, 2},
+		{"a 503 releases", answer(503, "x"), nil, 503, false, 2},
+		{"a 500 is stored by choice", answer(500, "x"), []server.Option{server.StoreServerErrors()}, 500, true, 1},
+		{"a 500 after Store is stored", after(server.Store, answer(500, "x")), nil, 500, true, 1},
+		{"a 200 after Release releases", after(server.Release, answer(200, "x")), nil, 200, false, 2},
+		{"a 200 after Fail is stored", after(server.Fail, answer(200, "x")), nil, 200, true, 1},
+		{"a 500 after Fail is stored", after(server.Fail, answer(500, "x")), nil, 500, true, 1},
+		{"a 200 after Store and Release is stored", after(server.Store, after(server.Release, answer(200, "x"))), nil, 200, true, 1},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			g := newRig(t, memstore.New(), c.run, c.opts...)
+			first, second := g.do(), g.do()
+			if c.stored {
+				requireStored(t, first, c.status, "x")
+				requireReplayed(t, second, c.status, "x")
+			} else {
+				requireReleased(t, first, c.status)
+				requireReleased(t, second, c.status)
+			}
+			require.Equal(t, c.runs, g.ran())
+		})
+	}
+	t.Run("a stored error is a failed record", func(t *testing.T) {
+		st := memstore.New()
+		newRig(t, st, answer(422, "x")).do()
+		rec, err := st.Find(t.Context(), store.ID{Scope: "13:/refunds/{id}", Key: "k1"})
+		require.NoError(t, err)
+		require.Equal(t, store.StateFailed, rec.State)
+	})
+}
+
+func TestPanic(t *testing.T) {
+	goexit := func(http.ResponseWriter, *http.Request) { runtime.Goexit() }
+	panics := func(v any) http.HandlerFunc { return func(http.ResponseWriter, *http.Request) { panic(v) } }
+	boom := errors.New("boom")
+	t.Run("goes on with its own value, and releases the key", func(t *testing.T) {
+		for _, v := range []any{boom, http.ErrAbortHandler} {
+			st := newFaults(nil)
+			g := newRig(t, st, panics(v))
+			require.PanicsWithValue(t, v, func() { g.do() })
+			require.PanicsWithValue(t, v, func() { g.do() })
+			require.Equal(t, 2, g.ran())
+			require.Equal(t, 2, st.count("Release"))
+		}
+	})
+	t.Run("so does Goexit", func(t *testing.T) {
+		st := newFaults(nil)
+		g := newRig(t, st, goexit)
+		for range 2 {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				g.do()
+			}()
+			<-ended
+		}
+		require.Equal(t, 2, g.ran())
+		require.Equal(t, 2, st.count("Release"))
+	})
+	for rule, end := range map[string]http.HandlerFunc{"a panic": panics(boom), "ErrAbortHandler": panics(http.ErrAbortHandler)} {
+		t.Run(rule+" after an effect never runs the handler again", func(t *testing.T) {
+			st := newFaults(nil)
+			g := newRig(t, st, after(server.Store, after(server.Release, end)))
+			require.Panics(t, func() { g.do() })
+			require.Zero(t, st.count("Release"))
+			p := requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
+			require.False(t, p.Retryable)
+			require.Equal(t, 1, g.ran())
+		})
+	}
+}
+
+func TestTakeOver(t *testing.T) {
+	// A first request runs its handler and dies before the outcome is recorded.
+	died := func(t *testing.T, opts ...server.Option) *rig {
+		t.Helper()
+		st := newFaults(failing("Complete", store.ErrUnavailable))
+		g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Taken-Over", map[bool]string{true: "yes", false: "no"}[server.TakenOver(r.Context())])
+			body, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.Equal(t, `{"amount":1000}`, string(body))
+			created(w, r)
+		}, opts...)
+		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+		st.heal()
+		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")
+		time.Sleep(server.DefaultLeaseTTL)
+		return g
+	}
+	t.Run("blocks the key for a lease and not for the retention, then runs again and says so", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := died(t)
+			w := g.do()
+			requireStored(t, w, 201, `{"id":"rf_123"}`)
+			require.Equal(t, "yes", w.Header().Get("X-Taken-Over"))
+			require.Equal(t, 2, g.ran())
+		})
+	})
+	t.Run("runs again when asked to in so many words", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := died(t, server.TakeOver(server.Reexecute()))
+			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+			require.Equal(t, 2, g.ran())
+		})
+	})
+	t.Run("is refused by choice, each time, and never runs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := died(t, server.TakeOver(server.Refuse()))
+			for range 3 {
+				p := requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
+				require.False(t, p.Retryable)
+			}
+			require.Equal(t, 1, g.ran())
+		})
+	})
+	recovery := func(h http.Handler, err error) server.Option {
+		return server.TakeOver(server.Recover(func(ctx context.Context, r *http.Request, key string, _ []byte) (http.Handler, error) {
+			if key != "k1" || !server.TakenOver(ctx) {
+				return nil, errors.New("the wrong request")
+			}
+			_, _ = io.ReadAll(r.Body) // the handler gets it anew
+			return h, err
+		}))
+	}
+	t.Run("a recovery answers in the handler's place, and its answer is stored", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := died(t, recovery(answer(200, "found"), nil))
+			requireStored(t, g.do(), 200, "found")
+			requireReplayed(t, g.do(), 200, "found")
+			require.Equal(t, 1, g.ran())
+		})
+	})
+	t.Run("a recovery that finds nothing runs the handler", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := died(t, recovery(nil, nil))
+			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+			require.Equal(t, 2, g.ran())
+		})
+	})
+	t.Run("a recovery that can't tell is 503, and the next request asks again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := died(t, recovery(nil, errors.New("provider down")))
+			for range 2 {
+				w := g.do()
+				require.True(t, requireProblem(t, w, 503, "DEPENDENCY.unavailable").Retryable)
+				require.NotContains(t, w.Body.String(), "provider down")
+			}
+			require.Equal(t, 1, g.ran())
+		})
+	})
+}
+
+// Over a real connection: what the middleware does to the wire, and not only to a recorder.
+func TestOverTheWire(t *testing.T) {
+	srv := httptest.NewServer(newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Trailer", "X-Sum")
+		w.WriteHeader(http.StatusOK)
+		_, _ = io.WriteString(w, strings.Repeat("x", 5000))
+		w.Header().Set("X-Sum", "1")
+		w.Header().Set("X-Late", "1")
+	}))
+	t.Cleanup(srv.Close)
+	for _, status := range []string{"stored", "replayed"} {
+		t.Run(status, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1", bufio.NewReader(strings.NewReader("x")))
+			require.NoError(t, err)
+			req.Header.Set("Idempotency-Key", "k")
+			resp, err := srv.Client().Do(req)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Len(t, body, 5000)
+			require.Equal(t, status, resp.Header.Get("Idempotency-Status"))
+			require.Equal(t, "</style.css>; rel=preload", resp.Header.Get("Link"))
+			require.Empty(t, resp.Header.Get("X-Late"), "what is set after the status is no header")
+			if status == "stored" {
+				require.Equal(t, "1", resp.Trailer.Get("X-Sum"), "the first caller gets the trailers")
+			} else {
+				require.Empty(t, resp.Trailer)
+				require.EqualValues(t, 5000, resp.ContentLength, "a replay's length is known")
+			}
+		})
+	}
+}
+
+// after makes a handler that says something of its outcome and then runs next.
+func after(say func(context.Context), next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		say(r.Context())
+		next(w, r)
+	}
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// maxPlainScope is the longest scope that is written out, for operators to read. A longer one is hashed, so that no
+// path and no principal is too long for a store.
+const maxPlainScope = 512
+
+// recordID names the record of a key within its route and, if the middleware asks for one, its principal. Each part
+// is preceded by its length, so that no two different pairs make the same scope.
+func (c *config) recordID(r *http.Request, key, principal string) store.ID {
+	route := routeOf(r)
+	if c.pepper != nil {
+		return store.ID{Scope: scope(route, "", false), Key: c.peppered(route, principal, key)}
+	}
+	return store.ID{Scope: scope(route, principal, c.principal != nil), Key: key}
+}
+
+// routeOf returns the pattern that the mux matched, or the method and the raw path when the middleware runs outside
+// of one, where requests to different resources of a route can't be told to be the same route.
+func routeOf(r *http.Request) string {
+	if r.Pattern != "" {
+		return r.Pattern
+	}
+	return r.Method + " " + r.URL.EscapedPath()
+}
+
+func scope(route, principal string, scoped bool) string {
+	var buf [maxPlainScope]byte
+	b := appendPart(buf[:0], route)
+	if scoped {
+		b = appendPart(b, principal)
+	}
+	if len(b) > maxPlainScope {
+		sum := sha256.Sum256(b)
+		return "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return string(b)
+}
+
+func appendPart(b []byte, s string) []byte {
+	b = strconv.AppendInt(b, int64(len(s)), 10)
+	b = append(b, ':')
+	return append(b, s...)
+}
+
+func (c *config) peppered(parts ...string) string {
+	mac := hmac.New(sha256.New, c.pepper)
+	var in []byte
+	for _, part := range parts {
+		in = binary.AppendUvarint(in, uint64(len(part)))
+		in = append(in, part...)
+	}
+	mac.Write(in)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// checkFormat applies the route's own rules.
+func (c *config) checkFormat(key string) error {
+	for _, f := range c.keyFormats {
+		if err := f(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errNoUUID = errors.New("the key is not a UUID of 36 characters")
+
+func checkUUID(key string) error {
+	if _, ok := parseUUID(key); !ok {
+		return errNoUUID
+	}
+	return nil
+}
+
+// parseUUID reads the one form that RFC 9562 section 4 defines: five groups of hexadecimal digits. Braces and URNs, which
+// general parsers accept, would make several keys of one UUID.
+func parseUUID(key string) (u [16]byte, ok bool) {
+	if len(key) != 36 || key[8] != '-' || key[13] != '-' || key[18] != '-' || key[23] != '-' {
+		return u, false
+	}
+	at := 0
+	for _, group := range [...]string{key[:8], key[9:13], key[14:18], key[19:23], key[24:]} {
+		n, err := hex.Decode(u[at:], []byte(group))
+		if err != nil {
+			return u, false
+		}
+		at += n
+	}
+	return u, true
+}
+
+// madeAt returns the time in a UUIDv7 (RFC 9562 section 5.7), which has milliseconds since 1970 in its first 48 bits.
+func madeAt(key string) (time.Time, bool) {
+	u, ok := parseUUID(key)
+	if !ok || u[6]>>4 != 7 || u[8]>>6 != 0b10 {
+		return time.Time{}, false
+	}
+	ms := int64(u[0])<<40 | int64(u[1])<<32 | int64(u[2])<<24 | int64(u[3])<<16 | int64(u[4])<<8 | int64(u[5])
+	return time.UnixMilli(ms), true
+}
+
+// expired reports whether a record of this key may have been forgotten. A record lives at least until the key's
+// time plus the retention. A client whose clock is ahead makes keys that look younger than they are, so the
+// margin is taken off the retention and not added.
+func expired(key string, retention time.Duration, now time.Time) bool {
+	made, ok := madeAt(key)
+	return ok && now.Sub(made) > retention-min(maxSkew, retention/10)
+}
+
+// maxSkew is how much a client's clock may be ahead.
+const maxSkew = 5 * time.Minute

@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// recorder is an observer that keeps what it was told.
+type recorder struct {
+	mu     sync.Mutex
+	events []server.Event
+	calls  []server.StoreCall
+}
+
+func (r *recorder) ObserveRequest(_ context.Context, e server.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *recorder) ObserveStore(_ context.Context, s server.StoreCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, s)
+}
+
+func (r *recorder) kinds() (kinds []server.Kind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func TestObserver(t *testing.T) {
+	t.Run("sees each request once, with what became of its record", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			g := newRig(t, memstore.New(), slow(time.Second), server.Required(), server.Observe(&seen))
+			g.do()
+			g.do()
+			g.do(withBody("x"))
+			g.do(without("Idempotency-Key"))
+			want := []server.Event{
+				{Kind: server.Created, Status: 201, Key: "k1", To: store.StateComplete, Elapsed: time.Second},
+				{Kind: server.Replayed, Status: 201, Key: "k1", From: store.StateComplete, To: store.StateComplete},
+				{Kind: server.Conflicted, Status: 409, Key: "k1", Code: taxonomy.PayloadMismatch, From: store.StateComplete, To: store.StateComplete},
+				{Kind: server.Refused, Status: 400, Code: taxonomy.KeyMissing},
+			}
+			require.Len(t, seen.events, len(want))
+			for i, got := range seen.events {
+				require.Equal(t, "/refunds/{id}", got.Operation)
+				require.Equal(t, got.Kind != server.Refused, !got.Payload.IsZero())
+				got.Operation, got.Payload = "", store.Fingerprint{}
+				require.Equal(t, want[i], got)
+			}
+			var methods []string
+			for _, call := range seen.calls {
+				methods = append(methods, call.Method)
+				require.NoError(t, call.Err)
+			}
+			require.Equal(t, []string{"Reserve", "Complete", "Reserve", "Reserve"}, methods)
+		})
+	})
+	t.Run("sees a release, a panic and what the store said", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			st := newFaults(failing("Complete", store.ErrLost))
+			g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
+				switch server.Key(r.Context()) {
+				case "panics":
+					panic("boom")
+				case "fails":
+					w.WriteHeader(500)
+				}
+			}, server.Observe(&seen))
+			g.do(withKey("fails"))
+			require.Panics(t, func() { g.do(withKey("panics")) })
+			g.do(withKey("lost"))
+			require.Equal(t, []server.Kind{server.Created, server.Created, server.Unavailable}, seen.kinds())
+			for _, e := range seen.events[:2] {
+				require.Equal(t, 500, e.Status)
+				require.Zero(t, e.To)
+			}
+			require.Equal(t, taxonomy.Unavailable, seen.events[2].Code)
+			require.Equal(t, store.StatePending, seen.events[2].To)
+			require.ErrorIs(t, seen.calls[len(seen.calls)-1].Err, store.ErrLost)
+		})
+	})
+}
+
+func TestLogger(t *testing.T) {
+	lines := func(t *testing.T, edits []func(*http.Request), opts ...server.Option) (lines []map[string]any, text string) {
+		t.Helper()
+		var out bytes.Buffer
+		opts = append(opts, server.Logger(slog.New(slog.NewJSONHandler(&out, nil))))
+		g := newRig(t, memstore.New(), nil, opts...)
+		g.do(edits...)
+		g.do(append(edits, withBody("secret-body-2"))...)
+		text = out.String()
+		for d := json.NewDecoder(&out); d.More(); {
+			var line map[string]any
+			require.NoError(t, d.Decode(&line))
+			lines = append(lines, line)
+		}
+		return lines, text
+	}
+	edits := []func(*http.Request){
+		withBody("secret-body-1"), withHeader("Authorization", "Bearer secret-token"), withHeader("X-Correlation-Id", "c-1"),
+		func(r *http.Request) { r.URL.RawQuery = "card=secret-query" },
+	}
+	t.Run("writes one line for a request, in the contract's words", func(t *testing.T) {
+		got, _ := lines(t, edits)
+		require.Len(t, got, 2)
+		for _, line := range got {
+			require.Equal(t, "k1", line["idempotency_key"])
+			require.Equal(t, "/refunds/{id}", line["operation"])
+			require.Equal(t, "c-1", line["correlation_id"])
+			require.Len(t, line["payload_hash"], 66)
+		}
+		require.Equal(t, "INFO", got[0]["level"])
+		require.EqualValues(t, 201, got[0]["status"])
+		require.Equal(t, "absent", got[0]["from_state"])
+		require.Equal(t, "complete", got[0]["to_state"])
+		require.NotContains(t, got[0], "error_code")
+		require.Equal(t, "WARN", got[1]["level"])
+		require.EqualValues(t, 409, got[1]["status"])
+		require.Equal(t, "CONFLICT.idempotency.payload_mismatch", got[1]["error_code"])
+	})
+	t.Run("never writes bodies, credentials or query strings", func(t *testing.T) {
+		_, text := lines(t, edits)
+		require.NotContains(t, text, "secret")
+	})
+	t.Run("never writes the key where there is a pepper", func(t *testing.T) {
+		got, text := lines(t, append(edits, withKey("secret-key")), server.Pepper([]byte("0123456789abcdef")))
+		require.NotContains(t, text, "secret")
+		require.Len(t, got[0]["idempotency_key"], 64)
+	})
+}

@@ -1,0 +1,76 @@
+package server_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		opt  server.Option
+		says string
+	}{
+		{server.Retention(-time.Second), "option Retention: -1s is not positive"},
+		{server.Retention(0), "option Retention: 0s is not positive"},
+		{server.Retention(time.Second), "option LeaseTTL: 30s is longer than the retention, 1s"},
+		{server.LeaseTTL(0), "option LeaseTTL: 0s is less than 1ms"},
+		{server.LeaseTTL(25 * time.Hour), "option LeaseTTL: 25h0m0s is longer than the retention, 24h0m0s"},
+		{server.LeaseTTL(store.Forever), "option LeaseTTL: a lease can't be forever"},
+		{server.HandlerTimeout(0), "option HandlerTimeout: 0s is not positive"},
+		{server.HandlerTimeout(48 * time.Hour), "option HandlerTimeout: 48h0m0s is longer than the retention"},
+		{server.StoreTimeout(-1), "option StoreTimeout: -1ns is not positive"},
+		{server.Wait(-1), "option Wait: -1ns is negative"},
+		{server.MaxWaiters(0), "option MaxWaiters: 0 is not positive"},
+		{server.MaxBody(-1), "option MaxBody: -1 is negative"},
+		{server.MaxResponse(-1), "option MaxResponse: -1 is negative"},
+		{server.Methods(), "option Methods: no method is left"},
+		{server.Methods("POST", ""), "option Methods: a method is empty"},
+		{server.Methods("GET"), "option Methods: GET never reserves a key"},
+		{server.InFlightStatus(200), "option InFlightStatus: 200 is neither 409 nor 425"},
+		{server.Principal(nil), "option Principal: the function must not be nil"},
+		{server.KeyFormat(nil), "option KeyFormat: the function must not be nil"},
+		{server.Fingerprint(nil), "option Fingerprint: the function must not be nil"},
+		{server.TakeOver(server.Recover(nil)), "option TakeOver: the function given to Recover must not be nil"},
+		{server.Pepper([]byte("fifteen bytes..")), "option Pepper: the secret must have at least 16 bytes"},
+		{nil, "option Option: an option is nil"},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			_, err := server.New(memstore.New(), c.opt)
+			require.ErrorContains(t, err, "server: "+c.says)
+		})
+	}
+	t.Run("every wrong option is named, and so is a store that is missing", func(t *testing.T) {
+		_, err := server.New(nil, server.MaxBody(-1), server.MaxWaiters(-1))
+		for _, says := range []string{"the store must not be nil", "MaxBody", "MaxWaiters"} {
+			require.ErrorContains(t, err, says)
+		}
+	})
+	t.Run("the default handler timeout gives way to a short retention", func(t *testing.T) {
+		_, err := server.New(memstore.New(), server.Retention(time.Second), server.LeaseTTL(time.Second))
+		require.NoError(t, err)
+	})
+	t.Run("Middleware with wrong options answers 500 and runs nothing", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil)
+		g.Handler = server.Middleware(nil, server.MaxBody(-1))(g.Handler)
+		for _, key := range []string{"k1", ""} {
+			p := requireProblem(t, g.do(withKey(key)), 500, "CONFIGURATION.middleware")
+			require.Contains(t, p.Detail, "MaxBody")
+		}
+		require.Zero(t, g.ran())
+		g.Handler = server.Middleware(memstore.New())(nil)
+		requireProblem(t, g.do(), 500, "CONFIGURATION.middleware")
+	})
+}
+
+func TestKindString(t *testing.T) {
+	require.Equal(t, "created", server.Created.String())
+	require.Equal(t, "failed open", server.FailedOpen.String())
+	require.Equal(t, "unknown", fmt.Sprint(server.Kind(99)))
+}

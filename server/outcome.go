@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"net/http"
+)
+
+// Key returns the Idempotency-Key of the request that the handler runs for, unquoted, to be passed on to whatever
+// the handler calls. It is empty outside of the middleware, and for a request without a key.
+func Key(ctx context.Context) string {
+	if c := callOf(ctx); c != nil {
+		return c.key
+	}
+	return ""
+}
+
+// TakenOver reports whether an earlier request with this key died before its outcome was recorded, so that the
+// effect may have been made already.
+func TakenOver(ctx context.Context) bool {
+	c := callOf(ctx)
+	return c != nil && c.takenOver
+}
+
+// Store says that the effect has been made: the response is recorded whatever its status, and the key is never
+// released. Should the handler panic afterwards, a retry gets 409, code CONFLICT.idempotency.result_not_stored. Like
+// Release and Fail it does nothing for a request without a key, and nothing after the handler has returned.
+func Store(ctx context.Context) { mark(ctx, overrideStore) }
+
+// Release says that the effect has not been made: the key is given back whatever the response's status, and the
+// next request with it runs the handler. It does nothing once Store has been called.
+func Release(ctx context.Context) { mark(ctx, overrideRelease) }
+
+// Fail says that the operation has failed for good: the response is recorded as a failure, whatever its status, and
+// replayed.
+func Fail(ctx context.Context) { mark(ctx, overrideFail) }
+
+// Checkpoint keeps meta with the record, durably, before it returns: a note for whoever takes the key over should this
+// process die, such as the name of the payment that is about to be made. It replaces an earlier note. An error
+// matches store.ErrLost when the key was taken over from this request. It returns nil, and does nothing, for a
+// request without a key.
+func Checkpoint(ctx context.Context, meta []byte) error {
+	c := callOf(ctx)
+	if c == nil || !c.tracked {
+		return nil
+	}
+	return c.checkpoint(ctx, meta)
+}
+
+type callKey struct{}
+
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+func mark(ctx context.Context, o override) {
+	c := callOf(ctx)
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.override = o
+	c.effect = c.effect || o == overrideStore
+}
+
+// An override is what the handler says of its outcome. The last word counts.
+type override uint8
+
+const (
+	overrideNone override = iota
+	overrideStore
+	overrideRelease
+	overrideFail
+)
+
+// A settlement is what becomes of the record.
+type settlement uint8
+
+const (
+	settleComplete settlement = iota
+	settleFailed
+	settleRelease
+)
+
+// settlementOf decides. A response that asks for a retry is not kept, for the retry would get it again; once an
+// effect was made there is nothing to retry.
+func settlementOf(status int, o override, effect, storeServerErrors bool) settlement {
+	switch {
+	case o == overrideFail:
+		return settleFailed
+	case o == overrideRelease && !effect:
+		return settleRelease
+	case effect:
+		// kept, whatever the status
+	case status < 200:
+		return settleRelease
+	case status >= 500 && !storeServerErrors:
+		return settleRelease
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
+		return settleRelease
+	}
+	if status >= 400 {
+		return settleFailed
+	}
+	return settleComplete
+}

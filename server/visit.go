@@ -1,0 +1,60 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// The calls to the store, each of which the observer is told of.
+
+func (c *call) tryReserve() (store.Grant, error) {
+	ctx, began := c.visit(), c.clock()
+	c.asked = time.Now()
+	g, err := c.store.Reserve(ctx, c.claim)
+	c.saw("Reserve", began, err)
+	return g, err
+}
+
+func (c *call) extend(ctx context.Context, d time.Duration, meta []byte) error {
+	began := c.clock()
+	err := c.store.Extend(ctx, c.lease, d, meta)
+	c.saw("Extend", began, err)
+	return err
+}
+
+func (c *call) complete(ctx context.Context, o store.Outcome) error {
+	began := c.clock()
+	err := c.store.Complete(ctx, c.lease, o)
+	c.saw("Complete", began, err)
+	return err
+}
+
+func (c *call) release(ctx context.Context) error {
+	began := c.clock()
+	err := c.store.Release(ctx, c.lease)
+	c.saw("Release", began, err)
+	return err
+}
+
+func (c *call) find(ctx context.Context, id store.ID) (store.Record, error) {
+	began := c.clock()
+	rec, err := c.store.Find(ctx, id)
+	c.saw("Find", began, err)
+	return rec, err
+}
+
+// clock is read only for an observer.
+func (c *call) clock() time.Time {
+	if c.observer == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (c *call) saw(method string, began time.Time, err error) {
+	if c.observer != nil {
+		c.observer.ObserveStore(c.r.Context(), StoreCall{Method: method, Elapsed: time.Since(began), Err: err})
+	}
+}

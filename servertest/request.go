@@ -1,0 +1,82 @@
+package servertest
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// A Request is one request as it came over the wire.
+type Request struct {
+	// Number counts the server's requests from 1, in the order of arrival.
+	Number int
+	// Conn counts the server's connections from 1: two requests with the same Conn shared one.
+	Conn int
+	// Key is the idempotency key without its quotes, empty when there was none. Header has it as it was sent.
+	Key    string
+	Method string
+	Host   string
+	Path   string
+	Query  url.Values
+	Header http.Header
+	// Body is nil when the fault did not let it be read, and otherwise what came of it.
+	Body []byte
+	// Step is the fault that the request met, empty when no script had one for it.
+	Step string
+	At   time.Time
+}
+
+func (r *Request) clone() Request {
+	c := *r
+	c.Query = make(url.Values, len(r.Query))
+	for name, values := range r.Query {
+		c.Query[name] = append([]string(nil), values...)
+	}
+	c.Header = r.Header.Clone()
+	c.Body = bytes.Clone(r.Body)
+	return c
+}
+
+// arrive notes a request whose header was read.
+func (l *Ledger) arrive(r *http.Request, conn int) *Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	req := &Request{
+		Number: len(l.requests) + 1,
+		Conn:   conn,
+		Key:    keyOf(r.Header),
+		Method: r.Method,
+		Host:   r.Host,
+		Path:   r.URL.Path,
+		Query:  r.URL.Query(),
+		Header: r.Header.Clone(),
+		At:     time.Now(),
+	}
+	l.requests = append(l.requests, req)
+	return req
+}
+
+// met notes which step a request took.
+func (l *Ledger) met(r *Request, step string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Step = step
+}
+
+// carried notes the body that was read.
+func (l *Ledger) carried(r *Request, body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Body = body
+}
+
+func (l *Ledger) sent() []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	requests := make([]Request, len(l.requests))
+	for i, r := range l.requests {
+		requests[i] = r.clone()
+	}
+	return requests
+}

@@ -1,0 +1,146 @@
+package servertest
+
+import (
+	"fmt"
+	"sync"
+)
+
+// A step is one fault of one key's script, and what became of it. It is guarded by its scripts' mutex.
+type step struct {
+	scripts *scripts
+	fault   Fault
+	where   string // names key and step in messages
+	request int    // the request that took the step, zero while none did
+	fired   bool
+	err     error // why it did not come to pass
+}
+
+// mark notes whether the fault came to pass. Once it did, later errors do not undo it.
+func (s *step) mark(err error) {
+	s.scripts.mu.Lock()
+	defer s.scripts.mu.Unlock()
+	if err == nil {
+		s.fired = true
+	} else if s.err == nil {
+		s.err = err
+	}
+}
+
+// A keyScript is the run of steps that one key goes through.
+type keyScript struct {
+	steps []*step
+	taken int
+}
+
+// scripts hands each request its step.
+type scripts struct {
+	mu       sync.Mutex
+	byKey    map[string]*keyScript
+	declared []string  // keys, in the order in which they were scripted or first seen
+	next     [][]Fault // not yet given to a key
+	each     []Fault
+	seen     bool // a key took the script for each key
+	nexts    int  // how many of next were given to a key
+}
+
+func newScripts() *scripts { return &scripts{byKey: make(map[string]*keyScript)} }
+
+// add appends steps to a key's script.
+func (s *scripts) add(key, origin string, faults []Fault) *keyScript {
+	k := s.byKey[key]
+	if k == nil {
+		k = &keyScript{}
+		s.byKey[key] = k
+		s.declared = append(s.declared, key)
+	}
+	for _, f := range faults {
+		k.steps = append(k.steps, &step{
+			scripts: s, fault: f,
+			where: fmt.Sprintf("key %q, %sstep %d, %v", key, origin, len(k.steps)+1, f),
+		})
+	}
+	return k
+}
+
+// take returns the step for a request with the key, nil when its script is at its end or it has none.
+func (s *scripts) take(key string, request int) *step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.byKey[key]
+	if k == nil {
+		k = s.adopt(key)
+	}
+	if k.taken == len(k.steps) {
+		return nil
+	}
+	st := k.steps[k.taken]
+	k.taken++
+	st.request = request
+	return st
+}
+
+// adopt gives a key that has no script of its own the one that is due to it, which may be empty.
+func (s *scripts) adopt(key string) *keyScript {
+	switch {
+	case len(s.next) > 0:
+		faults := s.next[0]
+		s.next = s.next[1:]
+		s.nexts++
+		return s.add(key, fmt.Sprintf("ScriptNext %d, ", s.nexts), faults)
+	case s.each != nil:
+		s.seen = true
+		return s.add(key, "ScriptEach, ", s.each)
+	default:
+		return s.add(key, "", nil)
+	}
+}
+
+// unfired tells of every step that did not come to pass.
+func (s *scripts) unfired() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var missing []string
+	for _, key := range s.declared {
+		for _, st := range s.byKey[key].steps {
+			switch {
+			case st.fired:
+			case st.request == 0:
+				missing = append(missing, st.where+": no request came for it")
+			case st.err != nil:
+				missing = append(missing, fmt.Sprintf("%s: taken by request %d, but it did not reach the wire: %v", st.where, st.request, st.err))
+			default:
+				missing = append(missing, fmt.Sprintf("%s: taken by request %d, but it never fired", st.where, st.request))
+			}
+		}
+	}
+	for i := range s.next {
+		missing = append(missing, fmt.Sprintf("ScriptNext %d: no key came for it", s.nexts+i+1))
+	}
+	if s.each != nil && !s.seen {
+		missing = append(missing, "ScriptEach: no key came for it")
+	}
+	return missing
+}
+
+// check returns the first fault's invalid argument, and whether any fault needs, or watches, the store.
+func (s *scripts) check() (needsStore, seesStore bool, err error) {
+	all := append([][]Fault{s.each}, s.next...)
+	for _, key := range s.declared {
+		for _, st := range s.byKey[key].steps {
+			all = append(all, []Fault{st.fault})
+		}
+	}
+	for _, faults := range all {
+		for _, f := range faults {
+			switch {
+			case f.play == nil:
+				return false, false, fmt.Errorf("servertest: a script contains the zero Fault; take one of the constructors")
+			case f.bad != nil:
+				return false, false, f.bad
+			}
+			needsStore = needsStore || f.needsStore
+			seesStore = seesStore || f.needsStore || f.seesStore
+		}
+	}
+	return needsStore, seesStore, nil
+}

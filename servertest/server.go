@@ -1,0 +1,208 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"testing"
+)
+
+// memURL is the address of a server in memory. The name can't exist (RFC 2606).
+const memURL = "http://memory.test"
+
+// A Server is an HTTP/1.1 server that plays scripted faults in front of a service, and keeps a ledger of both. All its
+// methods may be used concurrently.
+type Server struct {
+	// URL is the server's base address, without a slash at its end.
+	URL string
+
+	t         testing.TB
+	ledger    *Ledger
+	scripts   *scripts
+	service   http.Handler
+	principal func(*http.Request) string
+	transport *http.Transport
+
+	http     *http.Server
+	listener *wireListener
+	served   chan struct{} // closed when no connection is accepted any more
+	ctx      context.Context
+	cancel   context.CancelFunc
+	shut     sync.Once
+
+	mu      sync.Mutex
+	closing bool
+	running sync.WaitGroup // requests
+}
+
+// New starts a server on a loopback socket. It is closed at the test's end, which also fails the test for every scripted
+// fault that did not come to pass, see [Lenient]. An invalid fault or option ends the test at once.
+//
+// A socket waits in real time: in a synctest bubble use [NewInMemory].
+func New(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("servertest: listen on loopback: %v", err)
+		return nil
+	}
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	return start(t, l, "http://"+l.Addr().String(), dial, opts)
+}
+
+// NewInMemory starts the same server on connections in memory. [Server.Client] and [Server.Transport] reach it, whatever
+// host a URL names; nothing else does. Made in a synctest bubble it lives on the bubble's clock: a fault's delay takes
+// exactly as long as it says, and no time at all.
+//
+// On these connections a reset is syscall.ECONNRESET and a closed server syscall.ECONNREFUSED, as on a socket.
+func NewInMemory(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	l := newMemListener()
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) }
+	return start(t, l, memURL, dial, opts)
+}
+
+func start(t testing.TB, l net.Listener, url string, dial func(context.Context, string, string) (net.Conn, error), opts []Option) *Server {
+	t.Helper()
+	set, err := newSetup(opts)
+	var service http.Handler
+	var closeStore func()
+	if err == nil {
+		service, closeStore, err = set.service()
+	}
+	if err != nil {
+		_ = l.Close() // nothing was accepted yet
+		t.Fatal(err)
+		return nil
+	}
+	s := &Server{
+		URL:       url,
+		t:         t,
+		ledger:    &Ledger{},
+		scripts:   set.scripts,
+		service:   service,
+		principal: set.principal,
+		// No proxy, no transparent decompression, and no timeout of its own: what a test sees is what was scripted.
+		transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
+		listener:  newWireListener(l),
+		served:    make(chan struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.http = &http.Server{
+		Handler:  http.HandlerFunc(s.serve),
+		ErrorLog: log.New(io.Discard, "", 0), // panics are told to the test; the rest is what faults look like
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+	}
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(s.listener) // returns when the listener is closed
+	}()
+	t.Cleanup(func() {
+		t.Helper()
+		s.Close()
+		closeStore()
+		if set.lenient {
+			return
+		}
+		for _, missing := range s.scripts.unfired() {
+			t.Errorf("servertest: %s", missing)
+		}
+	})
+	return s
+}
+
+type connKey struct{}
+
+// Ledger returns the server's ledger.
+func (s *Server) Ledger() *Ledger { return s.ledger }
+
+// Requests returns a copy of what came over the wire, in the order of arrival. See [Ledger.Requests] for what counts.
+func (s *Server) Requests() []Request { return s.ledger.sent() }
+
+// Transport returns a transport that reaches the server, always the same one. It waits for ever, uses no proxy and shows
+// bodies as they were sent.
+func (s *Server) Transport() *http.Transport { return s.transport }
+
+// Client returns a new client over [Server.Transport].
+func (s *Server) Client() *http.Client { return &http.Client{Transport: s.transport} }
+
+// Close stops the server: it refuses and closes connections, breaks off what is held, and waits for the requests that the
+// service has begun. It can be called again. The test's end calls it.
+func (s *Server) Close() {
+	s.shut.Do(func() {
+		s.mu.Lock()
+		s.closing = true
+		s.mu.Unlock()
+		s.cancel()
+		// The errors would tell of connections that are closed already.
+		_ = s.http.Close()
+		<-s.served
+		s.listener.closeConns()
+		s.running.Wait()
+		s.transport.CloseIdleConnections()
+	})
+}
+
+// begin counts a request in, unless the server is closing.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// serve plays one request's part of the script.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	conn, ok := r.Context().Value(connKey{}).(*wireConn)
+	if !ok || !s.begin() {
+		panic(http.ErrAbortHandler)
+	}
+	defer s.running.Done()
+	x := &exchange{srv: s, w: w, r: r, conn: conn, request: s.ledger.arrive(r, conn.number), before: conn.written.Load()}
+	defer x.abort()
+
+	if stale := conn.disarm(); stale != nil {
+		x.step = stale
+		s.ledger.met(x.request, "after "+stale.fault.String())
+		x.readBody()
+		x.close()
+		return
+	}
+	if x.step = s.scripts.take(x.request.Key, x.request.Number); x.step != nil {
+		s.ledger.met(x.request, x.step.fault.String())
+	}
+	if x.step == nil || !x.step.fault.unread {
+		x.readBody()
+	}
+	x.play()
+}
+
+// abort ends a request whose fault did not. The service's panic is told to the test, and the client's connection breaks.
+func (x *exchange) abort() {
+	if p := recover(); p != nil {
+		if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+			x.srv.logPanic(p, debug.Stack())
+		}
+		x.fired(errors.New("servertest: the handler panicked"))
+		panic(http.ErrAbortHandler)
+	}
+	if !x.answered {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (s *Server) logPanic(p any, stack []byte) {
+	s.t.Logf("servertest: the handler panicked: %v\n%s", p, stack)
+}

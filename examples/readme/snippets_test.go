@@ -1,0 +1,237 @@
+package readme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/servertest"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/store/storetest"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+type (
+	Refund        struct{ ID string }
+	RefundRequest struct {
+		Charge string
+		Amount int
+	}
+	Charge        struct{ ID string }
+	ChargeRequest struct{ Amount int }
+)
+
+// refund is the README's first snippet, followed by the ones about errors and about what is pending.
+func refund(ctx context.Context, url string) error {
+	ops, err := boltstore.Open("payments.redo") // operations survive a crash
+	if err != nil {
+		return err
+	}
+	defer ops.Close()
+	client, err := redo.New(redo.WithStore(ops))
+	if err != nil {
+		return err
+	}
+	ctx = redo.WithOperation(ctx, "refund:ch_9ab:1000") // same name, same key
+	refund, err := redo.Call[Refund](ctx, client, "POST", url, RefundRequest{Charge: "ch_9ab", Amount: 1000})
+	say(refund, err)
+	return resume(ctx, client)
+}
+
+func say(refund Refund, err error) {
+	var e *redo.Error
+	switch {
+	case err == nil:
+		fmt.Println("refunded:", refund.ID)
+	case errors.Is(err, taxonomy.PayloadMismatch):
+		fmt.Println("a bug: this name was used for another refund")
+	case redo.SafeToRetry(err):
+		fmt.Println("call again, now or tomorrow: same operation, same key")
+	case errors.As(err, &e) && e.Effect == redo.NotApplied:
+		fmt.Println("nothing happened:", e.Code)
+	default:
+		fmt.Println("find out what happened, then client.Forget the operation")
+	}
+}
+
+func resume(ctx context.Context, client *redo.Client) error {
+	for op, err := range client.Pending(ctx) {
+		if err != nil {
+			return err
+		}
+		resp, err := client.Resume(ctx, op) // the stored request, under the stored key
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+	}
+	return nil
+}
+
+// inEmptyDirectory runs f where its files can be left.
+func inEmptyDirectory(f func() error) error {
+	dir, err := os.MkdirTemp("", "redo-readme-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	before, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	defer os.Chdir(before)
+	return f()
+}
+
+// Example_client runs the client's snippets against the README's own server: first while it answers every request
+// with 503, so that the operation stays pending, and then after it has come back.
+func Example_client() {
+	down := true
+	service := refunds()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		service.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	err := inEmptyDirectory(func() error {
+		if err := refund(context.Background(), srv.URL+"/refunds"); redo.CodeOf(err) != taxonomy.Unavailable {
+			return fmt.Errorf("the server is down: %w", err)
+		}
+		down = false
+		return refund(context.Background(), srv.URL+"/refunds")
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// call again, now or tomorrow: same operation, same key
+	// refunded: rf_1
+}
+
+func refunds() http.Handler {
+	var runs int
+	mux := http.NewServeMux()
+	mux.Handle("POST /refunds", server.Middleware(memstore.New(), server.Required())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		runs++
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"ID":"rf_%d"}`, runs)
+	})))
+	return mux
+}
+
+func Example_errors() {
+	say(Refund{}, &redo.Error{Code: taxonomy.PayloadMismatch, Effect: redo.NotApplied})
+	say(Refund{}, &redo.Error{Code: taxonomy.Forbidden, Effect: redo.NotApplied})
+	say(Refund{}, &redo.Error{Code: taxonomy.KeyExpired})
+	// Output:
+	// a bug: this name was used for another refund
+	// nothing happened: AUTH.forbidden
+	// find out what happened, then client.Forget the operation
+}
+
+func Example_transport() {
+	srv := httptest.NewServer(refunds())
+	defer srv.Close()
+	client, err := redo.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	provider := &http.Client{Transport: client.Transport()} // net/http semantics, whatever the status
+	resp, err := provider.Post(srv.URL+"/refunds", "application/json", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode, resp.Header.Get("Idempotency-Status"))
+	// Output: 201 stored
+}
+
+// serve is the README's server. It is compiled here, and its parts run in Example_server.
+func serve(st store.Store, createRefund, createPayment http.Handler) {
+	once := server.Middleware(st, server.Required())
+	mux := http.NewServeMux()
+	mux.Handle("POST /refunds", once(createRefund))
+	mux.Handle("POST /payments", once(createPayment))
+	log.Fatal(http.ListenAndServe("localhost:8080", mux))
+}
+
+var (
+	provider    *redo.Client
+	providerURL string
+)
+
+func createPayment(w http.ResponseWriter, r *http.Request) {
+	ctx := redo.WithOperation(r.Context(), server.Key(r.Context())+":charge")
+	charge, err := redo.Call[Charge](ctx, provider, "POST", providerURL, ChargeRequest{Amount: 1000})
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable) // releases the key: the retry runs this again
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, `{"charge":%q}`, charge.ID)
+}
+
+func Example_server() {
+	_ = serve
+	acquirer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"ID":"ch_1"}`)
+	}))
+	defer acquirer.Close()
+	providerURL = acquirer.URL
+	var err error
+	if provider, err = redo.New(redo.WithKeys(redo.DerivedKeys("payments-live"))); err != nil {
+		log.Fatal(err)
+	}
+	once := server.Middleware(memstore.New(), server.Required())
+	srv := httptest.NewServer(once(http.HandlerFunc(createPayment)))
+	defer srv.Close()
+	for range 2 {
+		req, err := http.NewRequest("POST", srv.URL, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		req.Header.Set("Idempotency-Key", "tap-1")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(resp.StatusCode, resp.Header.Get("Idempotency-Status"))
+		resp.Body.Close()
+	}
+	// Output:
+	// 201 stored
+	// 201 replayed
+}
+
+func TestOneRefundWhateverTheNetworkDoes(t *testing.T) {
+	srv := servertest.New(t, servertest.Script("k1", servertest.ResetAfterEffect(), servertest.Status(503), servertest.OK()))
+	client, err := redo.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = redo.Call[any](redo.WithKey(t.Context(), "k1"), client, "POST", srv.URL+"/refunds", map[string]int{"amount": 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Ledger().AssertEffects(t, "k1", 1)
+}
+
+func TestMyStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store { return memstore.New() })
+}

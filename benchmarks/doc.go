@@ -1,0 +1,20 @@
+// Command benchmarks measures redo beside its peers, on the same machine and in the same run, because only the
+// ratios mean anything on another machine.
+//
+//	go run ./benchmarks           everything, a minute or more
+//	go run ./benchmarks -quick    everything, coarsely, in seconds
+//	go run ./benchmarks -run 'memory|large' -rounds 41
+//
+// In each scenario the contestants take turns, round after round, so that what else the machine does meets them all.
+// A figure is the median over the rounds, with the least and the greatest beside it; a ratio is the median of the
+// ratios within each round. At the end stand the targets that redo sets itself. With -check a missed one makes the
+// exit status 1. Files are written to the temporary directory, or to -dir: on a file system in memory a
+// sync costs nothing, and the durable scenarios say nothing.
+//
+// The same bodies are ordinary benchmarks, for benchstat and profiles:
+//
+//	go test -run '^$' -bench . -count 6 ./benchmarks > new.txt
+//	benchstat -col /by new.txt
+//
+// It is a module of its own and is never released, so that the peers it measures bind nobody.
+package main

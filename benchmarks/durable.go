@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
+)
+
+// Names of the contestants among the stores, as the targets use them.
+const (
+	byUpdate  = "bbolt Update"
+	byBatch   = "bbolt Batch"
+	byStore   = "boltstore"
+	byDurably = "redo.Do over boltstore"
+)
+
+// What a record holds: a header of 96 bytes, as boltstore writes it, a request, and once it is complete a result.
+var (
+	request     = make([]byte, smallBody)
+	result      = make([]byte, 256)
+	saved       = make([]byte, 96+len(request))
+	completed   = make([]byte, 96+len(request)+len(result))
+	fingerprint = store.Raw(http.MethodPost, memoryURL, "", request)
+)
+
+// reserveScenario is one durable write, as a caller waits for it before the first byte is sent.
+func reserveScenario() scenario {
+	return scenario{
+		name:      "reserve",
+		title:     "one durable write, one caller: what is waited for before the first byte is sent",
+		reference: byUpdate,
+		contestants: []contestant{
+			{byUpdate, bare((*bbolt.DB).Update, 1, saved)},
+			{byStore, stored(func(st *boltstore.Store) func(i int) error {
+				return func(i int) error {
+					_, err := reserve(st, i)
+					return err
+				}
+			}, 1)},
+		},
+	}
+}
+
+// durableScenario is an operation's two writes. bbolt has no lazy one, so both of its own are durable.
+func durableScenario(callers int) scenario {
+	return scenario{
+		name:      fmt.Sprintf("durable-%d", callers),
+		title:     fmt.Sprintf("a durable operation, callers: %d. It is saved durably, then completed (redo: lazily)", callers),
+		reference: byUpdate,
+		callers:   callers,
+		contestants: []contestant{
+			{byUpdate, bare((*bbolt.DB).Update, callers, saved, completed)},
+			{byBatch, bare((*bbolt.DB).Batch, callers, saved, completed)},
+			{byStore, stored(func(st *boltstore.Store) func(i int) error {
+				return func(i int) error {
+					g, err := reserve(st, i)
+					if err != nil {
+						return err
+					}
+					return st.Complete(context.Background(), g.Lease, store.Outcome{Result: result, Lazy: true})
+				}
+			}, callers)},
+			{byDurably, durably(callers)},
+		},
+	}
+}
+
+// operationName spreads the names as those of a real day would be: multiplying by an odd number is a permutation.
+func operationName(i int) string {
+	return fmt.Sprintf("refund:ch_%016x:1000", uint64(i)*0x9E3779B97F4A7C15)
+}
+
+func reserve(st *boltstore.Store, i int) (store.Grant, error) {
+	g, err := st.Reserve(context.Background(), store.Claim{
+		ID:          store.ID{Scope: "redo", Key: operationName(i)},
+		Fingerprint: fingerprint,
+		Retention:   store.Forever,
+		Meta:        request,
+	})
+	if err == nil && g.Verdict != store.Acquired {
+		err = fmt.Errorf("benchmarks: the verdict is %v, it has to be %v", g.Verdict, store.Acquired)
+	}
+	return g, err
+}
+
+// stored runs an operation on a boltstore of its own, with the options that everybody gets.
+func stored(operation func(*boltstore.Store) func(i int) error, callers int) func(string) (runner, error) {
+	return func(dir string) (runner, error) {
+		st, err := boltstore.Open(filepath.Join(dir, "operations.redo"))
+		if err != nil {
+			return runner{}, err
+		}
+		return concurrently(callers, operation(st), st.Close), nil
+	}
+}
+
+// durably runs whole calls of a client with a store.
+func durably(callers int) func(string) (runner, error) {
+	return func(dir string) (runner, error) {
+		st, err := boltstore.Open(filepath.Join(dir, "operations.redo"))
+		if err != nil {
+			return runner{}, err
+		}
+		c, err := newRedo(memoryTransport{}, redo.WithStore(st))
+		if err != nil {
+			return runner{}, errors.Join(err, st.Close())
+		}
+		return concurrently(callers, func(i int) error {
+			ctx := redo.WithOperation(context.Background(), operationName(i))
+			req, err := newRequest(ctx, memoryURL, request)
+			if err != nil {
+				return err
+			}
+			return consume(c.Do(req))
+		}, st.Close), nil
+	}
+}
+
+// bare writes each value of an operation in a transaction of its own. bbolt is opened as boltstore opens it, which is
+// as fast as it gets while every commit is synced.
+func bare(commit func(*bbolt.DB, func(*bbolt.Tx) error) error, callers int, values ...[]byte) func(string) (runner, error) {
+	bucket := []byte("records")
+	return func(dir string) (runner, error) {
+		db, err := bbolt.Open(filepath.Join(dir, "bare.db"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
+		if err != nil {
+			return runner{}, err
+		}
+		err = db.Update(func(tx *bbolt.Tx) error {
+			_, err := tx.CreateBucket(bucket)
+			return err
+		})
+		if err != nil {
+			return runner{}, errors.Join(err, db.Close())
+		}
+		return concurrently(callers, func(i int) error {
+			key := []byte(operationName(i))
+			for _, value := range values {
+				err := commit(db, func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put(key, value) })
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}, db.Close), nil
+	}
+}

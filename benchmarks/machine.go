@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// describe prints where and of what the figures are.
+func describe(w io.Writer, dir string) {
+	fmt.Fprintf(w, "machine  %s, %d cores, GOMAXPROCS %d, %s/%s, %s\n",
+		cpuModel(read("/proc/cpuinfo")), runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fs := fileSystem(read("/proc/self/mountinfo"), dir)
+	if fs == "tmpfs" || fs == "ramfs" {
+		fs += ", in memory: a sync costs nothing there, so the durable scenarios say nothing (use -dir)"
+	}
+	fmt.Fprintf(w, "files    on %s\n", fs)
+	fmt.Fprintf(w, "peers    %s\n", strings.Join(peers(), ", "))
+}
+
+// read returns a file that only Linux has, empty elsewhere.
+func read(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(content)
+}
+
+// cpuModel finds the model in the text of /proc/cpuinfo.
+func cpuModel(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		name, value, ok := strings.Cut(line, ":")
+		if ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown CPU"
+}
+
+// fileSystem finds the type of the file system that dir is on in the text of /proc/self/mountinfo (proc(5)).
+func fileSystem(mountinfo, dir string) string {
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = target
+	}
+	found, length := "an unknown file system", -1
+	for line := range strings.Lines(mountinfo) {
+		mount, rest, ok := strings.Cut(line, " - ")
+		fields, types := strings.Fields(mount), strings.Fields(rest)
+		if !ok || len(fields) < 5 || len(types) == 0 {
+			continue
+		}
+		point := unescape(fields[4])
+		inside := dir == point || strings.HasPrefix(dir, strings.TrimSuffix(point, "/")+"/")
+		if inside && len(point) >= length { // of two mounts at one point the later one hides the other
+			found, length = types[0], len(point)
+		}
+	}
+	return found
+}
+
+// unescape undoes mountinfo's octal form of blanks and backslashes.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+4 <= len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// peers names the modules that redo is measured beside, with their versions.
+func peers() []string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	var found []string
+	for _, m := range info.Deps {
+		if m.Path == "github.com/hashicorp/go-retryablehttp" || m.Path == "go.etcd.io/bbolt" {
+			found = append(found, m.Path+" "+m.Version)
+		}
+	}
+	return found
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+)
+
+// A pace is how thoroughly to measure.
+type pace struct {
+	rounds int
+	slice  time.Duration // about how long a contestant runs in one round
+	dir    string        // where files go
+}
+
+// play measures a scenario. The number of operations is found in a round that does not count, and is the same in all
+// that do.
+func (p pace) play(s scenario) (outcome, error) {
+	counts := make([]int, len(s.contestants))
+	for i, c := range s.contestants {
+		var err error
+		if counts[i], err = p.calibrate(c, max(1, s.callers)); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", s.name, c.name, err)
+		}
+	}
+	out := outcome{}
+	for range p.rounds {
+		for i, c := range s.contestants {
+			got, err := p.measure(c, counts[i])
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", s.name, c.name, err)
+			}
+			out[c.name] = append(out[c.name], got)
+		}
+	}
+	return out, nil
+}
+
+// with opens the contestant in a new directory for as long as f runs.
+func (p pace) with(c contestant, f func(runner) error) (err error) {
+	dir, err := os.MkdirTemp(p.dir, "redo-benchmarks-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r, err := c.open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	return f(r)
+}
+
+// calibrate finds how many operations fill a slice: a multiple of step, at least one step.
+func (p pace) calibrate(c contestant, step int) (n int, err error) {
+	err = p.with(c, func(r runner) error {
+		for n = step; ; {
+			start := time.Now()
+			if err := r.run(n); err != nil {
+				return err
+			}
+			elapsed := max(time.Since(start), time.Microsecond)
+			fill := float64(n) * float64(p.slice) / float64(elapsed)
+			if elapsed >= p.slice/4 {
+				n = max(step, int(fill)/step*step)
+				return nil
+			}
+			n = max(2*n, min(int(fill/2), 100*n)) / step * step
+		}
+	})
+	return n, err
+}
+
+// measure runs n operations after a few that warm up caches, connections and files.
+func (p pace) measure(c contestant, n int) (got sample, err error) {
+	err = p.with(c, func(r runner) error {
+		if err := r.run(max(1, n/20)); err != nil {
+			return err
+		}
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		err := r.run(n)
+		elapsed := time.Since(start)
+		runtime.ReadMemStats(&after)
+		per := float64(n)
+		got = sample{
+			ns:     float64(elapsed.Nanoseconds()) / per,
+			bytes:  float64(after.TotalAlloc-before.TotalAlloc) / per,
+			allocs: float64(after.Mallocs-before.Mallocs) / per,
+		}
+		return err
+	})
+	return got, err
+}

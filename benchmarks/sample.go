@@ -1,0 +1,74 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// A sample is one contestant's figures in one round, each per operation.
+type sample struct {
+	ns     float64
+	bytes  float64
+	allocs float64
+}
+
+// A figure is what several rounds gave.
+type figure struct{ median, min, max float64 }
+
+// figureOf returns the figure of some values, the zero one when there are none.
+func figureOf(values []float64) figure {
+	if len(values) == 0 {
+		return figure{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	half := len(sorted) / 2
+	f := figure{median: sorted[half], min: sorted[0], max: sorted[len(sorted)-1]}
+	if len(sorted)%2 == 0 {
+		f.median = (sorted[half-1] + sorted[half]) / 2
+	}
+	return f
+}
+
+// spread is how far the rounds lie apart, as a share of the median.
+func (f figure) spread() float64 {
+	if f.median == 0 {
+		return 0
+	}
+	return (f.max - f.min) / f.median
+}
+
+// An outcome is what a scenario's rounds gave: a contestant's samples, in the order of the rounds.
+type outcome map[string][]sample
+
+func each(samples []sample, field func(sample) float64) []float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = field(s)
+	}
+	return values
+}
+
+func (o outcome) time(who string) figure {
+	return figureOf(each(o[who], func(s sample) float64 { return s.ns }))
+}
+
+func (o outcome) bytes(who string) float64 {
+	return figureOf(each(o[who], func(s sample) float64 { return s.bytes })).median
+}
+
+// allocs is a whole number: what is left over is the runtime's own, or is shared by many operations.
+func (o outcome) allocs(who string) float64 {
+	return math.Round(figureOf(each(o[who], func(s sample) float64 { return s.allocs })).median)
+}
+
+// ratio compares two contestants' times within each round, so that a slow moment of the machine meets both.
+func (o outcome) ratio(who, to string) figure {
+	a, b := o[who], o[to]
+	values := make([]float64, 0, len(a))
+	for i := range min(len(a), len(b)) {
+		if b[i].ns > 0 {
+			values = append(values, a[i].ns/b[i].ns)
+		}
+	}
+	return figureOf(values)
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTable(t *testing.T) {
+	s := scenario{name: "posting", title: "a POST", reference: "peer", contestants: []contestant{{name: "peer"}, {name: "redo"}}}
+	o := outcome{
+		"peer": {{ns: 1000, bytes: 64, allocs: 2}, {ns: 2000, bytes: 64, allocs: 2}},
+		"redo": {{ns: 3000, bytes: 128, allocs: 3}, {ns: 4000, bytes: 128, allocs: 3}},
+	}
+	var out strings.Builder
+	s.write(&out, o)
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	require.Equal(t, []string{
+		"posting: a POST",
+		"ns/op min max spread ops/s B/op allocs/op ratio",
+		"peer 1500 1000 2000 67% 666667 64 2 1.00×",
+		"redo 3500 3000 4000 29% 285714 128 3 2.50×",
+		"",
+	}, lines)
+
+	who, spread := s.widest(o)
+	require.Equal(t, "peer", who)
+	require.Equal(t, 1000.0/1500, spread)
+}

@@ -1,0 +1,197 @@
+package house
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// An importRule says what the files of a package that are not tests may import beside the standard library and
+// the package's own internal/ directories. Everything else is a violation.
+type importRule struct {
+	module   []string // packages of this project, "." being the client
+	vendors  []string // packages of other modules
+	nested   bool     // the package is a module of its own: its go.mod says which other modules it uses
+	anything bool     // and it may import what it likes of this project; packages below it may too
+	testing  bool     // the package is made for tests, and so may import "testing"
+}
+
+// importRules is the map of the house, as CONTRIBUTING.md draws it. The depguard rules in .golangci.yml say the
+// same to an editor.
+var importRules = map[string]importRule{
+	"taxonomy":         {},
+	"internal/wire":    {},
+	"internal/house":   {},
+	"store":            {module: []string{"taxonomy"}},
+	"store/memstore":   {module: []string{"store", "taxonomy"}},
+	"store/boltstore":  {module: []string{"store", "taxonomy"}, vendors: []string{"go.etcd.io/bbolt"}},
+	"store/redisstore": {module: []string{"store", "taxonomy"}, nested: true},
+	"store/pgstore":    {module: []string{"store", "taxonomy"}, nested: true},
+	"store/storetest":  {module: []string{"store"}, testing: true},
+	"webhook":          {module: []string{"internal/wire"}},
+	".": {
+		module: []string{"taxonomy", "store", "internal/wire"},
+		vendors: []string{
+			"github.com/google/uuid",
+			"github.com/hashicorp/go-retryablehttp",
+			"golang.org/x/time/rate",
+		},
+	},
+	"server": {module: []string{"taxonomy", "store", "internal/wire"}},
+	"inbox":  {module: []string{"taxonomy", "store", "webhook"}},
+	"outbox": {module: []string{"taxonomy", "store", "webhook", "."}},
+	"servertest": {
+		module:  []string{"taxonomy", "store", "store/memstore", "server", "internal/wire"},
+		testing: true,
+	},
+	"conformance": {module: []string{"taxonomy", "internal/wire"}},
+	"otelredo":    {module: []string{".", "server", "taxonomy"}, nested: true},
+	"cmd/redo":    {nested: true, anything: true},
+	"examples":    {nested: true, anything: true, testing: true},
+	"benchmarks":  {nested: true, anything: true, testing: true},
+}
+
+// ruledBy returns the package whose rule binds the package in dir: its own, that of the package whose internal/
+// directory it stands in, or that of a directory which may import anything. It is empty when there is none.
+func ruledBy(dir string) string {
+	for d := dir; ; d = path.Dir(d) {
+		r, ok := importRules[d]
+		inside := d != "." && strings.HasPrefix(dir, d+"/internal/")
+		if ok && (d == dir || r.anything || inside) {
+			return d
+		}
+		if d == "." {
+			return ""
+		}
+	}
+}
+
+func checkImports(t *tree) []string {
+	var found []string
+	pkgs := t.packages()
+	for _, dir := range slices.Sorted(maps.Keys(pkgs)) {
+		owner := ruledBy(dir)
+		if owner == "" {
+			found = append(found, dir+": no import rule names this package: agree on one in CONTRIBUTING.md, then add it to importRules and .golangci.yml")
+			continue
+		}
+		for _, f := range pkgs[dir] {
+			for _, spec := range f.syntax.Imports {
+				// The parser has accepted the literal, so it can be unquoted.
+				imported, _ := strconv.Unquote(spec.Path.Value)
+				if why := forbidden(owner, imported); why != "" {
+					found = append(found, fmt.Sprintf("%s: imports %s: %s", t.at(spec.Pos()), imported, why))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// forbidden returns the rule that an import breaks, empty when it breaks none.
+func forbidden(owner, imported string) string {
+	r := importRules[owner]
+	rest, ours := strings.CutPrefix(imported, modulePath)
+	switch first, _, _ := strings.Cut(imported, "/"); {
+	case ours && (rest == "" || rest[0] == '/'):
+		target := path.Join(".", strings.TrimPrefix(rest, "/"))
+		if r.anything || ruledBy(target) == owner || slices.Contains(r.module, target) {
+			return ""
+		}
+		return fmt.Sprintf("%s may import of this project only %v", owner, r.module)
+	case first == "testing":
+		if r.testing {
+			return ""
+		}
+		return "only packages made for tests may import testing, or its flags reach every program"
+	case !strings.Contains(first, "."):
+		return "" // the standard library
+	case r.nested || slices.ContainsFunc(r.vendors, func(v string) bool { return within(imported, v) }):
+		return ""
+	default:
+		return fmt.Sprintf("%s may import of other modules only %v", owner, r.vendors)
+	}
+}
+
+// within reports whether a slash-separated path is dir or lies below it.
+func within(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+func TestImports(t *testing.T) { holds(t, checkImports) }
+
+func TestImportsCanFail(t *testing.T) {
+	imports := func(pkg string, paths ...string) string {
+		src := "package " + pkg + "\n"
+		for _, p := range paths {
+			src += fmt.Sprintf("import _ %q\n", p)
+		}
+		return src
+	}
+	finds(t, checkImports, []breach{
+		{
+			rule: "what the rules allow is no violation",
+			files: map[string]string{
+				"client.go":                          imports("redo", modulePath+"/store", "github.com/hashicorp/go-retryablehttp", "net/http"),
+				"client_test.go":                     imports("redo", modulePath+"/server", "github.com/jarcoal/httpmock"),
+				"store/boltstore/internal/page/a.go": imports("page", "go.etcd.io/bbolt/errors"),
+				"store/boltstore/b.go":               imports("boltstore", modulePath+"/store/boltstore/internal/page"),
+				"store/redisstore/r.go":              imports("redisstore", "example.com/driver"),
+				"store/storetest/s.go":               imports("storetest", "testing", "testing/synctest"),
+				"examples/gateway/main.go":           imports("main", modulePath+"/server", modulePath, "example.com/sdk"),
+			},
+		},
+		{
+			rule:  "the client never imports the server side",
+			files: map[string]string{"client.go": imports("redo", modulePath+"/server")},
+			want:  []string{"client.go:2: imports " + modulePath + "/server: . may import of this project only [taxonomy store internal/wire]"},
+		},
+		{
+			rule:  "servertest never imports the client",
+			files: map[string]string{"servertest/s.go": imports("servertest", modulePath)},
+			want:  []string{"servertest/s.go:2: imports " + modulePath + ": servertest may import of this project only [taxonomy store store/memstore server internal/wire]"},
+		},
+		{
+			rule:  "stores never import each other",
+			files: map[string]string{"store/boltstore/b.go": imports("boltstore", modulePath+"/store/memstore")},
+			want:  []string{"store/boltstore/b.go:2: imports " + modulePath + "/store/memstore: store/boltstore may import of this project only [store taxonomy]"},
+		},
+		{
+			rule:  "the contract never imports an implementation",
+			files: map[string]string{"store/s.go": imports("store", modulePath+"/store/memstore")},
+			want:  []string{"store/s.go:2: imports " + modulePath + "/store/memstore: store may import of this project only [taxonomy]"},
+		},
+		{
+			rule:  "a leaf imports the standard library alone",
+			files: map[string]string{"taxonomy/t.go": imports("taxonomy", "errors", "github.com/google/uuid")},
+			want:  []string{"taxonomy/t.go:3: imports github.com/google/uuid: taxonomy may import of other modules only []"},
+		},
+		{
+			rule:  "another module is imported only by the package that was given it",
+			files: map[string]string{"server/s.go": imports("server", "go.etcd.io/bbolt")},
+			want:  []string{"server/s.go:2: imports go.etcd.io/bbolt: server may import of other modules only []"},
+		},
+		{
+			rule:  "a path that only starts like an allowed one is another module",
+			files: map[string]string{"keys.go": imports("redo", "github.com/google/uuidx", modulePath+"x/store")},
+			want: []string{
+				"keys.go:2: imports github.com/google/uuidx: . may import of other modules only [github.com/google/uuid github.com/hashicorp/go-retryablehttp golang.org/x/time/rate]",
+				"keys.go:3: imports " + modulePath + "x/store: . may import of other modules only [github.com/google/uuid github.com/hashicorp/go-retryablehttp golang.org/x/time/rate]",
+			},
+		},
+		{
+			rule:  "conformance never imports testing",
+			files: map[string]string{"conformance/c.go": imports("conformance", "testing")},
+			want:  []string{"conformance/c.go:2: imports testing: only packages made for tests may import testing, or its flags reach every program"},
+		},
+		{
+			rule:  "a package without a rule is a violation",
+			files: map[string]string{"internal/extra/e.go": imports("extra")},
+			want:  []string{"internal/extra: no import rule names this package: agree on one in CONTRIBUTING.md, then add it to importRules and .golangci.yml"},
+		},
+	})
+}

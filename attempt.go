@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -25,7 +26,11 @@ func (timeoutError) Temporary() bool { return true }
 
 // An attempt is one turn of the loop: one request, with its own context, headers and reader.
 type attempt struct {
-	number  int
+	number  int32
+	conns   atomic.Int32 // connections that the request was given to be written to
+	hops    int32        // redirects that were followed
+	stopped bool         // the clock; the mutex guards it
+
 	start   time.Time
 	budget  time.Duration       // the time it has
 	waited  time.Duration       // the wait before it
@@ -33,70 +38,29 @@ type attempt struct {
 	report  func(AttemptHealth) // the breaker's, nil when there is none
 	timeout [1]string           // backs the budget header's value
 	body    body
-	conns   atomic.Int32 // connections that the request was given to be written to
-	hops    int          // redirects that were followed
 
-	parent   context.Context
-	deadline time.Time
-	timer    *time.Timer
-	unlink   func() bool // from the parent
-
-	mu    sync.Mutex
-	done  chan struct{}
-	err   error
-	cause error
-	after []*func()
-	trace *httptrace.ClientTrace
+	parent context.Context
+	mu     sync.Mutex // guards what follows
+	over   *ending    // nil while it has not ended
+	watch  *watch     // nil until somebody waits for the end
+	trace  *httptrace.ClientTrace
 }
 
-// attemptTransport is the shared http.Client's transport. It finds the call in the request's context and makes
-// the attempt on its behalf. It has no CloseIdleConnections on purpose: the loop calls that on every failure,
-// and would empty the pool that all calls share.
-type attemptTransport struct{}
-
-func (attemptTransport) RoundTrip(shell *http.Request) (*http.Response, error) {
-	return callFrom(shell.Context()).attempt(shell)
-}
-
-// open begins an attempt and gives the loop its request: one without headers and body, which attempt fills in.
-// So nothing is read into memory, and nothing is shared between attempts.
-func (k *call) open(a *attempt) {
-	k.current = a
+// try makes an attempt and judges it.
+func (k *call) try(a *attempt) {
 	k.keyGone = false // a retry starts at the origin that the key is for
-	a.budget = min(k.client.retry.AttemptTimeout, k.client.retry.MaxElapsed-a.start.Sub(k.start))
-	a.begin(&k.ctx)
+	retry := k.client.retry
+	a.budget = min(retry.AttemptTimeout, retry.MaxElapsed-a.start.Sub(k.first.start))
+	a.begin(k)
 	a.ctx = a
 	if o, ok := k.client.observer.(AttemptObserver); ok {
-		a.ctx = o.StartAttempt(a, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: a.number})
+		a.ctx = o.StartAttempt(a, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: int(a.number)})
 	}
-	k.loopReq.Request = k.shell(a.ctx)
-}
-
-// shell is the request as the loop and http.Client see it. They never write to it: net/http copies a request's
-// headers before it adds to them, and adds only what a user in the URL or a cookie jar asks for.
-func (k *call) shell(ctx context.Context) *http.Request {
-	r := k.req.WithContext(ctx)
-	r.Header = noHeader
-	r.Body, r.GetBody, r.ContentLength = nil, nil, 0
-	return r
-}
-
-var noHeader = http.Header{}
-
-// attempt makes the present attempt.
-func (k *call) attempt(shell *http.Request) (*http.Response, error) {
-	resp, err := k.exchange(k.current, shell)
+	resp, err := k.exchange(a)
 	if err != nil {
-		return nil, k.current.explain(err)
+		resp, err = nil, a.explain(err)
 	}
-	if resp.StatusCode/100 == 3 && resp.Header["Location"] != nil {
-		// Of a redirect that was not followed here http.Client would parse the Location, and ask for the next
-		// request's body, before it lets itself be told not to follow. It does neither without one.
-		k.header = resp.Header
-		resp.Header = maps.Clone(resp.Header)
-		delete(resp.Header, "Location")
-	}
-	return resp, nil
+	k.judge(a, resp, err)
 }
 
 // explain names the attempt's own timeout as the cause, where it is: net/http reports a bare deadline.
@@ -133,24 +97,24 @@ func (a *attempt) sent(traced bool, err error) bool {
 }
 
 // exchange sends the attempt's request and follows the redirects that are ours to follow.
-func (k *call) exchange(a *attempt, shell *http.Request) (*http.Response, error) {
+func (k *call) exchange(a *attempt) (*http.Response, error) {
 	c := k.client
-	if l := limiterFor(c.limiter, k.dest); l != nil {
+	if l := limiterFor(c.limiter, k.dest()); l != nil {
 		if err := waitLimited(a.ctx, l); err != nil {
-			if k.ctx.Err() == nil && !errors.Is(err, ErrLimited) {
+			if k.Err() == nil && !errors.Is(err, ErrLimited) {
 				err = errors.Join(ErrLimited, err)
 			}
 			return nil, err
 		}
 	}
 	if c.breaker != nil {
-		done, err := c.breaker.Allow(k.dest.String())
+		done, err := c.breaker.Allow(k.dest().String())
 		if err != nil {
 			return nil, errors.Join(ErrBreakerOpen, err)
 		}
 		a.report = done
 	}
-	r := shell
+	r := k.req.WithContext(a.ctx)
 	r.Header = k.headers(a)
 	if err := k.attachBody(r); err != nil {
 		return nil, &refusedError{code: taxonomy.BodyNotReplayable, effect: NotApplied, err: err}
@@ -168,7 +132,7 @@ func (k *call) exchange(a *attempt, shell *http.Request) (*http.Response, error)
 		case resp.Body == nil:
 			resp.Body = http.NoBody
 		}
-		if resp.Request == nil || callFrom(resp.Request.Context()) == nil {
+		if resp.Request != r && (resp.Request == nil || callFrom(resp.Request.Context()) == nil) {
 			resp.Request = r // a transport that forgot whose answer it is
 		}
 		next, err := k.follow(r, resp, hops)
@@ -196,14 +160,14 @@ func (k *call) authorize(r *http.Request) error {
 // attachBody gives the attempt's request a reader of its own. GetBody stays: net/http uses it when it resends
 // the request on a fresh connection.
 func (k *call) attachBody(r *http.Request) error {
-	body, err := k.payload.next()
+	body, err := k.payload.next(k.req)
 	if err != nil {
 		return err
 	}
 	r.Body, r.GetBody, r.ContentLength = body, k.req.GetBody, k.req.ContentLength
 	if k.payload.read {
-		again := k.payload
-		r.GetBody = again.next
+		again, req := k.payload, k.req
+		r.GetBody = func() (io.ReadCloser, error) { return again.next(req) }
 		r.ContentLength = int64(len(again.bytes))
 	}
 	return nil
@@ -213,14 +177,17 @@ func (k *call) attachBody(r *http.Request) error {
 // written to.
 func (k *call) headers(a *attempt) http.Header {
 	c := k.client
-	h := make(http.Header, len(k.req.Header)+2)
-	maps.Copy(h, k.req.Header)
+	h := maps.Clone(k.req.Header)
+	if h == nil {
+		h = make(http.Header, 2)
+	}
 	if u := k.req.URL.User; u != nil && h.Get("Authorization") == "" {
 		password, _ := u.Password()
 		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
 	}
-	delete(h, c.profile.Header)
-	if k.op.key != "" {
+	if k.op.key == "" {
+		delete(h, c.profile.Header)
+	} else {
 		if a.number == 1 {
 			k.keyLine[0] = c.profile.encode(k.op.key)
 		}

@@ -106,6 +106,7 @@ func TestAttemptObeysTheRulesOfContexts(t *testing.T) {
 		"the first end counts": func(t *testing.T) {
 			parent, cancel := context.WithCancelCause(t.Context())
 			a := start(t, parent, time.Minute)
+			a.Done()
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			cancel(errStop)
@@ -157,28 +158,58 @@ func TestAttemptObeysTheRulesOfContexts(t *testing.T) {
 		},
 		"a clock that ran out can't be stopped": func(t *testing.T) {
 			a := start(t, t.Context(), time.Minute)
+			a.Done()
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			require.False(t, a.stopClock())
 		},
 		"a clock that ran out can't be stopped before that is told either": func(t *testing.T) {
 			a := start(t, t.Context(), time.Minute)
-			a.timer.Stop()
+			a.Done()
+			a.watch.timer.Stop()
 			hold := make(chan struct{})
-			a.timer = time.AfterFunc(time.Minute, func() { <-hold; a.expire() })
+			a.watch.timer = time.AfterFunc(time.Minute, func() { <-hold; a.expire() })
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			require.NoError(t, a.Err())
 			require.False(t, a.stopClock(), "the context is about to end, and a body that is read on it with it")
 			close(hold)
 		},
+		"a clock that nobody watches is stopped by the answer": func(t *testing.T) {
+			a := start(t, t.Context(), time.Minute)
+			time.Sleep(time.Hour)
+			require.True(t, a.stopClock(), "a transport that does not look at the clock has brought an answer all the same")
+			running(t, a)
+		},
+		"a stopped clock is not started by who looks at it later": func(t *testing.T) {
+			a := start(t, t.Context(), time.Minute)
+			require.True(t, a.stopClock())
+			a.Done()
+			time.Sleep(time.Hour)
+			running(t, a)
+		},
+		"an attempt that nobody waits for ends when it is asked": func(t *testing.T) {
+			a := start(t, t.Context(), time.Minute)
+			time.Sleep(time.Minute)
+			require.Equal(t, context.DeadlineExceeded, a.Err())
+			require.Equal(t, ErrAttemptTimeout, a.why())
+			parent, cancel := context.WithCancelCause(t.Context())
+			b := start(t, parent, time.Minute)
+			cancel(errStop)
+			require.Equal(t, context.Canceled, b.Err())
+			require.Equal(t, errStop, b.why())
+			require.Nil(t, a.watch)
+			require.Nil(t, b.watch)
+		},
 		"its end lets go of the caller's context": func(t *testing.T) {
 			// An attempt as a parent shows what is hung up on it.
 			parent := start(t, context.Background(), time.Hour)
 			a := start(t, parent, time.Minute)
-			require.Len(t, parent.after, 1)
+			require.Nil(t, parent.watch, "nobody waits for an end yet")
+			a.Done()
+			require.Len(t, parent.watch.after, 1)
 			a.end()
-			require.Empty(t, parent.after)
+			require.Empty(t, parent.watch.after)
 			running(t, parent)
 		},
 	} {
@@ -239,7 +270,7 @@ func TestAttemptCallsBack(t *testing.T) {
 			stopped := context.AfterFunc(a, func() { t.Error("it was stopped") })
 			context.AfterFunc(a, func() { calls++ })
 			require.True(t, stopped())
-			require.Len(t, a.after, 1)
+			require.Len(t, a.watch.after, 1)
 			a.end()
 			synctest.Wait()
 			require.Equal(t, 1, calls)
@@ -306,11 +337,11 @@ func TestAttemptEndsItsChildren(t *testing.T) {
 				_, cancel := context.WithCancel(a)
 				cancels = append(cancels, cancel)
 			}
-			require.Len(t, a.after, 50, "package context hangs its children up here")
+			require.Len(t, a.watch.after, 50, "package context hangs its children up here")
 			for _, cancel := range cancels {
 				cancel()
 			}
-			require.Empty(t, a.after, "and takes them down when they end")
+			require.Empty(t, a.watch.after, "and takes them down when they end")
 			running(t, a)
 		},
 		"but not those that were cut loose": func(t *testing.T) {

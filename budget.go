@@ -3,6 +3,7 @@ package redo
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // A Budget bounds the retries to one destination (scheme and host) when it is failing: a token bucket that
@@ -49,6 +50,7 @@ const maxDestinations = 4096
 // buckets holds one token bucket per destination.
 type buckets struct {
 	budget Budget
+	spent  atomic.Int64 // len(tokens)
 	mu     sync.Mutex
 	tokens map[destination]float64 // a missing destination has a full bucket
 }
@@ -64,8 +66,8 @@ func (b *buckets) deposit(d destination) { b.add(d, b.budget.Ratio) }
 func (b *buckets) refund(d destination) { b.add(d, 1) }
 
 func (b *buckets) add(d destination, n float64) {
-	if b.budget.Unlimited {
-		return
+	if b.spent.Load() == 0 {
+		return // every bucket is full, as ever when nothing fails
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,6 +77,7 @@ func (b *buckets) add(d destination, n float64) {
 	}
 	if t += n; t >= float64(b.budget.Reserve) {
 		delete(b.tokens, d)
+		b.spent.Store(int64(len(b.tokens)))
 		return
 	}
 	b.tokens[d] = t
@@ -98,6 +101,7 @@ func (b *buckets) withdraw(d destination) bool {
 		return false
 	}
 	b.tokens[d] = t - 1
+	b.spent.Store(int64(len(b.tokens)))
 	return true
 }
 

@@ -1,16 +1,11 @@
 package redo
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"time"
-
-	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
@@ -31,22 +26,20 @@ const (
 
 // A call is one Do or RoundTrip from its first to its last attempt. One goroutine runs it.
 type call struct {
+	context.Context // the caller's, or what the observer made of it
+
 	client  *Client
 	req     *http.Request // the caller's, never changed
-	ctx     callContext
 	mode    mode
 	op      operation
-	dest    destination
-	start   time.Time
 	keyLine [1]string // backs the key header's value
 	payload payload
+	claimed *claimed // nil when the operation is not stored
 
-	loop     retryablehttp.Client
-	loopReq  retryablehttp.Request
-	current  *attempt
 	first    attempt
+	loop     *loop          // nil before the first retry
+	resp     *http.Response // the last answer, nil when the last attempt got none
 	attempts []Attempt
-	made     [1]Attempt // backs attempts: most calls have one
 
 	verdict   taxonomy.Verdict
 	decision  decision
@@ -55,25 +48,17 @@ type call struct {
 	unknown   bool // some attempt may have had its effect
 	keyGone   bool // a redirect to another origin dropped the key
 	fromStore bool
-	cause     error          // the last attempt's transport error
-	captured  *wire.Response // the answer, for the store and for Call
-	tooLong   bool           // the captured body is over the cap
-	header    http.Header    // the answer's, while http.Client must not see its Location
-}
-
-// callContext hands a call to the layers below through the request's context.
-type callContext struct {
-	context.Context
-	call *call
+	cause     error // the last attempt's transport error
 }
 
 type callKey struct{}
 
-func (c *callContext) Value(key any) any {
+// Value hands the call to the layers below, through the context that their requests carry.
+func (k *call) Value(key any) any {
 	if key == (callKey{}) {
-		return c.call
+		return k
 	}
-	return c.Context.Value(key)
+	return k.Context.Value(key)
 }
 
 func callFrom(ctx context.Context) *call {
@@ -93,15 +78,12 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 		closeBody(req)
 		return nil, e
 	}
-	k := &call{
-		client: c, req: req, mode: m, op: op, start: time.Now(),
-		dest:    destination{req.URL.Scheme, req.URL.Host},
-		payload: payload{request: req},
-	}
-	k.ctx = callContext{req.Context(), k}
-	defer k.payload.close()
+	k := &call{Context: req.Context(), client: c, req: req, mode: m, op: op}
+	k.first.number, k.first.start = 1, time.Now()
+	defer k.payload.close(req)
 	var resp *http.Response
 	if c.store != nil && op.name != "" {
+		k.claimed = &claimed{}
 		resp, e = k.runStored()
 	} else {
 		resp, e = k.run()
@@ -112,7 +94,7 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 // run makes the attempts of an operation that is not stored.
 func (k *call) run() (*http.Response, *Error) {
 	if k.client.wantsKey(k.op, k.req) {
-		key, e := k.client.newKey(k.op.name)
+		key, e := k.client.newKey(k.op.name, k.first.start)
 		if e != nil {
 			return nil, e
 		}
@@ -125,31 +107,25 @@ func (k *call) run() (*http.Response, *Error) {
 func (k *call) send() (*http.Response, *Error) {
 	c := k.client
 	if c.observer != nil {
-		k.ctx.Context = c.observer.StartOperation(k.ctx.Context, k.startOf())
+		k.Context = c.observer.StartOperation(k.Context, k.startOf())
 	}
-	k.attempts = k.made[:0]
-	k.loop.HTTPClient = c.http
-	k.loop.RetryMax = c.retry.MaxAttempts // never reached: the decision counts, and stops one earlier
-	k.loop.CheckRetry = checkRetry
-	k.loop.Backoff = backoff
-	k.loop.PrepareRetry = prepareRetry
-	k.loop.ErrorHandler = retryablehttp.PassthroughErrorHandler
-	k.first.number, k.first.start = 1, k.start
-	k.open(&k.first)
-	c.buckets.deposit(k.dest)
-	resp, _ := k.loop.Do(&k.loopReq)
-	k.settleBudget()
-	if caller := ended(k.req); caller != nil && resp == nil && k.decision.retry {
-		// The context ended while the loop slept: it returns the bare error and asks nobody.
-		k.decision = decision{}
-		k.verdict = taxonomy.Classify(taxonomy.Answer{Caller: caller, Sent: k.unknown})
-		k.cause = errors.Join(caller, k.cause)
+	c.buckets.deposit(k.dest())
+	k.try(&k.first)
+	if k.decision.retry {
+		k.retry()
+		k.settleBudget()
+		if caller := ended(k.req); caller != nil && k.decision.retry {
+			// The context ended while the loop slept: it returns the bare error and asks nobody.
+			k.decision = decision{}
+			k.verdict = taxonomy.Classify(taxonomy.Answer{Caller: caller, Sent: k.unknown})
+			k.cause = errors.Join(caller, k.cause)
+		}
 	}
-	return k.finish(resp)
+	return k.finish(k.resp)
 }
 
 func (k *call) startOf() OperationStart {
-	return OperationStart{Operation: k.op.name, Key: k.op.key, Method: k.req.Method, Host: k.dest.host, Resumed: k.op.prior}
+	return OperationStart{Operation: k.op.name, Key: k.op.key, Method: k.req.Method, Host: k.dest().host, Resumed: k.op.prior}
 }
 
 // ended returns why the caller's context has ended, its cause included; nil while it has not.
@@ -173,34 +149,15 @@ func ended(req *http.Request) error {
 	return err
 }
 
-// checkRetry is the loop's question whether to go on.
-func checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	return callFrom(ctx).judge(resp, err), nil
-}
-
-// backoff returns the wait that the decision put there.
-func backoff(wait, _ time.Duration, _ int, _ *http.Response) time.Duration { return wait }
-
-// prepareRetry begins the next attempt, after the wait.
-func prepareRetry(r *http.Request) error {
-	k := callFrom(r.Context())
-	k.open(&attempt{number: k.current.number + 1, start: time.Now(), waited: k.decision.wait})
-	return nil
-}
-
 // judge classifies the attempt that just ended, and decides what follows.
-func (k *call) judge(resp *http.Response, err error) bool {
-	a, c := k.current, k.client
-	if ue, ok := err.(*url.Error); ok { //nolint:errorlint // http.Client's own wrapping, which adds the URL: it must not get into errors and logs
-		err = ue.Err
-	}
-	if resp != nil && k.header != nil {
-		resp.Header = k.header
-	}
-	k.header = nil
+func (k *call) judge(a *attempt, resp *http.Response, err error) {
+	c := k.client
 	answer := taxonomy.Answer{Err: err, Directives: c.profile.ShouldRetry, StatusCodes: c.statusCodes}
 	if resp != nil {
-		answer.Status, answer.Header = resp.StatusCode, resp.Header
+		answer.Status = resp.StatusCode
+		if resp.StatusCode >= http.StatusBadRequest || a.resent() {
+			answer.Header = resp.Header // of a plain success nothing more is asked
+		}
 		answer.Body, answer.Err = k.receive(a, resp)
 	} else {
 		a.end()
@@ -220,13 +177,15 @@ func (k *call) judge(resp *http.Response, err error) bool {
 		// The attempt went to another origin without the key: nothing makes a repetition safe.
 		v.Class, v.Final = taxonomy.ClassTerminal, true
 	}
-	k.verdict, k.cause = v, answer.Err
+	k.verdict, k.cause, k.resp = v, answer.Err, resp
 	k.note(v, a)
-
+	if v.Class == taxonomy.ClassSuccess && answer.Status < 400 && k.unwatched(a) {
+		return
+	}
 	now := time.Now()
 	s := situation{
 		verdict: v, policy: c.retry, method: k.req.Method, keyed: k.op.key != "" && !k.keyGone, sent: answer.Sent,
-		replayable: k.payload.replayable(), attempt: a.number, prev: a.waited, left: k.left(now),
+		replayable: k.payload.replayable(k.req), attempt: int(a.number), prev: a.waited, left: k.left(now),
 	}
 	if v.Retry() {
 		s.hint, s.hinted = wire.Hint(answer.Header, now, v.Code.In(taxonomy.RateLimit))
@@ -237,17 +196,23 @@ func (k *call) judge(resp *http.Response, err error) bool {
 		k.decision.retry, k.decision.why = false, answer.Err
 	}
 	k.settleBudget()
-	if k.decision.retry && !c.buckets.withdraw(k.dest) {
+	if k.decision.retry && !c.buckets.withdraw(k.dest()) {
 		k.decision.retry, k.decision.why = false, ErrBudget
 	} else if k.decision.retry {
 		k.withdrawn = true
 	}
 	k.record(a, answer, now)
-	if k.decision.retry {
-		k.loop.RetryWaitMin = k.decision.wait
-		k.loopReq.Request = k.shell(&k.ctx) // it waits on the caller's context: the attempt's has ended
+	if resp != nil && k.decision.retry {
+		discard(resp)
+		k.resp = nil
 	}
-	return k.decision.retry
+}
+
+// unwatched reports whether nobody is to be told of a first attempt that succeeded. It spares the hot path a clock
+// reading.
+func (k *call) unwatched(a *attempt) bool {
+	c := k.client
+	return c.observer == nil && c.breaker == nil && c.limiter == nil && k.mode != modeCall && a == &k.first
 }
 
 // note folds the attempt's effect into the operation's.
@@ -255,11 +220,14 @@ func (k *call) note(v taxonomy.Verdict, a *attempt) {
 	switch {
 	case v.Effect == Applied:
 		k.applied = true
-	case v.Effect == EffectUnknown, a.wireSends() > 1+a.hops && !v.Final:
-		// Of two sends one was answered: the other may have had its effect. A redirect is an answer too.
+	case v.Effect == EffectUnknown, a.resent() && !v.Final:
+		// Of two sends one was answered: the other may have had its effect.
 		k.unknown = true
 	}
 }
+
+// resent reports whether net/http sent the attempt's request more than once. A redirect is an answer.
+func (a *attempt) resent() bool { return a.wireSends() > 1+int(a.hops) }
 
 // effect is what is known of the operation, over all its attempts. A refusal settles an earlier attempt's
 // unknown effect only when it comes from the server's record of the key: refusals that are made in front of
@@ -277,7 +245,7 @@ func (k *call) effect() Effect {
 // record keeps the attempt for the error, the observer and the log.
 func (k *call) record(a *attempt, answer taxonomy.Answer, now time.Time) {
 	rec := Attempt{
-		Number: a.number, Status: answer.Status, Code: k.verdict.Code, Err: answer.Err,
+		Number: int(a.number), Status: answer.Status, Code: k.verdict.Code, Err: answer.Err,
 		Elapsed: now.Sub(a.start), WireSends: a.wireSends(),
 	}
 	if rec.WireSends == 0 && answer.Sent {
@@ -294,7 +262,7 @@ func (k *call) record(a *attempt, answer taxonomy.Answer, now time.Time) {
 	if a.report != nil {
 		a.report(health(k.verdict, answer.Status != 0))
 	}
-	if l, ok := limiterFor(k.client.limiter, k.dest).(limitReporter); ok && answer.Status != 0 {
+	if l, ok := limiterFor(k.client.limiter, k.dest()).(limitReporter); ok && answer.Status != 0 {
 		l.Report(k.verdict.Code.In(taxonomy.RateLimit))
 	}
 }
@@ -318,15 +286,18 @@ func (k *call) settleBudget() {
 		return
 	}
 	k.withdrawn = false
-	if _, here := localVerdict(k.cause); here || k.verdict.Class != taxonomy.ClassTransient || k.ctx.Err() != nil {
-		k.client.buckets.refund(k.dest)
+	if _, here := localVerdict(k.cause); here || k.verdict.Class != taxonomy.ClassTransient || k.Err() != nil {
+		k.client.buckets.refund(k.dest())
 	}
 }
 
+// dest is where the operation goes: a redirect does not change it.
+func (k *call) dest() destination { return destination{k.req.URL.Scheme, k.req.URL.Host} }
+
 // left is what is left of MaxElapsed and of the caller's deadline.
 func (k *call) left(now time.Time) time.Duration {
-	left := k.client.retry.MaxElapsed - now.Sub(k.start)
-	if deadline, ok := k.ctx.Deadline(); ok {
+	left := k.client.retry.MaxElapsed - now.Sub(k.first.start)
+	if deadline, ok := k.Deadline(); ok {
 		left = min(left, deadline.Sub(now))
 	}
 	return left
@@ -339,8 +310,8 @@ func (k *call) finish(resp *http.Response) (*http.Response, *Error) {
 		e = k.failure(resp)
 	}
 	if o := k.client.observer; o != nil {
-		o.EndOperation(k.ctx.Context, OperationEnd{
-			Operation: k.op.name, Key: k.op.key, Attempts: len(k.attempts), Elapsed: time.Since(k.start),
+		o.EndOperation(k.Context, OperationEnd{
+			Operation: k.op.name, Key: k.op.key, Attempts: len(k.attempts), Elapsed: time.Since(k.first.start),
 			Effect: k.effect(), Replayed: Replayed(resp), Err: e,
 		})
 	}
@@ -403,46 +374,3 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return e.err.Error() }
 func (e *refusedError) Unwrap() error { return e.err }
-
-// A payload gives each attempt its own reader over the request's body.
-type payload struct {
-	request *http.Request
-	bytes   []byte // the whole body, when it had to be read for the store
-	read    bool   // bytes is set, and the request's own body is closed
-	used    bool   // the request's own body was handed to an attempt, which closes it
-}
-
-func (p *payload) empty() bool { return p.request.Body == nil || p.request.Body == http.NoBody }
-
-func (p *payload) replayable() bool { return p.empty() || p.read || p.request.GetBody != nil }
-
-// next returns the body for the next attempt. The first gets the request's own, so that nothing is copied.
-func (p *payload) next() (io.ReadCloser, error) {
-	switch {
-	case p.empty():
-		return p.request.Body, nil
-	case p.read && len(p.bytes) == 0:
-		return http.NoBody, nil
-	case p.read:
-		return io.NopCloser(bytes.NewReader(p.bytes)), nil
-	case !p.used:
-		p.used = true
-		return p.request.Body, nil
-	case p.request.GetBody == nil:
-		return nil, ErrNotReplayable
-	}
-	return p.request.GetBody()
-}
-
-// close closes the request's own body if no attempt was given it.
-func (p *payload) close() {
-	if !p.used && !p.read {
-		closeBody(p.request)
-	}
-}
-
-func closeBody(req *http.Request) {
-	if req != nil && req.Body != nil {
-		_ = req.Body.Close()
-	}
-}

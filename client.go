@@ -19,7 +19,6 @@ type Client struct {
 	base        http.RoundTripper
 	ownBase     *http.Transport // nil when the caller brought the transport
 	traced      bool            // base reports wire sends
-	http        *http.Client
 	buckets     *buckets
 	statusCodes map[int]taxonomy.Code
 	firstBudget string // the timeout header of a first attempt without a deadline of the caller's
@@ -44,6 +43,9 @@ func New(opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
+	if !c.ownKeys && c.profile.MaxKey < uuidLength {
+		return nil, fmt.Errorf("redo: New: profile %q takes keys of at most %d characters, and a time-ordered key has %d: make shorter ones with WithKeys", c.profile.Name, c.profile.MaxKey, uuidLength)
+	}
 	c.retry = c.retry.withDefaults()
 	c.profile.Header = http.CanonicalHeaderKey(c.profile.Header)
 	c.profile.TimeoutHeader = http.CanonicalHeaderKey(c.profile.TimeoutHeader)
@@ -56,10 +58,6 @@ func New(opts ...Option) (*Client, error) {
 		c.base, c.ownBase = t, t
 	}
 	_, c.traced = c.base.(*http.Transport)
-	c.http = &http.Client{
-		Transport:     attemptTransport{},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	return c, nil
 }
 

@@ -35,7 +35,6 @@ func TestNewWithoutOptions(t *testing.T) {
 	require.Same(t, client.ownBase, client.base)
 	require.Equal(t, 64, client.ownBase.MaxIdleConnsPerHost)
 	require.True(t, client.traced)
-	require.Zero(t, client.http.Timeout, "it would cut off a body that is being read")
 }
 
 func TestATransportOfTheCallersIsUsedAsItIs(t *testing.T) {

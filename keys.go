@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,17 +16,48 @@ import (
 // What it returns is checked like any key: 1 to 255 printable ASCII characters.
 type KeyFunc func(operation string) (string, error)
 
+// uuidLength is how long a UUID is as text.
+const uuidLength = 36
+
 // TimeOrderedKeys makes UUIDv7 keys (RFC 9562 §5.7). It is the default: the time in the key lets a server
 // refuse one that is older than its retention, instead of running it as new.
-func TimeOrderedKeys(string) (string, error) {
+func TimeOrderedKeys(string) (string, error) { return timeOrderedKey(time.Now()) }
+
+func timeOrderedKey(now time.Time) (string, error) {
 	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:8], uint64(time.Now().UnixMilli())<<16)
-	if _, err := rand.Read(id[6:]); err != nil {
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
+	if err := entropy.read(id[6:]); err != nil {
 		return "", fmt.Errorf("redo: making a key: %w", err)
 	}
 	id[6] = id[6]&0x0f | 0x70 // version 7
 	id[8] = id[8]&0x3f | 0x80 // the variant of RFC 9562
 	return id.String(), nil
+}
+
+// A pool hands out bytes of crypto/rand, which it fetches for many keys at once: that takes longer than all the rest
+// of a key. It is safe for concurrent use. No byte is handed out twice.
+type pool struct {
+	mu   sync.Mutex
+	buf  [640]byte
+	left int
+}
+
+var entropy pool
+
+func (p *pool) read(b []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left < len(b) {
+		if _, err := rand.Read(p.buf[:]); err != nil {
+			return err
+		}
+		p.left = len(p.buf)
+	}
+	taken := p.buf[p.left-len(b) : p.left]
+	copy(b, taken)
+	clear(taken)
+	p.left -= len(b)
+	return nil
 }
 
 // RandomKeys makes UUIDv4 keys (RFC 9562 §5.4), for servers that must not learn when a key was made.

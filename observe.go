@@ -85,16 +85,16 @@ func (k *call) logAttrs(more ...slog.Attr) []slog.Attr {
 
 // logTransition notes an operation's change of state.
 func (k *call) logTransition(from, to string) {
-	if l := k.client.log; l != nil && l.Enabled(&k.ctx, slog.LevelDebug) {
-		l.LogAttrs(&k.ctx, slog.LevelDebug, "operation changed state", k.logAttrs(
-			slog.String(logPayload, k.op.fingerprint.String()), slog.String(logFrom, from), slog.String(logTo, to))...)
+	if l := k.client.log; l != nil && l.Enabled(k, slog.LevelDebug) {
+		l.LogAttrs(k, slog.LevelDebug, "operation changed state", k.logAttrs(
+			slog.String(logPayload, k.claimed.fingerprint.String()), slog.String(logFrom, from), slog.String(logTo, to))...)
 	}
 }
 
 // logRetry notes a wait.
 func (k *call) logRetry(a Attempt) {
-	if l := k.client.log; l != nil && l.Enabled(&k.ctx, slog.LevelInfo) {
-		l.LogAttrs(&k.ctx, slog.LevelInfo, "retrying", k.logAttrs(slog.Int(logAttempt, a.Number), slog.Int(logStatus, a.Status),
+	if l := k.client.log; l != nil && l.Enabled(k, slog.LevelInfo) {
+		l.LogAttrs(k, slog.LevelInfo, "retrying", k.logAttrs(slog.Int(logAttempt, a.Number), slog.Int(logStatus, a.Status),
 			slog.String(logCode, string(a.Code)), slog.Duration(logDelay, a.Wait))...)
 	}
 }
@@ -103,6 +103,6 @@ func (k *call) logRetry(a Attempt) {
 // the server answers its next call from its record.
 func (k *call) logStore(err error) {
 	if l := k.client.log; l != nil {
-		l.LogAttrs(&k.ctx, slog.LevelWarn, "outcome not stored: the operation stays pending", k.logAttrs(slog.Any("error", err))...)
+		l.LogAttrs(k, slog.LevelWarn, "outcome not stored: the operation stays pending", k.logAttrs(slog.Any("error", err))...)
 	}
 }

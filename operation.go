@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -54,13 +55,19 @@ func WithKey(ctx context.Context, key string) context.Context {
 
 // operation is what a call knows of its operation.
 type operation struct {
-	name        string // empty: none
-	key         string // empty: the request carries none
-	fixedKey    bool   // the caller set the key
+	name     string // empty: none
+	key      string // empty: the request carries none
+	fixedKey bool   // the caller set the key
+	stored   bool   // the operation is in the store
+	prior    bool   // the operation was pending when this call began
+}
+
+// claimed is what a call whose operation is stored has of it.
+type claimed struct {
 	fingerprint store.Fingerprint
 	lease       store.Lease
-	stored      bool // the operation is in the store, and lease is its lease
-	prior       bool // the operation was pending when this call began
+	answer      *wire.Response // what is to be kept of the answer
+	tooLong     bool           // its body is over the cap
 }
 
 // plan finds the operation's name and key, or why the request can't be sent. A new operation's key is made
@@ -98,10 +105,14 @@ func (c *Client) wantsKey(op operation, req *http.Request) bool {
 	return op.key == "" && c.keys != nil && req.Response == nil && !safeMethod(req.Method) && (op.name != "" || c.profile.keyed(req.Method))
 }
 
-// newKey makes and checks a key.
-func (c *Client) newKey(name string) (string, *Error) {
-	key, err := c.keys(name)
-	if err == nil {
+// newKey makes a key. The default kind takes the time that the call has read already, and needs no check: New has
+// seen that the profile takes it.
+func (c *Client) newKey(name string, now time.Time) (string, *Error) {
+	var key string
+	var err error
+	if !c.ownKeys {
+		key, err = timeOrderedKey(now)
+	} else if key, err = c.keys(name); err == nil {
 		err = c.checkKey(key)
 	}
 	if err != nil {

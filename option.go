@@ -30,6 +30,7 @@ type config struct {
 	transport   http.RoundTripper
 	retry       RetryPolicy
 	keys        KeyFunc
+	ownKeys     bool // keys was set by an option
 	profile     Profile
 	budget      Budget
 	limiter     Limiter
@@ -131,7 +132,7 @@ func WithRetry(p RetryPolicy) Option {
 // WithKeys sets how keys are made. Default [TimeOrderedKeys]. Nil makes none: only [WithKey] then gives a
 // request a key, and POST and PATCH without one are retried only when nothing was sent.
 func WithKeys(f KeyFunc) Option {
-	return optionFunc(func(c *config) error { c.keys = f; return nil })
+	return optionFunc(func(c *config) error { c.keys, c.ownKeys = f, true; return nil })
 }
 
 // WithProfile sets how the provider speaks idempotency. Default [RedoProfile].

@@ -29,13 +29,21 @@ func (k *call) receive(a *attempt, resp *http.Response) ([]byte, error) {
 		return head, err
 	case k.captures(resp):
 		return nil, k.capture(a, resp)
+	case resp.Body == http.NoBody:
+		a.end()
+		return nil, nil
 	case !a.stopClock():
 		_ = resp.Body.Close()
 		a.end()
 		resp.Body = http.NoBody
 		return nil, ErrAttemptTimeout
 	}
-	resp.Body = newBody(a, resp.Body, nil)
+	b := newBody(a, resp.Body, nil)
+	if w, ok := b.ReadCloser.(io.Writer); resp.StatusCode == http.StatusSwitchingProtocols && ok {
+		resp.Body = writableBody{b, w} // the body is the connection
+		return nil, nil
+	}
+	resp.Body = b
 	return nil, nil
 }
 
@@ -64,16 +72,13 @@ func (k *call) capture(a *attempt, resp *http.Response) error {
 			resp.Body = http.NoBody
 			return ErrAttemptTimeout
 		}
-		k.captured = &wire.Response{Status: resp.StatusCode, Header: wire.EndToEnd(resp.Header)}
-		k.captured.Body = nil
-		k.tooLong = true
+		k.keep(resp, nil, true)
 		resp.Body = newBody(a, resp.Body, buf.Bytes())
 		return nil
 	case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		_ = resp.Body.Close()
 		a.end()
-		k.captured = &wire.Response{Status: resp.StatusCode, Header: wire.EndToEnd(resp.Header), Body: buf.Bytes()}
-		k.tooLong = false
+		k.keep(resp, buf.Bytes(), false)
 		resp.Body = io.NopCloser(bytes.NewReader(buf.Bytes()))
 		return nil
 	}
@@ -84,6 +89,15 @@ func (k *call) capture(a *attempt, resp *http.Response) error {
 	return err
 }
 
+// keep notes the answer for the store, where there is one to write it to.
+func (k *call) keep(resp *http.Response, body []byte, tooLong bool) {
+	if k.claimed == nil {
+		return
+	}
+	k.claimed.answer = &wire.Response{Status: resp.StatusCode, Header: wire.EndToEnd(resp.Header), Body: body}
+	k.claimed.tooLong = tooLong
+}
+
 // body is a response's body that releases its attempt when it is closed or read to its end.
 type body struct {
 	io.ReadCloser
@@ -91,13 +105,9 @@ type body struct {
 	head    []byte // read already, to be read again
 }
 
-func newBody(a *attempt, rest io.ReadCloser, head []byte) io.ReadCloser {
-	b := &a.body
-	b.ReadCloser, b.attempt, b.head = rest, a, head
-	if w, ok := rest.(io.Writer); ok {
-		return writableBody{b, w} // 101 Switching Protocols: the body is the connection
-	}
-	return b
+func newBody(a *attempt, rest io.ReadCloser, head []byte) *body {
+	a.body = body{rest, a, head}
+	return &a.body
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -111,6 +121,21 @@ func (b *body) Read(p []byte) (int, error) {
 		b.attempt.end()
 	}
 	return n, err
+}
+
+// WriteTo lets io.Copy use what the body underneath can do.
+func (b *body) WriteTo(w io.Writer) (int64, error) {
+	var read int
+	if len(b.head) > 0 {
+		n, err := w.Write(b.head)
+		if b.head = b.head[n:]; err != nil {
+			return int64(n), err
+		}
+		read = n
+	}
+	rest, err := io.Copy(w, b.ReadCloser)
+	b.attempt.end()
+	return int64(read) + rest, err
 }
 
 func (b *body) Close() error {

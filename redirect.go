@@ -44,7 +44,7 @@ func (k *call) follow(r *http.Request, resp *http.Response, hops int) (*http.Req
 	if k.mode == modeTransport && (!same || safeMethod(r.Method)) {
 		return nil, nil
 	}
-	if !k.payload.replayable() {
+	if !k.payload.replayable(k.req) {
 		return nil, nil
 	}
 	if hops >= maxRedirects {

@@ -146,8 +146,8 @@ type situation struct {
 // A decision is what to do after an attempt.
 type decision struct {
 	retry bool
-	wait  time.Duration // before the next attempt; also when it is not made, if another attempt makes sense at all
 	again bool          // another attempt makes sense: now when retry is true, in a later call otherwise
+	wait  time.Duration // before the next attempt; also when it is not made, if another attempt makes sense at all
 	why   error         // why a transient failure is not retried
 }
 

@@ -27,11 +27,11 @@ func (k *call) runStored() (*http.Response, *Error) {
 		return nil, e
 	}
 	for range maxClaims {
-		grant, err := k.client.store.Reserve(&k.ctx, claim)
+		grant, err := k.client.store.Reserve(k, claim)
 		if err != nil {
 			return nil, k.storeFailure(err)
 		}
-		k.op.lease, k.op.prior = grant.Lease, grant.Verdict == store.TakenOver
+		k.claimed.lease, k.op.prior = grant.Lease, grant.Verdict == store.TakenOver
 		rec := grant.Record
 		switch grant.Verdict {
 		case store.Acquired:
@@ -79,14 +79,14 @@ func (k *call) claim() (store.Claim, *Error) {
 	fail := func(code taxonomy.Code, err error) (store.Claim, *Error) {
 		return store.Claim{}, &Error{Code: code, Operation: k.op.name, Effect: NotApplied, Err: err}
 	}
-	if !k.payload.replayable() {
+	if !k.payload.replayable(k.req) {
 		return fail(taxonomy.BodyNotReplayable, ErrNotReplayable)
 	}
 	if k.op.key == "" {
 		if k.client.keys == nil {
 			return fail(taxonomy.KeyMissing, errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
 		}
-		key, e := k.client.newKey(k.op.name)
+		key, e := k.client.newKey(k.op.name, k.first.start)
 		if e != nil {
 			return store.Claim{}, e
 		}
@@ -108,7 +108,7 @@ func (k *call) claim() (store.Claim, *Error) {
 	}
 	return store.Claim{
 		ID:          store.ID{Scope: k.client.scope, Key: k.op.name},
-		Fingerprint: k.op.fingerprint,
+		Fingerprint: k.claimed.fingerprint,
 		Retention:   store.Forever, // an unsettled operation is never forgotten: that would give it a second key
 		Meta:        meta,
 	}, nil
@@ -118,9 +118,9 @@ func (k *call) claim() (store.Claim, *Error) {
 // the origin: the same name at another server is another payload.
 func (k *call) fingerprint() (whole bool, err error) {
 	req := k.req
-	path := k.dest.String() + req.URL.EscapedPath()
-	if k.payload.empty() {
-		k.op.fingerprint = store.Raw(req.Method, path, req.URL.RawQuery, nil)
+	path := k.dest().String() + req.URL.EscapedPath()
+	if k.payload.empty(req) {
+		k.claimed.fingerprint = store.Raw(req.Method, path, req.URL.RawQuery, nil)
 		return true, nil
 	}
 	body, err := req.GetBody()
@@ -130,20 +130,20 @@ func (k *call) fingerprint() (whole bool, err error) {
 	defer func() { _ = body.Close() }()
 	limit := int64(k.client.maxBody)
 	if req.ContentLength > limit {
-		k.op.fingerprint, err = store.RawReader(req.Method, path, req.URL.RawQuery, body)
+		k.claimed.fingerprint, err = store.RawReader(req.Method, path, req.URL.RawQuery, body)
 		return false, err
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, max(req.ContentLength, 0)+bytes.MinRead))
 	if _, err := io.CopyN(buf, body, limit+1); err == nil {
 		// Longer than it said, or of unknown length: hashed without being held.
-		k.op.fingerprint, err = store.RawReader(req.Method, path, req.URL.RawQuery, io.MultiReader(buf, body))
+		k.claimed.fingerprint, err = store.RawReader(req.Method, path, req.URL.RawQuery, io.MultiReader(buf, body))
 		return false, err
 	} else if err != io.EOF { //nolint:errorlint // CopyN returns the bare io.EOF, and any wrapped one is a failure
 		return false, err
 	}
 	k.payload.bytes, k.payload.read = buf.Bytes(), true
 	closeBody(req)
-	k.op.fingerprint = store.Raw(req.Method, path, req.URL.RawQuery, k.payload.bytes)
+	k.claimed.fingerprint = store.Raw(req.Method, path, req.URL.RawQuery, k.payload.bytes)
 	return true, nil
 }
 
@@ -173,7 +173,7 @@ func (k *call) resumeKey(rec store.Record) *Error {
 func (k *call) mismatch(rec store.Record) *Error {
 	e := &Error{
 		Code: taxonomy.PayloadMismatch, Operation: k.op.name, Effect: NotApplied,
-		Err: fmt.Errorf("redo: the operation is %v with another payload (%.12s…, this one is %.12s…): a name stands for one request", rec.State, rec.Fingerprint, k.op.fingerprint),
+		Err: fmt.Errorf("redo: the operation is %v with another payload (%.12s…, this one is %.12s…): a name stands for one request", rec.State, rec.Fingerprint, k.claimed.fingerprint),
 	}
 	if pending, err := decodeRequest(rec.Meta); err == nil {
 		e.Key = pending.Key
@@ -187,7 +187,7 @@ func (k *call) makeRoom(rec store.Record) error {
 	if !ok {
 		return fmt.Errorf("redo: %T can't forget a failed operation: it is no store.Forgetter", k.client.store)
 	}
-	if err := f.Forget(&k.ctx, rec.Lease()); err != nil && !errors.Is(err, store.ErrLost) {
+	if err := f.Forget(k, rec.Lease()); err != nil && !errors.Is(err, store.ErrLost) {
 		return err
 	}
 	return nil
@@ -206,11 +206,11 @@ func (k *call) sendStored() (*http.Response, *Error) {
 	st, failed := k.client.store, out.effect == NotApplied
 	var err error
 	if _, forgets := st.(store.Forgetter); failed && !forgets {
-		err = st.Release(ctx, k.op.lease)
+		err = st.Release(ctx, k.claimed.lease)
 	} else {
 		// A success may be lost: the server answers the next call from its record. A failure must not be: the
 		// caller may correct the payload, and a restart in between would hold the old one against it.
-		err = st.Complete(ctx, k.op.lease, store.Outcome{
+		err = st.Complete(ctx, k.claimed.lease, store.Outcome{
 			Failed: failed, Result: out.encode(), Retention: k.client.keep, Lazy: out.code == "",
 		})
 	}
@@ -227,9 +227,9 @@ func (k *call) sendStored() (*http.Response, *Error) {
 
 // outcome is what is to be written of the operation, and whether it is settled at all.
 func (k *call) outcome(e *Error) (outcome, bool) {
-	out := outcome{effect: k.effect(), said: k.verdict.Said, response: k.captured, bodyKept: !k.tooLong}
+	out := outcome{effect: k.effect(), said: k.verdict.Said, response: k.claimed.answer, bodyKept: !k.claimed.tooLong}
 	if k.verdict.Class == taxonomy.ClassSuccess && e == nil {
-		if s := k.captured; s != nil && s.Status >= 300 && s.Status != http.StatusSeeOther {
+		if s := k.claimed.answer; s != nil && s.Status >= 300 && s.Status != http.StatusSeeOther {
 			return out, false // the server sent the caller elsewhere, and has done nothing
 		}
 		if out.response == nil || out.response.Check() != nil { // an event stream, or headers beyond what is kept
@@ -289,9 +289,9 @@ func (k *call) answerFromStore(rec store.Record) (*http.Response, *Error) {
 	k.fromStore = true
 	resp, e := k.recall(out)
 	if o := k.client.observer; o != nil {
-		ctx := o.StartOperation(k.ctx.Context, k.startOf())
+		ctx := o.StartOperation(k.Context, k.startOf())
 		o.EndOperation(ctx, OperationEnd{
-			Operation: k.op.name, Key: k.op.key, Elapsed: time.Since(k.start), Effect: out.effect, Stored: true, Replayed: true, Err: e,
+			Operation: k.op.name, Key: k.op.key, Elapsed: time.Since(k.first.start), Effect: out.effect, Stored: true, Replayed: true, Err: e,
 		})
 	}
 	return resp, e
@@ -336,6 +336,6 @@ func (k *call) storedResponse(out outcome) *http.Response {
 		Status:     fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status)),
 		StatusCode: r.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: h, Body: io.NopCloser(bytes.NewReader(r.Body)), ContentLength: int64(len(r.Body)),
-		Request: k.req.WithContext(&k.ctx),
+		Request: k.req.WithContext(k),
 	}
 }

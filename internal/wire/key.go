@@ -95,7 +95,9 @@ func QuoteKey(key string) string {
 
 // NeedsQuotes reports whether a valid key can't be sent bare, because a comma would make it a list and a
 // quotation mark a string. ParseKey reads every other valid key back from its bare form.
-func NeedsQuotes(key string) bool { return strings.ContainsAny(key, `,"`) }
+func NeedsQuotes(key string) bool {
+	return strings.IndexByte(key, ',') >= 0 || strings.IndexByte(key, '"') >= 0
+}
 
 // parseMember reads one member of the list. more tells that a comma followed, and after is what comes next.
 func parseMember(s string) (key, after string, more bool, err error) {

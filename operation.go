@@ -66,6 +66,7 @@ type operation struct {
 type claimed struct {
 	fingerprint store.Fingerprint
 	lease       store.Lease
+	request     storedRequest  // as it stands in the record
 	answer      *wire.Response // what is to be kept of the answer
 	tooLong     bool           // its body is over the cap
 }

@@ -33,6 +33,8 @@ type storedRequest struct {
 	Body    []byte      `json:"body"` // null: no body was sent
 	// Whole is true when the request can be sent again from here.
 	Whole bool `json:"whole"`
+	// Unapplied is true while every attempt so far is known not to have been applied.
+	Unapplied bool `json:"unapplied,omitempty"`
 }
 
 func (s storedRequest) encode() ([]byte, error) { return json.Marshal(s) }

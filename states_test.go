@@ -258,7 +258,8 @@ func TestEffectIsFoldedOverAllAttempts(t *testing.T) {
 		effect redo.Effect
 		state  store.State
 	}{
-		{"401 at once was not applied", []servertest.Fault{servertest.Status(401)}, taxonomy.Unauthenticated, redo.NotApplied, store.StateFailed},
+		{"401 at once was not applied, and waits for a fresh token", []servertest.Fault{servertest.Status(401)}, taxonomy.Unauthenticated, redo.NotApplied, store.StatePending},
+		{"401 that the server keeps for the key", []servertest.Fault{servertest.Status(401).With(stored)}, taxonomy.Unauthenticated, redo.NotApplied, store.StateFailed},
 		{"401 after a lost answer says nothing of it", []servertest.Fault{lost, servertest.Status(401)}, taxonomy.Unauthenticated, redo.EffectUnknown, store.StatePending},
 		{"422 after a lost answer, from in front of the record", []servertest.Fault{lost, servertest.Status(422)}, taxonomy.Unprocessable, redo.EffectUnknown, store.StatePending},
 		{"422 after a lost answer, from the record", []servertest.Fault{servertest.ResetBeforeRead(), servertest.Status(422).With(stored)}, taxonomy.Unprocessable, redo.NotApplied, store.StateFailed},

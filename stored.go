@@ -2,20 +2,15 @@ package redo
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
-	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
-
-// settleTimeout bounds the write of an outcome. It is made also when the caller's context has ended.
-const settleTimeout = 5 * time.Second
 
 // maxClaims bounds how often a claim is repeated because somebody else changed the record in between.
 const maxClaims = 4
@@ -96,15 +91,14 @@ func (k *call) claim() (store.Claim, *Error) {
 	if err != nil {
 		return fail(taxonomy.InvalidRequest, fmt.Errorf("redo: reading the request's body: %w", err))
 	}
-	meta, err := k.client.storable(k.req, k.op.key, k.payload.bytes, whole).encode()
+	k.claimed.request = k.client.storable(k.req, k.op.key, k.payload.bytes, whole)
+	meta, err := k.claimed.request.encode()
+	if err == nil && len(meta) > store.MaxMeta {
+		k.claimed.request = storedRequest{Version: storedVersion, Key: k.op.key}
+		meta, err = k.claimed.request.encode()
+	}
 	if err != nil {
 		return fail(taxonomy.InvalidRequest, fmt.Errorf("redo: encoding the request: %w", err))
-	}
-	if len(meta) > store.MaxMeta {
-		meta, err = storedRequest{Version: storedVersion, Key: k.op.key}.encode()
-		if err != nil {
-			return fail(taxonomy.InvalidRequest, fmt.Errorf("redo: encoding the request: %w", err))
-		}
 	}
 	return store.Claim{
 		ID:          store.ID{Scope: k.client.scope, Key: k.op.name},
@@ -167,6 +161,17 @@ func (k *call) resumeKey(rec store.Record) *Error {
 			Err: fmt.Errorf("redo: the operation has been pending for %v, and profile %q remembers keys for %v: find out what happened, then Forget it", age.Round(time.Second), p.Name, p.Retention),
 		}
 	}
+	k.claimed.request = pending
+	if !pending.Unapplied {
+		return nil
+	}
+	// From here on nobody knows, and that has to be on record before the first byte is sent.
+	switch err := k.markUnapplied(k, false); {
+	case err == nil:
+		k.op.prior = false
+	case !errors.Is(err, store.ErrLost): // lost: the same operation was called again meanwhile, and is being sent
+		return k.storeFailure(err)
+	}
 	return nil
 }
 
@@ -191,81 +196,6 @@ func (k *call) makeRoom(rec store.Record) error {
 		return err
 	}
 	return nil
-}
-
-// sendStored makes the attempts and writes what came of them.
-func (k *call) sendStored() (*http.Response, *Error) {
-	k.op.stored = true
-	resp, e := k.send()
-	out, keep := k.outcome(e)
-	if !keep {
-		return resp, e
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.req.Context()), settleTimeout)
-	defer cancel()
-	st, failed := k.client.store, out.effect == NotApplied
-	var err error
-	if _, forgets := st.(store.Forgetter); failed && !forgets {
-		err = st.Release(ctx, k.claimed.lease)
-	} else {
-		// A success may be lost: the server answers the next call from its record. A failure must not be: the
-		// caller may correct the payload, and a restart in between would hold the old one against it.
-		err = st.Complete(ctx, k.claimed.lease, store.Outcome{
-			Failed: failed, Result: out.encode(), Retention: k.client.keep, Lazy: out.code == "",
-		})
-	}
-	switch {
-	case err == nil && failed:
-		k.logTransition("pending", "failed")
-	case err == nil:
-		k.logTransition("pending", "complete")
-	case !errors.Is(err, store.ErrLost): // lost: the same operation was called again meanwhile, and that call settles it
-		k.logStore(err)
-	}
-	return resp, e
-}
-
-// outcome is what is to be written of the operation, and whether it is settled at all.
-func (k *call) outcome(e *Error) (outcome, bool) {
-	out := outcome{effect: k.effect(), said: k.verdict.Said, response: k.claimed.answer, bodyKept: !k.claimed.tooLong}
-	if k.verdict.Class == taxonomy.ClassSuccess && e == nil {
-		if s := k.claimed.answer; s != nil && s.Status >= 300 && s.Status != http.StatusSeeOther {
-			return out, false // the server sent the caller elsewhere, and has done nothing
-		}
-		if out.response == nil || out.response.Check() != nil { // an event stream, or headers beyond what is kept
-			return outcome{effect: Applied}, true
-		}
-		return out, true
-	}
-	if e == nil {
-		return out, false
-	}
-	out.code = e.Code
-	if e.Response != nil {
-		body := e.Response.Body
-		limit := min(k.client.maxBody+1, maxErrorBody) // what has come in already: nothing is waited for
-		head, err := io.ReadAll(io.LimitReader(body, int64(limit)))
-		e.Response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(head), body), body}
-		if err == nil {
-			out.bodyKept = len(head) < limit
-			out.response = &wire.Response{Status: e.StatusCode, Header: wire.EndToEnd(e.Response.Header)}
-			if out.bodyKept {
-				out.response.Body = head
-			}
-			if out.response.Check() != nil {
-				out.response, out.bodyKept = nil, false
-			}
-		}
-	}
-	switch {
-	case out.effect == NotApplied, out.effect == Applied:
-		return out, k.verdict.Class != taxonomy.ClassTransient
-	default:
-		return out, k.verdict.Class != taxonomy.ClassTransient && (k.verdict.Final || e.Code.In(taxonomy.KeyExpired) || e.Code.In(taxonomy.OutcomeUnknown))
-	}
 }
 
 // answerFromStore gives the caller a settled operation's outcome again.

@@ -27,6 +27,7 @@ const (
 // A call is one Do or RoundTrip from its first to its last attempt. One goroutine runs it.
 type call struct {
 	context.Context // the caller's, or what the observer made of it
+	*history        // nil while there is nothing to tell
 
 	client  *Client
 	req     *http.Request // the caller's, never changed
@@ -36,19 +37,23 @@ type call struct {
 	payload payload
 	claimed *claimed // nil when the operation is not stored
 
-	first    attempt
-	loop     *loop          // nil before the first retry
-	resp     *http.Response // the last answer, nil when the last attempt got none
-	attempts []Attempt
+	first attempt
+	loop  *loop          // nil before the first retry
+	resp  *http.Response // the last answer, nil when the last attempt got none
 
 	verdict   taxonomy.Verdict
-	decision  decision
 	withdrawn bool // the present attempt is paid from the retry budget
 	applied   bool // some attempt's answer said so
 	unknown   bool // some attempt may have had its effect
 	keyGone   bool // a redirect to another origin dropped the key
 	fromStore bool
-	cause     error // the last attempt's transport error
+}
+
+// A history is what a call has to tell that did not succeed at once, or that is watched.
+type history struct {
+	attempts []Attempt
+	decision decision // after the last attempt
+	cause    error    // the last attempt's transport error
 }
 
 type callKey struct{}
@@ -111,7 +116,7 @@ func (k *call) send() (*http.Response, *Error) {
 	}
 	c.buckets.deposit(k.dest())
 	k.try(&k.first)
-	if k.decision.retry {
+	if k.history != nil && k.decision.retry {
 		k.retry()
 		k.settleBudget()
 		if caller := ended(k.req); caller != nil && k.decision.retry {
@@ -177,11 +182,15 @@ func (k *call) judge(a *attempt, resp *http.Response, err error) {
 		// The attempt went to another origin without the key: nothing makes a repetition safe.
 		v.Class, v.Final = taxonomy.ClassTerminal, true
 	}
-	k.verdict, k.cause, k.resp = v, answer.Err, resp
+	k.verdict, k.resp = v, resp
 	k.note(v, a)
 	if v.Class == taxonomy.ClassSuccess && answer.Status < 400 && k.unwatched(a) {
 		return
 	}
+	if k.history == nil {
+		k.history = &history{}
+	}
+	k.cause = answer.Err
 	now := time.Now()
 	s := situation{
 		verdict: v, policy: c.retry, method: k.req.Method, keyed: k.op.key != "" && !k.keyGone, sent: answer.Sent,

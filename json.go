@@ -52,7 +52,7 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 			Code: taxonomy.Provider + ".malformed", StatusCode: resp.StatusCode, Operation: intentOf(ctx).name, Key: KeyOf(resp),
 			Effect: Applied, Response: resp, Err: fmt.Errorf("redo: Call: decoding the answer: %w", err),
 		}
-		if k := callOf(resp); k != nil {
+		if k := callOf(resp); k != nil && k.history != nil {
 			e.Attempts = k.attempts
 		}
 		return zero, e

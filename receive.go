@@ -102,20 +102,26 @@ func (k *call) keep(resp *http.Response, body []byte, tooLong bool) {
 type body struct {
 	io.ReadCloser
 	attempt *attempt
-	head    []byte // read already, to be read again
 }
 
+// newBody hands the rest of a body to the caller, behind what was read of it already.
 func newBody(a *attempt, rest io.ReadCloser, head []byte) *body {
-	a.body = body{rest, a, head}
+	if len(head) > 0 {
+		rest = rejoin(head, rest)
+	}
+	a.body = body{rest, a}
 	return &a.body
 }
 
+// rejoin puts what was read of a body back before the rest.
+func rejoin(head []byte, rest io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), rest), rest}
+}
+
 func (b *body) Read(p []byte) (int, error) {
-	if len(b.head) > 0 {
-		n := copy(p, b.head)
-		b.head = b.head[n:]
-		return n, nil
-	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.attempt.end()
@@ -125,17 +131,9 @@ func (b *body) Read(p []byte) (int, error) {
 
 // WriteTo lets io.Copy use what the body underneath can do.
 func (b *body) WriteTo(w io.Writer) (int64, error) {
-	var read int
-	if len(b.head) > 0 {
-		n, err := w.Write(b.head)
-		if b.head = b.head[n:]; err != nil {
-			return int64(n), err
-		}
-		read = n
-	}
-	rest, err := io.Copy(w, b.ReadCloser)
+	n, err := io.Copy(w, b.ReadCloser)
 	b.attempt.end()
-	return int64(read) + rest, err
+	return n, err
 }
 
 func (b *body) Close() error {

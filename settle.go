@@ -1,7 +1,6 @@
 package redo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -93,10 +92,7 @@ func (k *call) outcome(e *Error) (outcome, bool) {
 		body := e.Response.Body
 		limit := min(k.client.maxBody+1, maxErrorBody) // what has come in already: nothing is waited for
 		head, err := io.ReadAll(io.LimitReader(body, int64(limit)))
-		e.Response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(head), body), body}
+		e.Response.Body = rejoin(head, body)
 		if err == nil {
 			out.bodyKept = len(head) < limit
 			out.response = &wire.Response{Status: e.StatusCode, Header: wire.EndToEnd(e.Response.Header)}

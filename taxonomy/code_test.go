@@ -84,3 +84,9 @@ func TestNames(t *testing.T) {
 	require.Equal(t, []string{"terminal", "transient", "success", "terminal"},
 		[]string{ClassTerminal.String(), ClassTransient.String(), ClassSuccess.String(), Class(9).String()})
 }
+
+func TestAVerdictCarriesItsCodesHint(t *testing.T) {
+	require.Equal(t, RateLimited.Hint(), Classify(Answer{Status: 429}).Hint())
+	require.NotEmpty(t, Classify(Answer{Status: 429}).Hint())
+	require.Empty(t, Classify(Answer{Status: 200}).Hint())
+}

@@ -68,3 +68,6 @@ type Verdict struct {
 
 // Retry reports whether the same request may be sent again under the same key.
 func (v Verdict) Retry() bool { return v.Class == ClassTransient }
+
+// Hint returns what the caller can do about it: [Code.Hint] of the verdict's code, empty for a success.
+func (v Verdict) Hint() string { return v.Code.Hint() }

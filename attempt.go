@@ -56,11 +56,22 @@ func (k *call) try(a *attempt) {
 	if o, ok := k.client.observer.(AttemptObserver); ok {
 		a.ctx = o.StartAttempt(a, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: int(a.number)})
 	}
+	if k.client.breaker != nil {
+		defer a.tell(Neutral) // a transport that panics must not leave the breaker waiting for its probe
+	}
 	resp, err := k.exchange(a)
 	if err != nil {
 		resp, err = nil, a.explain(err)
 	}
 	k.judge(a, resp, err)
+}
+
+// tell reports to the breaker, once.
+func (a *attempt) tell(h AttemptHealth) {
+	if report := a.report; report != nil {
+		a.report = nil
+		report(h)
+	}
 }
 
 // explain names the attempt's own timeout as the cause, where it is: net/http reports a bare deadline.

@@ -268,9 +268,7 @@ func (k *call) record(a *attempt, answer taxonomy.Answer, now time.Time) {
 	if o, ok := k.client.observer.(AttemptObserver); ok {
 		o.EndAttempt(a.ctx, AttemptEnd{Operation: k.op.name, Key: k.op.key, Attempt: rec, Class: k.verdict.Class})
 	}
-	if a.report != nil {
-		a.report(health(k.verdict, answer.Status != 0))
-	}
+	a.tell(health(k.verdict, answer.Status != 0))
 	if l, ok := limiterFor(k.client.limiter, k.dest()).(limitReporter); ok && answer.Status != 0 {
 		l.Report(k.verdict.Code.In(taxonomy.RateLimit))
 	}

@@ -226,3 +226,26 @@ func TestAdaptiveLimiterLearnsFromRateLimits(t *testing.T) {
 		require.Equal(t, 50.0, limiter.Limit())
 	})
 }
+
+// A transport that panics takes its caller down, and not the destination's breaker with it.
+func TestAPanicDoesNotHoldTheBreakersProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := redo.NewBreaker(redo.BreakerPolicy{Failures: 1, Cooldown: time.Second})
+		require.NoError(t, err)
+		panics := true
+		status := http.StatusServiceUnavailable
+		c := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if status == http.StatusCreated && panics {
+				panics = false
+				panic("a bug in the transport")
+			}
+			return answer(r, status, ""), nil
+		}), redo.WithBreaker(b), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+		req := func() *http.Request { return post(t, t.Context(), "http://api.test/", payment) }
+		fail(t, c, req()) // opens it
+		time.Sleep(time.Second)
+		status = http.StatusCreated
+		require.Panics(t, func() { _, _ = c.Do(req()) })
+		succeed(t, c, req())
+	})
+}

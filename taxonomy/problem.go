@@ -1,6 +1,7 @@
 package taxonomy
 
 import (
+	"bytes"
 	"encoding/json"
 	"mime"
 	"net/http"
@@ -113,6 +114,9 @@ func readDocument(h http.Header, body []byte) statement {
 	if len(body) == 0 || len(body) > maxDocument {
 		return statement{}
 	}
+	if !mayHoldStatement(body) {
+		return statement{}
+	}
 	isJSON, isProblem := mediaType(h)
 	if !isJSON {
 		return statement{}
@@ -141,6 +145,17 @@ func readDocument(h http.Header, body []byte) statement {
 		}
 	}
 	return s
+}
+
+// mayHoldStatement tells most bodies apart that hold none without decoding them: the members' names are not there, and
+// no escape could spell them.
+func mayHoldStatement(body []byte) bool {
+	for _, part := range [...]string{"code", "type", "retryable", `\`} {
+		if bytes.Contains(body, []byte(part)) {
+			return true
+		}
+	}
+	return false
 }
 
 // mediaType reports whether the body is to be read as JSON, and whether as a problem document. Where no type

@@ -67,3 +67,9 @@ func TestForeignCodesAreInTheTable(t *testing.T) {
 		require.False(t, isCode(Code(foreign)), "%s would be read as a code of ours", foreign)
 	}
 }
+
+func TestAMemberWhoseNameIsEscapedIsRead(t *testing.T) {
+	v := Classify(Answer{Status: 400, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"\u0063ode":"RATE_LIMIT.exceeded"}`)})
+	require.Equal(t, RateLimited, v.Code)
+	require.True(t, v.Said)
+}

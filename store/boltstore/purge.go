@@ -3,7 +3,6 @@ package boltstore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -114,48 +113,21 @@ func (s *Store) purge(ctx context.Context, keys [][]byte) (n int, skipped, err e
 	return n, skipped, err
 }
 
-// PurgeEvery purges until the context ends or the store is closed, and returns why it stopped. It runs in the
-// caller's goroutine. Rounds are interval apart, a quarter more or less, so that processes started together
-// drift apart; the first comes after one such pause. A round deletes everything that has expired, 1000
-// records at a time. After each round observe, if not nil, gets the number deleted and the round's error;
-// an error does not end the loop. An interval that is not positive is store.ErrInvalid.
+// PurgeEvery is [store.PurgeEvery] for this store. It also ends when the store is closed, with the error that any
+// other method then returns.
 func (s *Store) PurgeEvery(ctx context.Context, interval time.Duration, observe func(purged int, err error)) error {
-	if interval <= 0 {
-		return fmt.Errorf("boltstore: %w: the interval is %v, it must be positive", store.ErrInvalid, interval)
-	}
-	for {
-		pause := time.NewTimer(jitter(interval, rand.Float64()))
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
 		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return ctx.Err()
 		case <-s.stopped:
-			pause.Stop()
-			return s.ready()
+			cancel()
+		case <-open.Done():
 		}
-		purged, err := s.purgeAll(ctx)
-		if ctx.Err() != nil && purged == 0 {
-			return ctx.Err()
-		}
-		if observe != nil {
-			observe(purged, err)
-		}
+	}()
+	err := store.PurgeEvery(open, s, interval, observe)
+	if open.Err() != nil && ctx.Err() == nil {
+		return s.ready()
 	}
-}
-
-func (s *Store) purgeAll(ctx context.Context) (purged int, err error) {
-	const batch = 1000
-	for {
-		n, err := s.Purge(ctx, batch)
-		purged += n
-		if err != nil || n < batch {
-			return purged, err
-		}
-	}
-}
-
-// jitter spreads d by a quarter to both sides; r is in [0, 1).
-func jitter(d time.Duration, r float64) time.Duration {
-	return time.Duration(float64(d) * (0.75 + r/2))
+	return err
 }

@@ -149,8 +149,4 @@ func TestPurgeEvery(t *testing.T) {
 	t.Run("refuses an interval that is not positive", func(t *testing.T) {
 		require.ErrorIs(t, mustOpen(t, tempFile(t)).PurgeEvery(t.Context(), 0, nil), store.ErrInvalid)
 	})
-	t.Run("is spread by a quarter", func(t *testing.T) {
-		require.Equal(t, 45*time.Minute, jitter(time.Hour, 0))
-		require.Equal(t, time.Hour, jitter(time.Hour, 0.5))
-	})
 }

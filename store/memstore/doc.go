@@ -8,5 +8,5 @@
 // no goroutines and judges time by time.Now, so that it runs on the virtual clock of a testing/synctest bubble.
 //
 // Expired records are absent at once but hold their memory until they are reserved anew or purged: a program
-// that runs for long calls Purge from time to time.
+// that runs for long runs [store.PurgeEvery] in a goroutine of its own.
 package memstore

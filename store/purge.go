@@ -1,0 +1,53 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// purgeBatch is how many records PurgeEvery deletes at a time.
+const purgeBatch = 1000
+
+// PurgeEvery purges st until the context ends, and returns the context's error. It runs in the caller's goroutine.
+// Rounds are interval apart, a quarter more or less, so that processes started together drift apart; the first
+// comes after one such pause. A round deletes everything that has expired, 1000 records at a time. After each round
+// observe, if not nil, gets the number deleted and the round's error; an error does not end the loop. An interval
+// that is not positive is ErrInvalid.
+func PurgeEvery(ctx context.Context, st Store, interval time.Duration, observe func(purged int, err error)) error {
+	if interval <= 0 {
+		return fmt.Errorf("%w: the interval is %v, it must be positive", ErrInvalid, interval)
+	}
+	for {
+		pause := time.NewTimer(jitter(interval, rand.Float64()))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		}
+		purged, err := purgeAll(ctx, st)
+		if ctx.Err() != nil && purged == 0 {
+			return ctx.Err()
+		}
+		if observe != nil {
+			observe(purged, err)
+		}
+	}
+}
+
+func purgeAll(ctx context.Context, st Store) (purged int, err error) {
+	for {
+		n, err := st.Purge(ctx, purgeBatch)
+		purged += n
+		if err != nil || n < purgeBatch {
+			return purged, err
+		}
+	}
+}
+
+// jitter spreads d by a quarter to both sides; r is in [0, 1).
+func jitter(d time.Duration, r float64) time.Duration {
+	return time.Duration(float64(d) * (0.75 + r/2))
+}

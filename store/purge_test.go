@@ -1,0 +1,59 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+func TestPurgeEvery(t *testing.T) {
+	t.Run("deletes all that has expired, round after round", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			t.Cleanup(func() { require.NoError(t, st.Close()) })
+			for i := range 2500 {
+				_, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: time.Duration(i).String()}, Retention: time.Minute})
+				require.NoError(t, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var rounds []int
+			start := time.Now()
+			err := store.PurgeEvery(ctx, st, time.Hour, func(purged int, err error) {
+				require.NoError(t, err)
+				if rounds = append(rounds, purged); len(rounds) == 2 {
+					cancel()
+				}
+			})
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, []int{2500, 0}, rounds)
+			require.GreaterOrEqual(t, time.Since(start), 90*time.Minute, "two pauses of at least three quarters of an hour")
+			require.LessOrEqual(t, time.Since(start), 150*time.Minute)
+		})
+	})
+	t.Run("goes on after an error", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			require.NoError(t, st.Close())
+			ctx, cancel := context.WithCancel(t.Context())
+			failures := 0
+			err := store.PurgeEvery(ctx, st, time.Second, func(_ int, err error) {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				if failures++; failures == 3 {
+					cancel()
+				}
+			})
+			require.True(t, errors.Is(err, context.Canceled))
+			require.Equal(t, 3, failures)
+		})
+	})
+	t.Run("refuses an interval that is not positive", func(t *testing.T) {
+		require.ErrorIs(t, store.PurgeEvery(t.Context(), memstore.New(), 0, nil), store.ErrInvalid)
+	})
+}

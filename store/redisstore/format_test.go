@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -151,6 +152,10 @@ func TestFullServer(t *testing.T) {
 		listed = append(listed, r.ID.Key)
 	}
 	require.Equal(t, []string{"begun"}, listed)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.Equal(t, context.DeadlineExceeded, st.Wait(ctx, begun.ID, begun.Fence))
 
 	require.NoError(t, st.Complete(t.Context(), begun, store.Outcome{Result: []byte("result")}))
 	g, err := st.Reserve(t.Context(), claim("begun"))

@@ -35,7 +35,7 @@ func TestFenceSource(t *testing.T) {
 	})
 }
 
-// What expires leaves the index with the next claim in its shard, or with a Purge: it does not pile up.
+// What expires leaves the index with a later claim in its shard, or with a Purge: it does not pile up.
 func TestIndexIsTidied(t *testing.T) {
 	url, p := sharedURL(t), prefix()
 	t.Cleanup(func() { removeAll(t, url, p) })
@@ -66,15 +66,17 @@ func TestIndexIsTidied(t *testing.T) {
 			require.Less(t, time.Since(begun), patience)
 		}
 	}
-	t.Run("by the next claim", func(t *testing.T) {
-		for range 5 {
-			brief(t, "k")
-			require.EqualValues(t, 1, indexed(t))
+	t.Run("by a later claim", func(t *testing.T) {
+		brief(t, "k")
+		require.EqualValues(t, 1, indexed(t))
+		// One claim in eight does it, so that some thousands can't all pass it by.
+		for range 5000 {
+			require.NoError(t, st.Release(t.Context(), acquire(t, st, claim("k")).Lease))
+			if indexed := indexed(t); indexed == 0 {
+				return
+			}
 		}
-		n, err := st.Purge(t.Context(), 10)
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		require.Zero(t, indexed(t))
+		t.Fatal("what has expired is still in the index")
 	})
 	t.Run("by Purge, in batches", func(t *testing.T) {
 		for i := range 7 {
@@ -87,7 +89,7 @@ func TestIndexIsTidied(t *testing.T) {
 			require.NoError(t, err)
 			got = append(got, n)
 		}
-		// Two that share a shard are one, since the later claim tidied up.
+		// Two that share a shard may be one, since the later claim may have tidied up.
 		require.LessOrEqual(t, len(got), 3)
 		require.Zero(t, indexed(t))
 	})

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -16,21 +15,41 @@ const shardCount = 256
 // A layout names keys: "redo:{07}:r:5:scopekey" is a record, "redo:{07}:pending" and "redo:{07}:fence" are its
 // shard's. What stands in the braces is all that a cluster looks at; it is never the caller's, so that no choice of
 // keys loads one machine.
-type layout struct{ prefix string }
+type layout struct {
+	prefix string
+	shards [shardCount]shard
+}
 
-func (l layout) shard(n uint32) string { return fmt.Sprintf("%s:{%02x}:", l.prefix, n) }
+// A shard holds the names that its records share.
+type shard struct{ records, pending, fence string }
+
+func newLayout(prefix string) *layout {
+	l := &layout{prefix: prefix}
+	for i := range l.shards {
+		tag := fmt.Sprintf("%s:{%02x}:", prefix, i)
+		l.shards[i] = shard{records: tag + "r:", pending: tag + "pending", fence: tag + "fence"}
+	}
+	return l
+}
 
 // record returns the three keys that a record's script may touch, and the ID as the index holds it.
-func (l layout) record(id store.ID) (keys [3]string, text string) {
+func (l *layout) record(id store.ID) (keys [3]string, text string) {
 	text = idText(id)
-	h := fnv.New32a()
-	h.Write([]byte(text))
-	shard := l.shard(h.Sum32() % shardCount)
-	return [3]string{shard + "r:" + text, shard + "pending", shard + "fence"}, text
+	sh := &l.shards[shardOf(text)]
+	return [3]string{sh.records + text, sh.pending, sh.fence}, text
+}
+
+// shardOf is FNV-1a, modulo the number of shards.
+func shardOf(text string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(text) {
+		h = (h ^ uint32(text[i])) * 16777619
+	}
+	return h % shardCount
 }
 
 // channel is where the end of what somebody waits for is published.
-func (l layout) channel() string { return l.prefix + ":wake" }
+func (l *layout) channel() string { return l.prefix + ":wake" }
 
 // idText is the scope's length, the scope and the key: the length makes it one text per ID, whatever bytes it holds.
 func idText(id store.ID) string {

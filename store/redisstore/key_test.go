@@ -11,7 +11,7 @@ import (
 )
 
 func TestLayout(t *testing.T) {
-	l := layout{prefix: "redo"}
+	l := newLayout("redo")
 	keys, text := l.record(store.ID{Scope: "scope", Key: "key"})
 	require.Equal(t, "5:scopekey", text)
 	tag := keys[0][:len("redo:{00}:")]

@@ -96,7 +96,7 @@ func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
 	s := &Store{
 		config: c,
 		client: client,
-		layout: layout{prefix: c.prefix},
+		layout: newLayout(c.prefix),
 		closed: make(chan struct{}),
 	}
 	s.waits.init()

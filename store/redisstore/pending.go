@@ -55,7 +55,7 @@ func (s *Store) pendingIDs(ctx context.Context, scope string) ([]store.ID, error
 		cmds := make([]rueidis.Completed, indexPage)
 		for i := range cmds {
 			// Built as a command that goes to the primary, and once.
-			cmds[i] = s.client.B().Arbitrary("ZRANGE").Keys(s.layout.shard(uint32(first+i))+"pending").Args("0", "-1").Build()
+			cmds[i] = s.client.B().Arbitrary("ZRANGE").Keys(s.layout.shards[first+i].pending).Args("0", "-1").Build()
 		}
 		for _, got := range s.client.DoMulti(ctx, cmds...) {
 			page, err := got.AsStrSlice()

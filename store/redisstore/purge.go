@@ -9,8 +9,8 @@ import (
 )
 
 // Purge implements store.Store. The engine deletes expired records on its own; what is left to do, and is counted, are
-// expired records' places in the index of what is pending. Each new claim tidies up its own shard's, so that a store
-// in use needs no Purge. Its cost depends on the number of shards and on what it deletes.
+// expired records' places in the index of what is pending. One new claim in eight tidies up its own shard's, so that a
+// store in use needs no Purge. Its cost depends on the number of shards and on what it deletes.
 //
 // An error may come after some were deleted; the count says how many.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
@@ -40,7 +40,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 func (s *Store) expiredShards(ctx context.Context) ([]execution, error) {
 	all := make([]execution, shardCount)
 	for i := range all {
-		all[i].keys = []string{s.layout.shard(uint32(i)) + "pending"}
+		all[i].keys = []string{s.layout.shards[i].pending}
 	}
 	var some []execution
 	for i, got := range s.runAll(ctx, expiredScript, all) {

@@ -24,7 +24,7 @@ var (
 type Store struct {
 	config
 	client Client
-	layout layout
+	layout *layout
 	owned  func() // closes the client when it is the Store's own
 	waits  waits
 	closed chan struct{}

@@ -6,11 +6,12 @@ local r, no = pendingUnder(record, fence)
 if not r then return no end
 local lease = duration > 0 and now + duration or 0
 local x = tonumber(r[6])
-if x ~= 0 and x < lease then
+local moved = x ~= 0 and x < lease
+if moved then
   x = lease
   index(pending, tonumber(r[5]), id, x)
 end
 redis.call('HSET', record, 'l', text(lease), 'x', text(x))
 if meta then redis.call('HSET', record, 'm', meta) end
-expire(record, x)
+if moved then expire(record, x) end
 return 'ok'

@@ -3,6 +3,7 @@ local record, fence = KEYS[1], ARGV[1]
 
 local r, no = pendingUnder(record, fence)
 if not r then return no end
-if not r[9] then redis.call('HSET', record, 'w', '1') end
+-- A full server takes no mark; then the waiter looks by itself.
+if not r[9] then redis.pcall('HSET', record, 'w', '1') end
 local x = tonumber(r[6])
 return x == 0 and 'forever' or text(x - now)

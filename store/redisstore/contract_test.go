@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +40,7 @@ func contract(t *testing.T, url string) {
 		return st
 	}
 	factory := func(t *testing.T) store.Store {
-		p := prefix()
-		t.Cleanup(func() { removeAll(t, url, p) })
-		return openAs(t, p)
+		return openAs(t, prefix(t, url))
 	}
 	beside := func(t *testing.T, first store.Store) store.Store { return openAs(t, prefixes[first]) }
 	reopen := func(t *testing.T, st store.Store) store.Store {
@@ -51,19 +48,4 @@ func contract(t *testing.T, url string) {
 		return openAs(t, prefixes[st])
 	}
 	storetest.Run(t, factory, storetest.Beside(beside), storetest.Reopen(reopen), storetest.SelfExpiring())
-}
-
-// removeAll deletes what a test has left on a server that belongs to others too.
-func removeAll(t *testing.T, url, p string) {
-	c := client(t, url)
-	for cursor := uint64(0); ; {
-		page, err := c.Do(context.Background(), c.B().Scan().Cursor(cursor).Match(p+":*").Count(1000).Build()).AsScanEntry() // the test's own has ended
-		require.NoError(t, err)
-		for _, k := range page.Elements {
-			require.NoError(t, c.Do(context.Background(), c.B().Del().Key(k).Build()).Error()) // the test's own has ended
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return
-		}
-	}
 }

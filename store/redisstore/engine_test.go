@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -55,12 +56,30 @@ func sharedURL(t *testing.T) string {
 	return shared.engine.url()
 }
 
-// prefix returns one that no other test has, in this run or another.
-func prefix() string {
+// prefix returns one that no other test has, in this run or another. What is kept under it goes with the test.
+func prefix(t *testing.T, url string) string {
+	t.Helper()
 	shared.mu.Lock()
-	defer shared.mu.Unlock()
 	shared.number++
-	return fmt.Sprintf("redo-test:%d:%d:%d", os.Getpid(), time.Now().UnixNano(), shared.number)
+	p := fmt.Sprintf("redo-test:%d:%d:%d", os.Getpid(), time.Now().UnixNano(), shared.number)
+	shared.mu.Unlock()
+	t.Cleanup(func() { removeAll(t, url, p) })
+	return p
+}
+
+// removeAll deletes what a test has left on a server that belongs to others too.
+func removeAll(t *testing.T, url, p string) {
+	c := client(t, url)
+	for cursor := uint64(0); ; {
+		page, err := c.Do(context.Background(), c.B().Scan().Cursor(cursor).Match(p+":*").Count(1000).Build()).AsScanEntry() // the test's own has ended
+		require.NoError(t, err)
+		for _, k := range page.Elements {
+			require.NoError(t, c.Do(context.Background(), c.B().Del().Key(k).Build()).Error()) // the test's own has ended
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return
+		}
+	}
 }
 
 func engineBinary(t *testing.T) string {

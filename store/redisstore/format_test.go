@@ -30,8 +30,7 @@ func TestForeignKey(t *testing.T) {
 		"a hash with none of the names": {"HSET", "", "field", "value"},
 	} {
 		t.Run(what+" in a record's place is an error and stays", func(t *testing.T) {
-			p := prefix()
-			t.Cleanup(func() { removeAll(t, url, p) })
+			p := prefix(t, url)
 			st := open(t, url, redisstore.WithPrefix(p))
 			c := claim("k")
 			l := acquire(t, st, c).Lease
@@ -66,8 +65,7 @@ func TestForeignKey(t *testing.T) {
 	}
 	for _, name := range []string{"pending", "fence"} {
 		t.Run("a foreign "+name+" key lets no claim in and leaves no half of one", func(t *testing.T) {
-			p := prefix()
-			t.Cleanup(func() { removeAll(t, url, p) })
+			p := prefix(t, url)
 			st := open(t, url, redisstore.WithPrefix(p))
 			c := claim("k")
 			require.NoError(t, st.Release(t.Context(), acquire(t, st, c).Lease))
@@ -102,8 +100,7 @@ func TestTimeToLive(t *testing.T) {
 		{"the longest retention does not overflow", time.Hour, store.Forever - 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			p := prefix()
-			t.Cleanup(func() { removeAll(t, url, p) })
+			p := prefix(t, url)
 			st := open(t, url, redisstore.WithPrefix(p))
 			cl := claim("k")
 			cl.Lease, cl.Retention = c.lease, c.retention
@@ -127,7 +124,7 @@ func TestTimeToLive(t *testing.T) {
 }
 
 func TestResultTooLarge(t *testing.T) {
-	st := open(t, sharedURL(t), redisstore.WithPrefix(prefix()), redisstore.WithMaxResult(8))
+	st := open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t))), redisstore.WithMaxResult(8))
 	l := acquire(t, st, claim("k")).Lease
 	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 9)}), store.ErrInvalid)
 	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 8)}))

@@ -11,8 +11,8 @@ import (
 )
 
 func TestFenceSource(t *testing.T) {
-	url, p := sharedURL(t), prefix()
-	t.Cleanup(func() { removeAll(t, url, p) })
+	url := sharedURL(t)
+	p := prefix(t, url)
 	st := open(t, url, redisstore.WithPrefix(p))
 	first := acquire(t, st, claim("k")).Lease
 	require.NoError(t, st.Release(t.Context(), first))
@@ -37,8 +37,8 @@ func TestFenceSource(t *testing.T) {
 
 // What expires leaves the index with a later claim in its shard, or with a Purge: it does not pile up.
 func TestIndexIsTidied(t *testing.T) {
-	url, p := sharedURL(t), prefix()
-	t.Cleanup(func() { removeAll(t, url, p) })
+	url := sharedURL(t)
+	p := prefix(t, url)
 	st := open(t, url, redisstore.WithPrefix(p))
 	indexed := func(t *testing.T) int64 {
 		t.Helper()

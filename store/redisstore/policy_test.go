@@ -122,13 +122,13 @@ func TestOptionsRefused(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Run("a client that was handed in stays open", func(t *testing.T) {
 		c := client(t, sharedURL(t))
-		st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix()))
+		st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, sharedURL(t))))
 		require.NoError(t, err)
 		require.NoError(t, st.Close())
 		require.NoError(t, c.Do(t.Context(), c.B().Ping().Build()).Error())
 	})
 	t.Run("a closed store is unavailable and ends who waits", func(t *testing.T) {
-		st := open(t, sharedURL(t), redisstore.WithPrefix(prefix()))
+		st := open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t))))
 		c := claim("k")
 		l := acquire(t, st, c).Lease
 		waited := make(chan error, 1)

@@ -41,7 +41,7 @@ func load(fsys fs.FS) (*tree, error) {
 		switch {
 		case err != nil:
 			return err
-		case p == ".":
+		case p == "." || p == ".git" && !d.IsDir(): // in a worktree it is a file that names the repository
 			return nil
 		case d.IsDir() && (d.Name() == ".git" || p == ".cache" || p == "bin"):
 			return fs.SkipDir // .gitignore keeps them out of the repository

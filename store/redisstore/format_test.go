@@ -1,0 +1,161 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/redisstore"
+	"github.com/stretchr/testify/require"
+)
+
+// recordKey is the key of the only record under a prefix.
+func recordKey(t *testing.T, url, p string) string {
+	t.Helper()
+	keys := keysOf(t, url, p+":{*}:r:*")
+	require.Len(t, keys, 1)
+	return keys[0]
+}
+
+func TestForeignKey(t *testing.T) {
+	url := sharedURL(t)
+	for what, foreign := range map[string][]string{
+		"a string":                      {"SET", "", "value"},
+		"a list":                        {"RPUSH", "", "value"},
+		"a hash of somebody else's":     {"HSET", "", "s", "p"},
+		"a record of another version":   {"HSET", "", "v", "2", "s", "p"},
+		"a hash with none of the names": {"HSET", "", "field", "value"},
+	} {
+		t.Run(what+" in a record's place is an error and stays", func(t *testing.T) {
+			p := prefix(t, url)
+			st := open(t, url, redisstore.WithPrefix(p))
+			c := claim("k")
+			l := acquire(t, st, c).Lease
+			key := recordKey(t, url, p)
+			require.NoError(t, command(t, url, "DEL", key).Error())
+			foreign[1] = key
+			require.NoError(t, command(t, url, foreign...).Error())
+			dump, err := command(t, url, "DUMP", key).ToString()
+			require.NoError(t, err)
+
+			_, reserve := st.Reserve(t.Context(), c)
+			_, find := st.Find(t.Context(), c.ID)
+			var pending error
+			for _, err := range st.Pending(t.Context(), "") {
+				pending = err
+			}
+			for call, err := range map[string]error{
+				"Reserve": reserve, "Find": find, "Pending": pending,
+				"Extend":   st.Extend(t.Context(), l, time.Hour, []byte("meta")),
+				"Complete": st.Complete(t.Context(), l, store.Outcome{}),
+				"Release":  st.Release(t.Context(), l),
+				"Forget":   st.Forget(t.Context(), l),
+				"Wait":     st.Wait(t.Context(), l.ID, l.Fence),
+			} {
+				require.ErrorIs(t, err, redisstore.ErrFormat, call)
+				require.ErrorIs(t, err, store.ErrUnavailable, call)
+			}
+			after, err := command(t, url, "DUMP", key).ToString()
+			require.NoError(t, err)
+			require.Equal(t, dump, after)
+		})
+	}
+	for _, name := range []string{"pending", "fence"} {
+		t.Run("a foreign "+name+" key lets no claim in and leaves no half of one", func(t *testing.T) {
+			p := prefix(t, url)
+			st := open(t, url, redisstore.WithPrefix(p))
+			c := claim("k")
+			require.NoError(t, st.Release(t.Context(), acquire(t, st, c).Lease))
+			keys := keysOf(t, url, p+":*:fence")
+			require.Len(t, keys, 1)
+			key := strings.TrimSuffix(keys[0], "fence") + name
+			require.NoError(t, command(t, url, "DEL", key).Error())
+			require.NoError(t, command(t, url, "RPUSH", key, "value").Error())
+			_, err := st.Reserve(t.Context(), c)
+			require.ErrorIs(t, err, redisstore.ErrFormat)
+			_, err = st.Find(t.Context(), c.ID)
+			require.ErrorIs(t, err, store.ErrNotFound)
+		})
+	}
+}
+
+func TestTimeToLive(t *testing.T) {
+	url := sharedURL(t)
+	left := func(t *testing.T, key string) int64 {
+		t.Helper()
+		n, err := command(t, url, "PEXPIRETIME", key).AsInt64()
+		require.NoError(t, err)
+		return n
+	}
+	for _, c := range []struct {
+		rule             string
+		lease, retention time.Duration
+	}{
+		{"a record lives as long as its retention", time.Minute, time.Hour},
+		{"a record lives as long as its lease", time.Hour, time.Minute},
+		{"an endless retention has no time to live", time.Hour, store.Forever},
+		{"the longest retention does not overflow", time.Hour, store.Forever - 1},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			p := prefix(t, url)
+			st := open(t, url, redisstore.WithPrefix(p))
+			cl := claim("k")
+			cl.Lease, cl.Retention = c.lease, c.retention
+			g := acquire(t, st, cl)
+			key := recordKey(t, url, p)
+			want := func() int64 {
+				r, err := st.Find(t.Context(), cl.ID)
+				require.NoError(t, err)
+				if r.ExpiresAt.IsZero() {
+					return -1
+				}
+				return (r.ExpiresAt.UnixMicro() + 999) / 1000
+			}
+			require.Equal(t, want(), left(t, key))
+			require.NoError(t, st.Extend(t.Context(), g.Lease, 3*time.Hour, nil))
+			require.Equal(t, want(), left(t, key))
+			require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Retention: store.Forever}))
+			require.EqualValues(t, -1, left(t, key))
+		})
+	}
+}
+
+func TestResultTooLarge(t *testing.T) {
+	st := open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t))), redisstore.WithMaxResult(8))
+	l := acquire(t, st, claim("k")).Lease
+	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 9)}), store.ErrInvalid)
+	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 8)}))
+}
+
+// Nothing is evicted, so a server that is full must refuse: new work, but not the end of work that was begun.
+func TestFullServer(t *testing.T) {
+	e := privateEngine(t)
+	st := open(t, e.url())
+	begun := acquire(t, st, claim("begun")).Lease
+	require.NoError(t, command(t, e.url(), "CONFIG", "SET", "maxmemory", "1mb").Error())
+	require.NoError(t, st.Check(t.Context()))
+
+	_, err := st.Reserve(t.Context(), claim("new"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
+	_, err = st.Find(t.Context(), claim("new").ID)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	var listed []string
+	for r, err := range st.Pending(t.Context(), "") {
+		require.NoError(t, err)
+		listed = append(listed, r.ID.Key)
+	}
+	require.Equal(t, []string{"begun"}, listed)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.Equal(t, context.DeadlineExceeded, st.Wait(ctx, begun.ID, begun.Fence))
+
+	require.NoError(t, st.Complete(t.Context(), begun, store.Outcome{Result: []byte("result")}))
+	g, err := st.Reserve(t.Context(), claim("begun"))
+	require.NoError(t, err)
+	require.Equal(t, store.Complete, g.Verdict, fmt.Sprint(g.Record))
+}

@@ -1,0 +1,17 @@
+module github.com/redo-go/redo/store/redisstore
+
+go 1.26.0
+
+// Until the first release: the store and the contract that it implements move together.
+replace github.com/redo-go/redo => ../../
+
+require (
+	github.com/redis/rueidis v1.0.79
+	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)

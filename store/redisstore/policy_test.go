@@ -1,0 +1,159 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/redisstore"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEviction(t *testing.T) {
+	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"} {
+		t.Run(policy+" is refused unless allowed", func(t *testing.T) {
+			e := privateEngine(t, "--maxmemory-policy", policy)
+			_, err := redisstore.Open(t.Context(), e.url())
+			require.ErrorIs(t, err, redisstore.ErrEviction)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.ErrorContains(t, err, policy)
+
+			st := open(t, e.url(), redisstore.AllowEviction())
+			acquire(t, st, claim("k"))
+			require.NoError(t, st.Check(t.Context()))
+		})
+	}
+	t.Run("a policy that is changed later is seen by Check", func(t *testing.T) {
+		e := privateEngine(t)
+		st := open(t, e.url())
+		require.NoError(t, command(t, e.url(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lfu").Error())
+		require.ErrorIs(t, st.Check(t.Context()), redisstore.ErrEviction)
+	})
+}
+
+func TestForbiddenCommands(t *testing.T) {
+	e := privateEngine(t)
+	users := map[string]string{
+		"noconfig": "-config",
+		"noinfo":   "-config -info",
+		"none":     "-@all +hello +ping +client +cluster",
+	}
+	for name, rule := range users {
+		args := []string{"ACL", "SETUSER", name, "on", ">secret", "~redo:*", "&redo:*", "+@all"}
+		require.NoError(t, command(t, e.url(), append(args, strings.Fields(rule)...)...).Error())
+	}
+	urlOf := func(user string) string { return "redis://" + user + ":secret@" + e.url()[len("redis://"):] }
+
+	t.Run("INFO tells the policy where CONFIG is forbidden", func(t *testing.T) {
+		acquire(t, open(t, urlOf("noconfig")), claim("config"))
+	})
+	t.Run("where both are forbidden the error names the option", func(t *testing.T) {
+		_, err := redisstore.Open(t.Context(), urlOf("noinfo"))
+		require.ErrorIs(t, err, redisstore.ErrEviction)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, "AllowEviction")
+		acquire(t, open(t, urlOf("noinfo"), redisstore.AllowEviction()), claim("info"))
+	})
+	t.Run("a user that may run no script changes nothing", func(t *testing.T) {
+		st := open(t, urlOf("none"), redisstore.AllowEviction())
+		_, err := st.Reserve(t.Context(), claim("none"))
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnknown)
+		_, err = open(t, e.url()).Find(t.Context(), claim("none").ID)
+		require.ErrorIs(t, err, store.ErrNotFound)
+	})
+}
+
+func TestOpenRefused(t *testing.T) {
+	e := privateEngine(t, "--requirepass", "right")
+	at := e.url()[len("redis://"):]
+	port, err := freePort()
+	require.NoError(t, err)
+	down := &engine{port: port}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		rule string
+		ctx  context.Context
+		url  string
+		want error
+	}{
+		{"a wrong password is unavailable", t.Context(), "redis://:w0rst-kept@" + at, store.ErrUnavailable},
+		{"a missing password is unavailable", t.Context(), "redis://" + at, store.ErrUnavailable},
+		{"an engine that is down is unavailable", t.Context(), down.url(), store.ErrUnavailable},
+		{"an unknown scheme is invalid", t.Context(), "http://:w0rst-kept@" + at, store.ErrInvalid},
+		{"a URL that can't be parsed is invalid", t.Context(), "redis://:w0rst-kept/@" + at, store.ErrInvalid},
+		{"no URL is invalid", t.Context(), "", store.ErrInvalid},
+		{"an ended context is its error", canceled, "redis://:right@" + at, context.Canceled},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			_, err := redisstore.Open(c.ctx, c.url)
+			require.ErrorIs(t, err, c.want)
+			require.NotContains(t, err.Error(), "w0rst")
+		})
+	}
+	t.Run("the right password is let in", func(t *testing.T) {
+		acquire(t, open(t, "redis://:right@"+at), claim("k"))
+	})
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for rule, o := range map[string]redisstore.Option{
+		"an empty prefix":            redisstore.WithPrefix(""),
+		"a prefix with a hash tag":   redisstore.WithPrefix("{app}"),
+		"a prefix with half a tag":   redisstore.WithPrefix("app}"),
+		"a prefix that is too long":  redisstore.WithPrefix(string(make([]byte, 129))),
+		"a largest result of zero":   redisstore.WithMaxResult(0),
+		"a largest result of 513 MB": redisstore.WithMaxResult(513 << 20),
+	} {
+		t.Run(rule, func(t *testing.T) {
+			_, err := redisstore.Open(t.Context(), "redis://127.0.0.1:1", o)
+			require.ErrorIs(t, err, store.ErrInvalid)
+			_, err = redisstore.New(t.Context(), nil, o)
+			require.ErrorIs(t, err, store.ErrInvalid)
+		})
+	}
+	_, err := redisstore.New(t.Context(), nil)
+	require.ErrorIs(t, err, store.ErrInvalid, "no client")
+}
+
+func TestClose(t *testing.T) {
+	t.Run("a client that was handed in stays open", func(t *testing.T) {
+		c := client(t, sharedURL(t))
+		st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, sharedURL(t))))
+		require.NoError(t, err)
+		require.NoError(t, st.Close())
+		require.NoError(t, c.Do(t.Context(), c.B().Ping().Build()).Error())
+	})
+	t.Run("a closed store is unavailable and ends who waits", func(t *testing.T) {
+		st := open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t))))
+		c := claim("k")
+		l := acquire(t, st, c).Lease
+		waited := make(chan error, 1)
+		go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
+		require.NoError(t, st.Release(t.Context(), l))
+		require.NoError(t, <-waited)
+
+		l = acquire(t, st, c).Lease
+		go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
+		require.NoError(t, st.Complete(t.Context(), acquire(t, st, claim("settled")).Lease, store.Outcome{}))
+		require.NoError(t, st.Close())
+		require.ErrorIs(t, <-waited, store.ErrUnavailable)
+		require.NoError(t, st.Close(), "closing again does nothing")
+
+		_, reserve := st.Reserve(t.Context(), claim("other"))
+		_, find := st.Find(t.Context(), c.ID)
+		_, purge := st.Purge(t.Context(), 1)
+		var pending error
+		for _, err := range st.Pending(t.Context(), "") {
+			pending = err
+		}
+		for _, err := range []error{reserve, find, purge, pending, st.Extend(t.Context(), l, 0, nil), st.Release(t.Context(), l),
+			st.Complete(t.Context(), l, store.Outcome{}), st.Forget(t.Context(), l), st.Check(t.Context()), st.Wait(t.Context(), c.ID, 1)} {
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.False(t, errors.Is(err, store.ErrUnknown))
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a proxy does with a script that a client sends.
+type fault int
+
+const (
+	pass      fault = iota
+	cut             // hand it on, and break the connection instead of handing back the answer
+	stall           // take it, and do nothing
+	stallHere       // take whatever comes, be it a greeting, and do nothing
+)
+
+// A proxy stands between a store and its server, and breaks what it is told to.
+type proxy struct {
+	target   string
+	listener net.Listener
+	faulted  chan struct{} // gets one for each fault that was done
+
+	mu    sync.Mutex
+	fault fault
+	conns []net.Conn
+}
+
+func newProxy(t *testing.T, port int) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{target: fmt.Sprintf("127.0.0.1:%d", port), listener: l, faulted: make(chan struct{}, 1024)}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { p.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			c.Close()
+		}
+		p.mu.Unlock()
+		wg.Wait()
+	})
+	return p
+}
+
+func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() }
+
+func (p *proxy) set(f fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = f
+}
+
+func (p *proxy) now() fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault
+}
+
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		client.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns = append(p.conns, client, server)
+	p.mu.Unlock()
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	defer client.Close()
+	defer server.Close()
+
+	mine := pass // the fault this connection is under; only requests look at it
+	var mu sync.Mutex
+	answers.Go(func() {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buf)
+			mu.Lock()
+			f := mine
+			mu.Unlock()
+			if err != nil || f == cut {
+				if f == cut {
+					p.faulted <- struct{}{}
+				}
+				client.Close()
+				return
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	})
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		f := p.now()
+		if f != stallHere && !bytes.Contains(buf[:n], []byte("EVAL")) {
+			f = pass
+		}
+		mu.Lock()
+		mine = f
+		mu.Unlock()
+		if f == stall || f == stallHere {
+			p.faulted <- struct{}{}
+			_, _ = io.Copy(io.Discard, client)
+			return
+		}
+		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/redisstore"
+	"github.com/stretchr/testify/require"
+)
+
+// cutOnce breaks the connection between the server's carrying out of the next call and its answer.
+func cutOnce(t *testing.T, p *proxy, call func() error) {
+	t.Helper()
+	p.set(cut)
+	err := call()
+	p.set(pass)
+	require.ErrorIs(t, err, store.ErrUnknown)
+	require.NotErrorIs(t, err, store.ErrUnavailable)
+	<-p.faulted
+}
+
+func TestAnswerLost(t *testing.T) {
+	e := privateEngine(t)
+	direct := open(t, e.url())
+	// The server has to know the scripts, or the answer that is cut off is that it doesn't.
+	warm := acquire(t, direct, claim("warm")).Lease
+	require.NoError(t, direct.Extend(t.Context(), warm, 0, nil))
+	require.NoError(t, direct.Complete(t.Context(), warm, store.Outcome{}))
+	require.NoError(t, direct.Forget(t.Context(), warm))
+	require.NoError(t, direct.Release(t.Context(), acquire(t, direct, claim("warm")).Lease))
+	p := newProxy(t, e.port)
+	st := open(t, p.url())
+	find := func(t *testing.T, id store.ID) store.Record {
+		t.Helper()
+		r, err := direct.Find(t.Context(), id)
+		require.NoError(t, err)
+		return r
+	}
+	t.Run("a reservation is unknown, and found", func(t *testing.T) {
+		c := claim("reserve")
+		cutOnce(t, p, func() error { _, err := st.Reserve(t.Context(), c); return err })
+		require.Equal(t, store.StatePending, find(t, c.ID).State)
+	})
+	t.Run("a completion is unknown, and found under its own fence", func(t *testing.T) {
+		l := acquire(t, direct, claim("complete")).Lease
+		cutOnce(t, p, func() error { return st.Complete(t.Context(), l, store.Outcome{Result: []byte("result")}) })
+		r := find(t, l.ID)
+		require.Equal(t, store.StateComplete, r.State)
+		require.Equal(t, l.Fence, r.Fence)
+	})
+	t.Run("a release, an extension and a forgetting are unknown", func(t *testing.T) {
+		l := acquire(t, direct, claim("release")).Lease
+		cutOnce(t, p, func() error { return st.Extend(t.Context(), l, 0, []byte("more")) })
+		require.Equal(t, "more", string(find(t, l.ID).Meta))
+		cutOnce(t, p, func() error { return st.Release(t.Context(), l) })
+		_, err := direct.Find(t.Context(), l.ID)
+		require.ErrorIs(t, err, store.ErrNotFound)
+
+		l = acquire(t, direct, claim("forget")).Lease
+		require.NoError(t, direct.Complete(t.Context(), l, store.Outcome{}))
+		cutOnce(t, p, func() error { return st.Forget(t.Context(), l) })
+	})
+	t.Run("a look is unavailable, since it changes nothing", func(t *testing.T) {
+		p.set(cut)
+		_, err := st.Find(t.Context(), claim("complete").ID)
+		p.set(pass)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnknown)
+	})
+}
+
+func TestContextEndsBeforeTheAnswer(t *testing.T) {
+	e := privateEngine(t)
+	// A proxy and a store for each: a stalled connection stays so.
+	stalled := func(t *testing.T, call func(ctx context.Context, st *redisstore.Store) error) error {
+		t.Helper()
+		p := newProxy(t, e.port)
+		st := open(t, p.url())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		p.set(stall)
+		go func() {
+			<-p.faulted
+			cancel()
+		}()
+		return call(ctx, st)
+	}
+	t.Run("a write is unknown, and its error the context's too", func(t *testing.T) {
+		err := stalled(t, func(ctx context.Context, st *redisstore.Store) error {
+			_, err := st.Reserve(ctx, claim("k"))
+			return err
+		})
+		require.ErrorIs(t, err, store.ErrUnknown)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	t.Run("a look's error is the context's", func(t *testing.T) {
+		err := stalled(t, func(ctx context.Context, st *redisstore.Store) error {
+			_, err := st.Find(ctx, claim("k").ID)
+			return err
+		})
+		require.Equal(t, context.Canceled, err)
+	})
+	t.Run("so is that of opening", func(t *testing.T) {
+		p := newProxy(t, e.port)
+		p.set(stallHere)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-p.faulted
+			cancel()
+		}()
+		_, err := redisstore.Open(ctx, p.url())
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}

@@ -13,6 +13,9 @@ import (
 // TestServer gives the tests inside the package the server of those outside.
 var TestServer func(t testing.TB) (url, schema string)
 
+// Texts returns the statements of Reserve and Complete, for comparison with pgx alone.
+func Texts(s *Store) (reserve, complete string) { return s.sql.reserve, s.sql.complete }
+
 func testStore(t *testing.T) *Store {
 	t.Helper()
 	url, schema := TestServer(t)

@@ -43,6 +43,8 @@ func load(fsys fs.FS) (*tree, error) {
 			return err
 		case p == "." || p == ".git" && !d.IsDir(): // in a worktree it is a file that names the repository
 			return nil
+		case d.Name() == ".git" && !d.IsDir():
+			return nil // a linked worktree has a file there
 		case d.IsDir() && (d.Name() == ".git" || p == ".cache" || p == "bin"):
 			return fs.SkipDir // .gitignore keeps them out of the repository
 		}

@@ -1,0 +1,58 @@
+package pgstore_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/storetest"
+)
+
+func TestContract(t *testing.T) { contract(t) }
+
+// Behind a transaction pooler statements are sent without prepared ones, or as text.
+func TestContractWithoutPreparedStatements(t *testing.T) {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		t.Run(mode.String(), func(t *testing.T) { contract(t, pgstore.WithExecMode(mode)) })
+	}
+}
+
+// A role or a database may have another default than read committed.
+func TestContractAtStricterIsolation(t *testing.T) {
+	for _, level := range []string{"repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			contractAt(t, func(cfg *pgxpool.Config) {
+				cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			})
+		})
+	}
+}
+
+func contract(t *testing.T, opts ...pgstore.Option) {
+	contractAt(t, func(*pgxpool.Config) {}, opts...)
+}
+
+func contractAt(t *testing.T, change func(*pgxpool.Config), opts ...pgstore.Option) {
+	places := map[store.Store]place{}
+	at := func(t *testing.T, p place) store.Store {
+		st := p.open(t)
+		places[st] = p
+		return st
+	}
+	factory := func(t *testing.T) store.Store {
+		p := newPlace(t)
+		p.change = append(p.change, change)
+		p.opts = opts
+		return at(t, p)
+	}
+	beside := func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }
+	reopen := func(t *testing.T, st store.Store) store.Store {
+		require.NoError(t, st.(*pgstore.Store).Close())
+		return at(t, places[st])
+	}
+	storetest.Run(t, factory, storetest.Beside(beside), storetest.Reopen(reopen))
+}

@@ -1,0 +1,121 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/redo-go/redo/store"
+)
+
+// Why a table can't be used. Each is found with errors.Is beside [store.ErrUnavailable], and each error names
+// the table.
+var (
+	// ErrNoTable: the table, or its schema, does not exist.
+	ErrNoTable = errors.New("pgstore: table missing")
+	// ErrForeign: the table is not one of this package's, or was changed. It is left alone.
+	ErrForeign = errors.New("pgstore: not a table of this package")
+	// ErrVersion: the table was made by another version of this package.
+	ErrVersion = errors.New("pgstore: table of another version")
+	// ErrStandby: the server is a standby; records have to be read and written on the primary.
+	ErrStandby = errors.New("pgstore: server is a standby")
+)
+
+var errNotGranted = errors.New("pgstore: privilege missing")
+
+// errStalled is what Wait returns when a look got no answer.
+var errStalled = fmt.Errorf("pgstore: no answer within %v: %w", lookLimit, store.ErrUnavailable)
+
+// errLostRace asks for another try: somebody else's write came between a statement's look and its write.
+var errLostRace = errors.New("pgstore: lost race")
+
+// errClosed is what every method returns after Close.
+var errClosed = fmt.Errorf("pgstore: closed: %w", store.ErrUnavailable)
+
+// SQLSTATE codes, from appendix A of the Postgres manual.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	readOnly             = "25006"
+	duplicateTable       = "42P07"
+	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	undefinedSchema      = "3F000"
+	noPrivilege          = "42501"
+	queryCanceled        = "57014"
+	lockNotAvailable     = "55P03"
+)
+
+// again reports whether a statement that failed so has changed nothing and may do better the next time.
+func again(err error) bool {
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, errLostRace):
+		return true
+	case errors.As(err, &pg):
+		return pg.Code == serializationFailure || pg.Code == deadlockDetected
+	}
+	// Nothing was sent. The connection was dead and is gone from the pool.
+	return pgconn.SafeToRetry(err)
+}
+
+// failure says in the contract's words what became of a statement whose connection was had. writes says that it
+// may have changed something.
+func (s *Store) failure(ctx context.Context, err error, writes bool) error {
+	var pg *pgconn.PgError
+	answered := errors.As(err, &pg) && !endsSession(pg)
+	ended := ctx.Err()
+	switch {
+	case answered:
+		// The server has rolled the statement back, and says why.
+		return s.refusal(ctx, pg)
+	case pgconn.SafeToRetry(err):
+		if ended != nil {
+			return ended
+		}
+		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, err)
+	case writes && ended != nil:
+		return fmt.Errorf("pgstore: %w: %w: %w", store.ErrUnknown, ended, err)
+	case writes:
+		return fmt.Errorf("pgstore: %w: %w", store.ErrUnknown, err)
+	case ended != nil:
+		return ended
+	}
+	return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, err)
+}
+
+// endsSession holds for errors after which nothing is known of the statement: the server gave the session up, and may
+// have committed before.
+func endsSession(pg *pgconn.PgError) bool {
+	return pg.SeverityUnlocalized == "FATAL" || pg.SeverityUnlocalized == "PANIC" || strings.HasPrefix(pg.Code, "08")
+}
+
+// refusal translates an error that the server answered with.
+func (s *Store) refusal(ctx context.Context, pg *pgconn.PgError) error {
+	switch pg.Code {
+	case undefinedSchema:
+		return fmt.Errorf("%w: %s: there is no such schema: create it first: %w: %w", ErrNoTable, s.name(), pg, store.ErrUnavailable)
+	case undefinedTable:
+		return fmt.Errorf("%w: %s: create it with Migrate, or apply the text of Migration: %w: %w",
+			ErrNoTable, s.name(), pg, store.ErrUnavailable)
+	case undefinedColumn:
+		return fmt.Errorf("%w: %s: %w: %w", ErrForeign, s.name(), pg, store.ErrUnavailable)
+	case readOnly:
+		return fmt.Errorf("%w: %w: %w", ErrStandby, pg, store.ErrUnavailable)
+	case queryCanceled:
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, pg)
+	case noPrivilege, lockNotAvailable, serializationFailure, deadlockDetected:
+		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, pg)
+	}
+	switch pg.Code[:min(2, len(pg.Code))] {
+	case "28", "53", "57", "58", "XX": // authorization, resources, an operator, the system, damage
+		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, pg)
+	}
+	return fmt.Errorf("pgstore: %w", pg)
+}

@@ -1,0 +1,145 @@
+package pgstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore"
+)
+
+func TestTableThatIsNotOursIsRefused(t *testing.T) {
+	migration := func(p place) string {
+		text, err := pgstore.Migration(pgstore.WithSchema(p.schema))
+		require.NoError(t, err)
+		return text
+	}
+	for _, c := range []struct {
+		name string
+		sql  func(p place) string
+		want error
+	}{
+		{"foreign table", func(p place) string { return "CREATE TABLE " + p.table() + " (id int)" }, pgstore.ErrForeign},
+		{"foreign view", func(p place) string { return "CREATE VIEW " + p.table() + " AS SELECT 1" }, pgstore.ErrForeign},
+		{"another version", func(p place) string {
+			return migration(p) + "COMMENT ON TABLE " + p.table() + " IS 'redo pgstore 2'"
+		}, pgstore.ErrVersion},
+		{"lost column", func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " DROP COLUMN meta" }, pgstore.ErrForeign},
+		{"unlogged table", func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " SET UNLOGGED" }, pgstore.ErrForeign},
+		{"cached sequence", func(p place) string {
+			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() + " CACHE 20"
+		}, pgstore.ErrForeign},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlace(t)
+			sqlExec(t, admin(t, p.url), c.sql(p))
+			st, err := pgstore.New(newPool(t, p.url, 2), pgstore.WithSchema(p.schema))
+			require.NoError(t, err)
+			for _, err := range []error{st.Check(t.Context()), st.Migrate(t.Context())} {
+				require.ErrorIs(t, err, c.want)
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				require.ErrorContains(t, err, "redo_records")
+			}
+		})
+	}
+}
+
+func TestMissingTableSaysHowToMakeIt(t *testing.T) {
+	p := newPlace(t)
+	st, err := pgstore.New(newPool(t, p.url, 2), pgstore.WithSchema(p.schema))
+	require.NoError(t, err)
+	_, reserved := st.Reserve(t.Context(), claim("k"))
+	for _, err := range []error{st.Check(t.Context()), reserved} {
+		require.ErrorIs(t, err, pgstore.ErrNoTable)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, "create it with Migrate")
+	}
+	nowhere, err := pgstore.New(newPool(t, p.url, 2), pgstore.WithSchema("no such schema"))
+	require.NoError(t, err)
+	require.ErrorContains(t, nowhere.Migrate(t.Context()), "there is no such schema")
+}
+
+func TestMigrationsAtOneTimeAgree(t *testing.T) {
+	p := newPlace(t)
+	require.NoError(t, race(func(int) error {
+		st, err := pgstore.New(newPool(t, p.url, 1), pgstore.WithSchema(p.schema))
+		if err != nil {
+			return err
+		}
+		return st.Migrate(t.Context())
+	}))
+}
+
+func TestOpenRefuses(t *testing.T) {
+	p := newPlace(t)
+	st, err := pgstore.Open(t.Context(), p.url, pgstore.WithSchema(p.schema), pgstore.WithMigrate())
+	require.NoError(t, err)
+	reserve(t, st, claim("k"), store.Acquired)
+	require.NoError(t, st.Close())
+	require.NoError(t, st.Close())
+	_, err = st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+
+	conn := admin(t, p.url)
+	sqlExec(t, conn, "DROP ROLE IF EXISTS redo_locked_out")
+	sqlExec(t, conn, "CREATE ROLE redo_locked_out NOLOGIN PASSWORD 'right'")
+	t.Cleanup(func() { sqlExec(t, admin(t, p.url), "DROP ROLE redo_locked_out") })
+	cfg := conn.Config()
+	for name, url := range map[string]string{
+		"a role that may not log in": strings.Replace(p.url, cfg.User+"@", "redo_locked_out:s3cret@", 1),
+		"nobody listening":           "postgres://app:s3cret@127.0.0.1:1/db?sslmode=disable",
+	} {
+		_, err := pgstore.Open(t.Context(), url)
+		require.ErrorIs(t, err, store.ErrUnavailable, name)
+		require.NotContains(t, err.Error(), "s3cret", name)
+	}
+	_, err = pgstore.Open(t.Context(), "postgres://app:s3cret@[bad")
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.NotContains(t, err.Error(), "s3cret")
+}
+
+func TestOptionsAreValidated(t *testing.T) {
+	for name, opt := range map[string]pgstore.Option{
+		"empty schema":     pgstore.WithSchema(""),
+		"long table":       pgstore.WithTable(strings.Repeat("t", 56)),
+		"NUL in a name":    pgstore.WithTable("a\x00b"),
+		"name of no UTF-8": pgstore.WithSchema("\xff"),
+		"unknown mode":     pgstore.WithExecMode(99),
+		"no poll interval": pgstore.WithPollInterval(0),
+	} {
+		_, err := pgstore.Migration(opt)
+		require.ErrorIs(t, err, store.ErrInvalid, name)
+	}
+	_, err := pgstore.New(nil)
+	require.ErrorIs(t, err, store.ErrInvalid)
+	_, err = pgstore.Migration(nil, pgstore.WithTable(strings.Repeat("t", 55)))
+	require.NoError(t, err)
+}
+
+func TestTooLongAResultIsRefused(t *testing.T) {
+	st := newPlace(t).open(t)
+	l := reserve(t, st, claim("k"), store.Acquired).Lease
+	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, pgstore.MaxResult+1)}), store.ErrInvalid)
+	require.Equal(t, store.StatePending, find(t, st, "k").State)
+}
+
+func TestPurgeEveryReportsItsRounds(t *testing.T) {
+	st := newPlace(t).open(t)
+	c := unleased("k")
+	c.Retention = time.Microsecond
+	reserve(t, st, c, store.Acquired)
+	purged := 0
+	err := st.PurgeEvery(t.Context(), time.Millisecond, func(n int, err error) {
+		require.NoError(t, err)
+		if purged += n; purged == 1 {
+			require.NoError(t, st.Close())
+		}
+	})
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Equal(t, 1, purged)
+	require.ErrorIs(t, st.PurgeEvery(t.Context(), 0, nil), store.ErrInvalid)
+}

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -37,40 +36,15 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	return purged, nil
 }
 
-// PurgeEvery purges until the context ends or the store is closed, and returns why it stopped. It runs in the
-// caller's goroutine. Rounds are interval apart, a quarter more or less, so that processes started together
-// drift apart; the first comes after one such pause. A round deletes everything that has expired, 1,000 records
-// at a time. After each round observe, if not nil, gets the number deleted and the round's error; an error does
-// not end the loop. An interval that is not positive is store.ErrInvalid.
+// PurgeEvery is [store.PurgeEvery] for this store. It also ends when the store is closed, with the error that any
+// other method then returns.
 func (s *Store) PurgeEvery(ctx context.Context, interval time.Duration, observe func(purged int, err error)) error {
-	if interval <= 0 {
-		return fmt.Errorf("pgstore: %w: the interval is %v, it must be positive", store.ErrInvalid, interval)
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	err := store.PurgeEvery(open, s, interval, observe)
+	if open.Err() != nil && ctx.Err() == nil {
+		return errClosed
 	}
-	for {
-		if err := s.pause(ctx, jitter(interval, rand.Float64())); err != nil {
-			return err
-		}
-		purged, err := s.purgeAll(ctx)
-		if ctx.Err() != nil && purged == 0 {
-			return ctx.Err()
-		}
-		if observe != nil {
-			observe(purged, err)
-		}
-	}
-}
-
-func (s *Store) purgeAll(ctx context.Context) (purged int, err error) {
-	for {
-		n, err := s.Purge(ctx, purgeBatch)
-		purged += n
-		if err != nil || n < purgeBatch {
-			return purged, err
-		}
-	}
-}
-
-// jitter spreads d by a quarter to both sides; r is in [0, 1).
-func jitter(d time.Duration, r float64) time.Duration {
-	return time.Duration(float64(d) * (0.75 + r/2))
+	return err
 }

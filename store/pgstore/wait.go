@@ -182,3 +182,8 @@ func (s *Store) look(of watched) (time.Duration, error) {
 	}
 	return expiresAt.Time.Sub(readAt.Time), nil
 }
+
+// jitter spreads d by a quarter to both sides; r is in [0, 1).
+func jitter(d time.Duration, r float64) time.Duration {
+	return time.Duration(float64(d) * (0.75 + r/2))
+}

@@ -91,6 +91,10 @@ func block(file, directive string) []string {
 	return lines
 }
 
+// targetsDir holds servers that somebody else wrote, to be tried by redo check. Each is a module that stays out of
+// go.work: a workspace has one version of everything, so what a target pins would bind our modules, and ours the target.
+const targetsDir = "conformance/targets"
+
 // checkModules compares go.work with the modules that there are.
 func checkModules(t *tree) []string {
 	work, err := fs.ReadFile(t.fsys, "go.work")
@@ -106,7 +110,10 @@ func checkModules(t *tree) []string {
 		if path.Base(p) != "go.mod" || hidden(p) {
 			continue
 		}
-		if !slices.Contains(used, path.Dir(p)) {
+		switch target := within(path.Dir(p), targetsDir); {
+		case target && slices.Contains(used, path.Dir(p)):
+			found = append(found, fmt.Sprintf("go.work: uses %s, whose versions would bind all modules", path.Dir(p)))
+		case !target && !slices.Contains(used, path.Dir(p)):
 			found = append(found, fmt.Sprintf("go.work: does not use %s, so \"go test work\" would miss its tests", path.Dir(p)))
 		}
 		mod, err := fs.ReadFile(t.fsys, p)
@@ -166,10 +173,19 @@ func TestModulesCanFail(t *testing.T) {
 		{
 			rule: "modules that agree are no violation",
 			files: map[string]string{
-				"go.work":         "go 1.26.0\n\nuse (\n\t.\n\t./examples\n)\n",
-				"go.mod":          "module " + modulePath + "\n\ngo 1.26.0\n",
-				"examples/go.mod": "module " + modulePath + "/examples\n\ngo 1.26.0\n",
+				"go.work":                "go 1.26.0\n\nuse (\n\t.\n\t./examples\n)\n",
+				"go.mod":                 "module " + modulePath + "\n\ngo 1.26.0\n",
+				"examples/go.mod":        "module " + modulePath + "/examples\n\ngo 1.26.0\n",
+				targetsDir + "/x/go.mod": "module " + modulePath + "/" + targetsDir + "/x\n\ngo 1.26.0\n",
 			},
+		},
+		{
+			rule: "a target in the workspace is a violation",
+			files: map[string]string{
+				"go.work":                "go 1.26.0\n\nuse ./" + targetsDir + "/x\n",
+				targetsDir + "/x/go.mod": "module " + modulePath + "/" + targetsDir + "/x\n\ngo 1.26.0\n",
+			},
+			want: []string{"go.work: uses " + targetsDir + "/x, whose versions would bind all modules"},
 		},
 		{
 			rule: "a module that is unused, misnamed or on another Go is a violation",

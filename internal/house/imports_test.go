@@ -32,7 +32,7 @@ var importRules = map[string]importRule{
 	"store/redisstore": {module: []string{"store", "taxonomy"}, nested: true},
 	"store/pgstore":    {module: []string{"store", "taxonomy"}, nested: true},
 	"store/storetest":  {module: []string{"store"}, testing: true},
-	"webhook":          {module: []string{"internal/wire"}},
+	"webhook":          {module: []string{"taxonomy", "internal/wire"}},
 	".": {
 		module: []string{"taxonomy", "store", "internal/wire"},
 		vendors: []string{
@@ -42,17 +42,25 @@ var importRules = map[string]importRule{
 		},
 	},
 	"server": {module: []string{"taxonomy", "store", "internal/wire"}},
-	"inbox":  {module: []string{"taxonomy", "store", "webhook"}},
+	"inbox":  {module: []string{"taxonomy", "store", "webhook", "internal/wire"}},
 	"outbox": {module: []string{"taxonomy", "store", "webhook", "."}},
+	"outbox/boltoutbox": {
+		module:  []string{"taxonomy", "store", "store/boltstore", "outbox"},
+		vendors: []string{"go.etcd.io/bbolt"},
+	},
+	"outbox/pgoutbox":   {module: []string{"taxonomy", "store", "outbox"}, nested: true},
+	"outbox/outboxtest": {module: []string{"taxonomy", "store", "outbox"}, testing: true},
 	"servertest": {
-		module:  []string{"taxonomy", "store", "store/memstore", "server", "internal/wire"},
+		module:  []string{"taxonomy", "store", "store/memstore", "server", "conformance", "internal/wire"},
 		testing: true,
 	},
 	"conformance": {module: []string{"taxonomy", "internal/wire"}},
+	targetsDir:    {nested: true, anything: true},
 	"otelredo":    {module: []string{".", "server", "taxonomy"}, nested: true},
 	"cmd/redo":    {nested: true, anything: true},
 	"examples":    {nested: true, anything: true, testing: true},
 	"benchmarks":  {nested: true, anything: true, testing: true},
+	"verify":      {nested: true, anything: true},
 }
 
 // ruledBy returns the package whose rule binds the package in dir: its own, that of the package whose internal/
@@ -153,7 +161,7 @@ func TestImportsCanFail(t *testing.T) {
 		{
 			rule:  "servertest never imports the client",
 			files: map[string]string{"servertest/s.go": imports("servertest", modulePath)},
-			want:  []string{"servertest/s.go:2: imports " + modulePath + ": servertest may import of this project only [taxonomy store store/memstore server internal/wire]"},
+			want:  []string{"servertest/s.go:2: imports " + modulePath + ": servertest may import of this project only [taxonomy store store/memstore server conformance internal/wire]"},
 		},
 		{
 			rule:  "stores never import each other",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/internal/ledger"
 	"github.com/redo-go/redo/store/memstore"
 )
 
@@ -67,4 +68,29 @@ func Example_fencing() {
 	// true
 	// true
 	// <nil>
+}
+
+// A nightly job pays out once, however often and by whomever it is started: its entry in the ledger and the record of
+// the run are one transaction. With pgstore T is pgx.Tx, with boltstore *bbolt.Tx; here it is that of a toy engine.
+func ExampleOnce() {
+	ctx := context.Background()
+	st := ledger.New()
+	payout := store.Claim{
+		ID:        store.ID{Scope: "payouts", Key: "2030-01-02"},
+		Retention: store.Forever,
+	}
+	for range 2 {
+		out, again, err := store.Once(ctx, st, payout, func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
+			if err := tx.Add("payout of 1000"); err != nil {
+				return store.Outcome{}, err // rolls back; the next call runs anew
+			}
+			return store.Outcome{Result: []byte("receipt 7")}, nil
+		})
+		fmt.Println(string(out.Result), again, err)
+	}
+	fmt.Println(st.Entries("payout of 1000"))
+	// Output:
+	// receipt 7 false <nil>
+	// receipt 7 true <nil>
+	// 1
 }

@@ -94,7 +94,7 @@ var refusalCases = []Case{{
 		expired := unleased("expired")
 		expired.Retention = short
 		t.reserve(st, expired, store.Acquired)
-		t.aged(st, l.ID, 2*short)
+		t.aged(st, t.reserve(st, leased("watch"), store.Acquired).Lease.ID, short) // made after what expires
 
 		_, err := st.Reserve(canceled, leased("absent"))
 		t.is(err, context.Canceled, "Reserve of an absent ID")

@@ -8,6 +8,8 @@
 // interfaces (Waiter, Checker, Lister, Forgetter) and of second handles are skipped where the store or the
 // options don't offer them.
 //
+// RunTx does the same for the optional capability store.TxStore, of any engine's transactions.
+//
 // A slow machine fails no case: leases that must not end are hours long, those that must are short and waited
 // for on the store's own clock, and nothing is asserted about how long a call takes. With [Virtual] there is no
 // waiting at all.
@@ -37,7 +39,7 @@ func Cases() []Case {
 	)
 }
 
-// An Option tells Run what more the store offers.
+// An Option tells Run and RunTx what more the store offers.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
@@ -50,6 +52,16 @@ type config struct {
 	leasesEnd    bool
 	beside       func(*testing.T, store.Store) store.Store
 	reopen       func(*testing.T, store.Store) store.Store
+	engine       *engine
+}
+
+func configured(opts []Option) (cfg config) {
+	for _, o := range opts {
+		if o != nil {
+			o.apply(&cfg)
+		}
+	}
+	return cfg
 }
 
 // Virtual says that the store takes its time from package time and blocks on nothing outside the process: each
@@ -81,12 +93,7 @@ func LeasesEndOnReopen() Option { return optionFunc(func(c *config) { c.leasesEn
 // returned before, and closes it with t.Cleanup.
 func Run(t *testing.T, factory func(t *testing.T) store.Store, opts ...Option) {
 	t.Helper()
-	var cfg config
-	for _, o := range opts {
-		if o != nil {
-			o.apply(&cfg)
-		}
-	}
+	cfg := configured(opts)
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			cfg.bubble(t, func(t *testing.T) { c.run(cfg.trial(t, t, c, factory)) })
@@ -111,7 +118,7 @@ func (cfg config) bubble(t *testing.T, f func(t *testing.T)) {
 
 // trial prepares a case: its stores live as long as t, and what it finds goes to r.
 func (cfg config) trial(t *testing.T, r reporter, c Case, factory func(t *testing.T) store.Store) *trial {
-	tr := &trial{reporter: r, rule: c.Rule, selfExpiring: cfg.selfExpiring, leasesEnd: cfg.leasesEnd}
+	tr := &trial{reporter: r, rule: c.Rule, selfExpiring: cfg.selfExpiring, leasesEnd: cfg.leasesEnd, engine: cfg.engine}
 	tr.open = func() store.Store { return factory(t) }
 	if cfg.beside != nil {
 		tr.beside = func(st store.Store) store.Store { return cfg.beside(t, st) }

@@ -43,6 +43,7 @@ type trial struct {
 	reopen       func(store.Store) store.Store // nil: not durable
 	selfExpiring bool
 	leasesEnd    bool
+	engine       *engine // nil: the case is one of Run's
 }
 
 func (t *trial) fatalf(format string, args ...any) {

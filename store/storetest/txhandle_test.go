@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/internal/ledger"
+)
+
+func soundTx(*brokenTx, *ledger.Store) {}
+
+var txHandleMutants = []txMutant{{
+	name: "check, then begin",
+	defect: func(b *brokenTx, s *ledger.Store) {
+		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
+			if _, err := s.Find(ctx, c.ID); !errors.Is(err, store.ErrNotFound) || b.isHeld(c) {
+				return s.Begin(ctx, c)
+			}
+			// In virtual time every racer gets here before the first of them goes on.
+			pause(ctx)
+			return b.beginOver(ctx, c)
+		}
+	},
+}, {
+	name: "check, then take over in a transaction",
+	defect: func(b *brokenTx, s *ledger.Store) {
+		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
+			r, err := s.Find(ctx, c.ID)
+			if err != nil || r.State != store.StatePending || r.LeaseLeft() > 0 || r.Fingerprint != c.Fingerprint || b.isHeld(c) {
+				return s.Begin(ctx, c)
+			}
+			pause(ctx)
+			return b.beginOver(ctx, c)
+		}
+	},
+}, {
+	name: "racer gets no result",
+	defect: func(b *brokenTx, s *ledger.Store) {
+		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
+			tx, g, err := s.Begin(ctx, c)
+			if c.ID.Key == "k0" {
+				g.Record.Result = nil
+			}
+			return tx, g, err
+		}
+	},
+}, {
+	name: "begin fails where many are open",
+	defect: func(b *brokenTx, s *ledger.Store) {
+		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
+			b.mu.Lock()
+			open := len(b.open)
+			b.mu.Unlock()
+			if open > 8 {
+				return nil, store.Grant{}, fmt.Errorf("%d transactions are open: %w", open, store.ErrUnavailable)
+			}
+			tx, g, err := s.Begin(ctx, c)
+			if tx == nil {
+				return nil, g, err
+			}
+			a := &alteredTx{sound: tx}
+			a.commit = func(ctx context.Context, o store.Outcome) error {
+				pause(ctx)
+				return tx.Commit(ctx, o)
+			}
+			return a, g, err
+		}
+	},
+}, {
+	name: "handle has an engine of its own",
+	beside: func(*testing.T, store.Store) store.Store {
+		return newBrokenTx(ledger.New(), soundTx)
+	},
+}, {
+	name: "handle does not know what others hold",
+	beside: func(_ *testing.T, first store.Store) store.Store {
+		return newBrokenTx(first.(*brokenTx).Store, func(b *brokenTx, s *ledger.Store) {
+			b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
+				for {
+					tx, g, err := s.Begin(ctx, c)
+					if err != nil || g.Record.Fence > 0 || g.Verdict == store.Mismatch {
+						return tx, g, err
+					}
+					pause(ctx)
+				}
+			}
+		})
+	},
+}, {
+	name: "handle reads what it has seen before",
+	beside: func(_ *testing.T, first store.Store) store.Store {
+		return newBrokenTx(first.(*brokenTx).Store, func(b *brokenTx, s *ledger.Store) {
+			b.find = func(ctx context.Context, id store.ID) (store.Record, error) {
+				r, err := s.Find(ctx, id)
+				r.Result = nil
+				return r, err
+			}
+		})
+	},
+}, {
+	name: "transactions are not durable",
+	reopen: func(*testing.T, store.Store) store.Store {
+		return newBrokenTx(ledger.New(), soundTx)
+	},
+}, {
+	name: "effects are not durable",
+	reopen: func(t *testing.T, st store.Store) store.Store {
+		return newBrokenTx(ledger.New(), func(b *brokenTx, _ *ledger.Store) {
+			s := st.(*brokenTx).Store
+			b.begin, b.find = s.Begin, s.Find
+		})
+	},
+}}
+
+func (b *brokenTx) isHeld(c store.Claim) bool {
+	_, held := b.held(c.ID)
+	return held
+}
+
+// beginOver begins as one who has found that nobody is in the way, and does not look again.
+func (b *brokenTx) beginOver(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
+	for {
+		tx, g, err := b.Store.Begin(ctx, c)
+		switch {
+		case err != nil || g.Verdict.Owned() || g.Verdict == store.Mismatch:
+			return tx, g, err
+		case g.Verdict == store.InFlight:
+			pause(ctx)
+		default:
+			_ = b.Forget(ctx, g.Record.Lease())
+		}
+	}
+}

@@ -17,12 +17,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test binary runs itself as the process that crashes: with this variable set it works on the named file.
-const childFile = "BOLTSTORE_TEST_CHILD"
+// The test binary runs itself as the process that crashes: with the first of these variables set it works on the named
+// file, with the second in transactions: see workInTransactions.
+const (
+	childFile = "BOLTSTORE_TEST_CHILD"
+	childTx   = "BOLTSTORE_TEST_CHILD_TX"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childFile); path != "" {
-		if err := work(path, os.Stdout); err != nil {
+		do := work
+		if os.Getenv(childTx) != "" {
+			do = workInTransactions
+		}
+		if err := do(path, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -117,10 +125,10 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 }
 
 // runAndKill runs the child until it has said so many lines, and returns all it said before it was dead.
-func runAndKill(t *testing.T, path string, lines int) []string {
+func runAndKill(t *testing.T, path string, lines int, env ...string) []string {
 	t.Helper()
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childFile+"="+path)
+	child.Env = append(append(os.Environ(), childFile+"="+path), env...)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)

@@ -20,6 +20,35 @@
 // The file is bbolt's. Everything of this package lies under one root bucket, "redo"; other root buckets are
 // the application's and are left alone.
 //
+// # Transactions
+//
+// [Store.Begin] opens a bbolt transaction that holds a record. What the application writes through it, to root buckets of
+// its own, and the record reach the disk in one commit: after a crash both are there or neither is. Most programs
+// call [store.Once] with the Store; [Store.View] reads the application's buckets.
+//
+//	out, again, err := store.Once(ctx, ops, claim, func(ctx context.Context, tx *bbolt.Tx) (store.Outcome, error) {
+//		return store.Outcome{Result: receipt}, tx.Bucket(ledger).Put(account, balance)
+//	})
+//
+// bbolt has one writer. While a transaction is open, a durable change of any record and a Begin of another ID wait for
+// it, no longer than their contexts last; replays and other verdicts without a change, lazy outcomes, Find and View do
+// not. Whoever wants to write the file gets it in the order of asking: a transaction, or the writer for all changes that are
+// queued by then. So keep a transaction short, and let it wait for nothing outside. Inside it, call no method
+// of the same Store: one that changes a record, begins a transaction or looks at a record whose change is queued
+// waits for the transaction that it is called from, until its context ends.
+//
+// Who claims an ID that a transaction holds is told at once that it is in flight, or a mismatch. What stood before is still
+// found. An earlier owner's Extend, Complete or Release waits for the transaction, since its commit makes them
+// store.ErrLost and its rollback does not. Those who wait for the record wake when the transaction is over.
+//
+// Two rules can be broken through the bbolt transaction. The bucket "redo" is not the application's: where it was deleted
+// or replaced Commit is store.ErrInvalid and does nothing. And it is not for the application to end the bbolt
+// transaction. Rolled back by it, Commit is store.ErrInvalid and records nothing. Committed by it, the effect is made:
+// Commit then settles the record in a second commit, before which a crash leaves the effect without its record; Discard
+// settles it too and is store.ErrInvalid; Rollback is store.ErrUnknown and leaves the record as it was.
+//
+// [Store.Close] does not wait for a transaction that nobody ends: see there.
+//
 // # Clock
 //
 // Leases and retention are judged by the wall clock, made monotonic for the life of the Store: a clock that is

@@ -18,6 +18,9 @@ var (
 	ErrFormat = errors.New("boltstore: unknown format")
 )
 
+// ErrTxOpen: Close found a transaction that was begun and not ended.
+var ErrTxOpen = errors.New("boltstore: transaction open")
+
 // errOpen begins the errors about a file that are of no kind a caller could tell apart.
 var errOpen = errors.New("boltstore: can't open the file")
 

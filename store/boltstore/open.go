@@ -136,9 +136,12 @@ func newStore(path string, db *bbolt.DB, file *os.File, info fs.FileInfo, cfg co
 	s := &Store{
 		path: path, info: info, db: db, file: file, delay: cfg.lazyDelay, commit: cfg.commit,
 		wake:    make(chan struct{}, 1),
+		turn:    make(chan struct{}, 1),
+		quit:    make(chan struct{}),
 		stopped: make(chan struct{}),
 		clock:   newClock(cfg.clock),
 		overlay: make(map[string]*cell),
+		held:    make(map[string]*hold),
 		current: newGroup(),
 		waiters: make(map[string][]chan struct{}),
 	}
@@ -216,6 +219,11 @@ func readFormat(tx *bbolt.Tx) (st state, found bool, err error) {
 	}
 	st, err = parseState(root.Get(stateKey))
 	return st, true, err
+}
+
+// isFormat reports whether the value marks the bucket as one that this release writes.
+func isFormat(v []byte) bool {
+	return len(v) == len(magic)+1 && string(v[:len(magic)]) == magic && v[len(magic)] == formatVersion
 }
 
 // A state is what outlives the process beside the records. Every commit writes it.

@@ -62,9 +62,22 @@ type change struct {
 	next *record
 }
 
+// A mode is what a call wants of its transition.
+type mode uint8
+
+const (
+	durable  mode = iota // to change the record under its lease, and to be answered when that is on disk
+	lazily               // to change it under its lease, and to be answered at once
+	claiming             // to own the record
+	reading              // to see it
+)
+
 // transition runs one call. decide gets the record, nil when it is absent or expired, and the clock; it is
 // called under the mutex, more than once if a commit fails meanwhile, and its last word counts.
-func (s *Store) transition(ctx context.Context, id store.ID, lazy bool, decide func(*record, int64) (change, error)) error {
+//
+// Of an ID that a transaction holds, who claims it gets the hold's shadow, and everybody else what stood before. Who would
+// change that waits for the transaction: whether the lease is lost is known when that is over.
+func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide func(*record, int64) (change, error)) error {
 	if err := id.Validate(); err != nil {
 		return fmt.Errorf("boltstore: %w", err)
 	}
@@ -79,7 +92,7 @@ func (s *Store) transition(ctx context.Context, id store.ID, lazy bool, decide f
 			return err
 		}
 		awaits := c.awaits()
-		if lazy && awaits != nil {
+		if how == lazily && awaits != nil {
 			s.mu.Unlock()
 			if err := wait(ctx, awaits); err != nil {
 				return err
@@ -87,7 +100,18 @@ func (s *Store) transition(ctx context.Context, id store.ID, lazy bool, decide f
 			continue
 		}
 		now := s.clock.now()
+		h := s.held[string(key)]
+		if h != nil && how == claiming {
+			cur = h.shadow
+		}
 		ch, err := decide(alive(cur, now), now)
+		if h != nil && ch.made {
+			s.mu.Unlock()
+			if err := s.outlast(ctx, h); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			err = fmt.Errorf("boltstore: %w", err)
 		}
@@ -104,10 +128,10 @@ func (s *Store) transition(ctx context.Context, id store.ID, lazy bool, decide f
 			}
 			continue
 		}
-		joined := s.put(key, ch.next, lazy)
-		joined.due = joined.due || !lazy
+		joined := s.put(key, ch.next, how == lazily)
+		joined.due = joined.due || how != lazily
 		s.mu.Unlock()
-		if lazy {
+		if how == lazily {
 			return nil
 		}
 		s.signal()
@@ -135,8 +159,8 @@ func wait(ctx context.Context, g *group) error {
 	}
 }
 
-// lock returns the record as it stands, with the mutex held, and its cell if the overlay has it. On an error
-// the mutex is not held.
+// lock returns the record as it stands, with the mutex held, and its cell if the overlay has it. Of an ID that a
+// transaction holds it returns what stood before. On an error the mutex is not held.
 func (s *Store) lock(ctx context.Context, key []byte) (*record, *cell, error) {
 	overtaken := false
 	for {
@@ -146,21 +170,16 @@ func (s *Store) lock(ctx context.Context, key []byte) (*record, *cell, error) {
 			return nil, nil, err
 		}
 		if s.suspect {
-			// What the file shows may not be on disk. A commit that succeeds puts that right, whatever it carries.
-			g := s.current
-			g.due = true
-			s.mu.Unlock()
-			s.signal()
-			if err := wait(ctx, g); err != nil {
+			if err := s.ascertain(ctx); err != nil {
 				return nil, nil, err
-			}
-			if g.err != nil {
-				return nil, nil, fmt.Errorf("boltstore: %q: the commit before failed too: %w", s.path, store.ErrUnavailable)
 			}
 			continue
 		}
 		if c := s.overlay[string(key)]; c != nil {
 			return c.rec, c, nil
+		}
+		if h := s.held[string(key)]; h != nil {
+			return h.stands, nil, nil
 		}
 		if overtaken {
 			// A commit landed between the read and the lock. Reading under the lock ends that race.
@@ -177,12 +196,28 @@ func (s *Store) lock(ctx context.Context, key []byte) (*record, *cell, error) {
 			return nil, nil, err
 		}
 		s.mu.Lock()
-		if s.gen == gen && s.overlay[string(key)] == nil && s.usable() == nil {
+		if s.gen == gen && s.overlay[string(key)] == nil && s.held[string(key)] == nil && s.usable() == nil {
 			return r, nil, nil
 		}
 		s.mu.Unlock()
 		overtaken = true
 	}
+}
+
+// ascertain has the file committed after a commit whose outcome is unknown: what the file shows may not be on disk. A
+// commit that succeeds puts that right, whatever it carries. The mutex is held on entry, and not on return.
+func (s *Store) ascertain(ctx context.Context) error {
+	g := s.current
+	g.due = true
+	s.mu.Unlock()
+	s.signal()
+	if err := wait(ctx, g); err != nil {
+		return err
+	}
+	if g.err != nil {
+		return fmt.Errorf("boltstore: %q: the commit before failed too: %w", s.path, store.ErrUnavailable)
+	}
+	return nil
 }
 
 // put makes a change part of the current group and returns that. A durable change is for the caller to make
@@ -284,6 +319,12 @@ func (s *Store) fail(g *group, err error, unknown bool) {
 	s.failures++
 	s.gen++
 	g.settled, g.err = true, err
+	s.discard()
+	close(g.done)
+}
+
+// discard has the changes of the current group decided again, save lazy outcomes that were answered. The mutex is held.
+func (s *Store) discard() {
 	later := s.current
 	later.settled, later.discarded = true, true
 	cells := s.overlay
@@ -293,6 +334,5 @@ func (s *Store) fail(g *group, err error, unknown bool) {
 			s.put([]byte(c.key), c.lazy, true)
 		}
 	}
-	close(g.done)
 	close(later.done)
 }

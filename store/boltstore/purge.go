@@ -89,8 +89,8 @@ func (s *Store) purge(ctx context.Context, keys [][]byte) (n int, skipped, err e
 			continue
 		}
 		now := s.clock.now()
-		// A record that changed and is not committed yet is somebody's at work: the next Purge sees it.
-		if c == nil && cur != nil && alive(cur, now) == nil {
+		// A record that changed and is not committed yet, or is held, is somebody's at work: the next Purge sees it.
+		if c == nil && s.held[string(key)] == nil && cur != nil && alive(cur, now) == nil {
 			joined[s.put(key, nil, false)]++
 		}
 		s.mu.Unlock()

@@ -10,19 +10,24 @@ import (
 )
 
 // Wait implements [store.Waiter]. It also returns nil when the record expires, and an error wrapping
-// store.ErrUnavailable when the store is closed meanwhile.
+// store.ErrUnavailable when the store is closed meanwhile. Of an ID that a transaction holds, the fence zero, as it stands
+// in the record that comes with InFlight, means that record: Wait then returns when the transaction is over.
 func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
 	key := string(appendKey(nil, id))
 	for {
 		// Listening comes before looking, so that no change is missed in between.
 		changed := s.listen(key)
-		r, err := s.Find(ctx, id)
-		if err != nil || r.State != store.StatePending || r.Fence != fence {
+		r, h, err := s.look(ctx, id)
+		stands := err == nil && r.State == store.StatePending && r.Fence == fence
+		if err != nil && !errors.Is(err, store.ErrNotFound) || !stands && !h.waits(fence) {
 			s.unlisten(key, changed)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
 			return err
+		}
+		if !stands {
+			r = store.Record{} // the transaction's, which does not expire while it is held
 		}
 		err = pause(ctx, changed, r)
 		s.unlisten(key, changed)

@@ -31,14 +31,5 @@ func acquire(t *testing.T, st store.Store, c store.Claim) store.Grant {
 // keysOf returns what a server holds that matches.
 func keysOf(t *testing.T, url, pattern string) []string {
 	t.Helper()
-	c := client(t, url)
-	var keys []string
-	for cursor := uint64(0); ; {
-		page, err := c.Do(t.Context(), c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
-		require.NoError(t, err)
-		keys = append(keys, page.Elements...)
-		if cursor = page.Cursor; cursor == 0 {
-			return keys
-		}
-	}
+	return scan(t.Context(), t, client(t, url), pattern)
 }

@@ -1,9 +1,7 @@
 package redisstore_test
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
@@ -15,27 +13,10 @@ func TestContract(t *testing.T) {
 	contract(t, sharedURL(t))
 }
 
-// A cluster of one machine has the rule that matters to a store: what a script touches lies in one slot.
-func TestContractOnACluster(t *testing.T) {
-	e := privateEngine(t, "--cluster-enabled", "yes")
-	require.NoError(t, command(t, e.url(), "CLUSTER", "ADDSLOTSRANGE", "0", "16383").Error())
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for begun := time.Now(); ; <-tick.C {
-		info, err := command(t, e.url(), "CLUSTER", "INFO").ToString()
-		require.NoError(t, err)
-		if strings.Contains(info, "cluster_state:ok") {
-			break
-		}
-		require.Less(t, time.Since(begun), patience, info)
-	}
-	contract(t, e.url())
-}
-
-func contract(t *testing.T, url string) {
+func contract(t *testing.T, url string, opts ...redisstore.Option) {
 	prefixes := map[store.Store]string{}
 	openAs := func(t *testing.T, p string) store.Store {
-		st := open(t, url, redisstore.WithPrefix(p))
+		st := open(t, url, append(opts, redisstore.WithPrefix(p))...)
 		prefixes[st] = p
 		return st
 	}

@@ -3,10 +3,13 @@ package redisstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,38 +72,53 @@ func prefix(t *testing.T, url string) string {
 
 // removeAll deletes what a test has left on a server that belongs to others too.
 func removeAll(t *testing.T, url, p string) {
-	c := client(t, url)
-	for cursor := uint64(0); ; {
-		page, err := c.Do(context.Background(), c.B().Scan().Cursor(cursor).Match(p+":*").Count(1000).Build()).AsScanEntry() // the test's own has ended
-		require.NoError(t, err)
-		for _, k := range page.Elements {
-			require.NoError(t, c.Do(context.Background(), c.B().Del().Key(k).Build()).Error()) // the test's own has ended
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return
-		}
+	c, ctx := client(t, url), context.Background() // the test's own has ended
+	for _, k := range scan(ctx, t, c, p+":*") {
+		require.NoError(t, c.Do(ctx, c.B().Del().Key(k).Build()).Error())
 	}
 }
 
-func engineBinary(t *testing.T) string {
+// scan returns the keys that match, those of every node of a cluster.
+func scan(ctx context.Context, t *testing.T, c rueidis.Client, pattern string) (keys []string) {
+	t.Helper()
+	for _, n := range c.Nodes() {
+		for cursor := uint64(0); ; {
+			page, err := n.Do(ctx, n.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
+			require.NoError(t, err)
+			keys = append(keys, page.Elements...)
+			if cursor = page.Cursor; cursor == 0 {
+				break
+			}
+		}
+	}
+	return keys
+}
+
+func engineBinary(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	const missing = "no server: REDO_TEST_REDIS is not set, and neither redis-server nor valkey-server is on PATH"
-	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
+	unable(t, "no server: REDO_TEST_REDIS is not set, and neither redis-server nor valkey-server is on PATH")
 	return ""
+}
+
+// unable ends a test for want of a service: a failure where all are there.
+func unable(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
 
 // An engine is a private server, for tests that set it up in their own way, or kill it.
 type engine struct {
 	binary string
 	dir    string
+	config string // the file that comes before the arguments, if any
 	args   []string
 	port   int
 	cmd    *exec.Cmd
@@ -108,7 +126,7 @@ type engine struct {
 }
 
 // privateEngine starts a server with the settings given as on its command line. It ends with the test.
-func privateEngine(t *testing.T, args ...string) *engine {
+func privateEngine(t testing.TB, args ...string) *engine {
 	t.Helper()
 	e := &engine{binary: engineBinary(t), dir: t.TempDir(), args: args}
 	require.NoError(t, e.start())
@@ -124,7 +142,7 @@ func (e *engine) start() error {
 	for range 3 { // somebody else may take the free port first
 		port := e.port
 		if port == 0 {
-			if port, err = freePort(); err != nil {
+			if port, err = e.freePort(); err != nil {
 				return err
 			}
 		}
@@ -145,10 +163,34 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
+// busOffset is from a cluster node's port to the one that its peers speak to.
+const busOffset = 10000
+
+// freePort is one that a node of a cluster can use if it is to be one.
+func (e *engine) freePort() (port int, err error) {
+	for range 100 {
+		if port, err = freePort(); err != nil || !slices.Contains(e.args, "--cluster-enabled") {
+			return port, err
+		}
+		if port+busOffset > math.MaxUint16 {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+busOffset)); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("no port is free that has a free one beside it")
+}
+
 func (e *engine) run(port int) error {
 	e.log.Reset()
-	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", e.dir, "--save", "",
-		"--maxmemory-policy", "noeviction"}, e.args...)
+	var args []string
+	if e.config != "" {
+		args = append(args, e.config)
+	}
+	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", e.dir, "--save", "",
+		"--maxmemory-policy", "noeviction", "--repl-diskless-sync-delay", "0")
+	args = append(args, e.args...)
 	e.cmd = exec.Command(e.binary, args...)
 	e.cmd.Stdout, e.cmd.Stderr = &e.log, &e.log
 	if err := e.cmd.Start(); err != nil {
@@ -191,7 +233,7 @@ func (e *engine) kill() {
 }
 
 // open opens a store that is closed with the test.
-func open(t *testing.T, url string, opts ...redisstore.Option) *redisstore.Store {
+func open(t testing.TB, url string, opts ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	st, err := redisstore.Open(t.Context(), url, opts...)
 	require.NoError(t, err)
@@ -200,7 +242,7 @@ func open(t *testing.T, url string, opts ...redisstore.Option) *redisstore.Store
 }
 
 // client connects as a user would who has a client already. It is closed with the test.
-func client(t *testing.T, url string) rueidis.Client {
+func client(t testing.TB, url string) rueidis.Client {
 	t.Helper()
 	o, err := rueidis.ParseURL(url)
 	require.NoError(t, err)
@@ -212,7 +254,7 @@ func client(t *testing.T, url string) rueidis.Client {
 }
 
 // command sends a command of the test's own to that very server.
-func command(t *testing.T, url string, args ...string) rueidis.RedisResult {
+func command(t testing.TB, url string, args ...string) rueidis.RedisResult {
 	t.Helper()
 	o, err := rueidis.ParseURL(url)
 	require.NoError(t, err)

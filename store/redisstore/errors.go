@@ -43,7 +43,7 @@ func writeFailed(ctx context.Context, err error) error {
 	switch {
 	case neverSent(err) && ended != nil:
 		return ended
-	case neverSent(err):
+	case neverSent(err), ended == nil && errors.Is(err, context.Canceled): // see othersEnd
 		return unavailable(err)
 	case ended != nil && !errors.Is(err, ended):
 		return fmt.Errorf("redisstore: %w: %w: %w", store.ErrUnknown, ended, err)
@@ -60,7 +60,7 @@ func unavailable(err error) error {
 // meanwhile, may have taken the command along.
 func neverSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, rueidis.ErrNoAddr)
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, rueidis.ErrNoAddr) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
 // refusal is the error of a command that the server answered with an error, nil when it did not answer. The scripts

@@ -84,7 +84,8 @@ func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 // asks the server for its maxmemory-policy. Its errors are those of [Open].
 //
 // The client may pipeline, follow a Sentinel or speak to a cluster. Its timeouts are those of the Store, beside each
-// call's context.
+// call's context. An AuthCredentialsFn of its must not return context.Canceled for a refresh: that error says that a
+// command was not sent.
 func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -92,6 +93,9 @@ func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
 	}
 	if client == nil {
 		return nil, fmt.Errorf("redisstore: %w: the client is nil", store.ErrInvalid)
+	}
+	if _, ok := client.(dedicater); !ok && c.replicas > 0 {
+		return nil, errNotDedicated
 	}
 	s := &Store{
 		config: c,

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redo-go/redo/store"
 )
@@ -18,6 +19,9 @@ type config struct {
 	prefix        string
 	maxResult     int
 	allowEviction bool
+
+	replicas       int
+	replicaTimeout time.Duration
 }
 
 func newConfig(opts []Option) (config, error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
@@ -21,8 +23,8 @@ const (
 // settled or removed meanwhile is left out. It holds the IDs of what is pending in memory, and looks at no other key.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		ids, err := s.pendingIDs(ctx, scope)
-		for page := range slices.Chunk(ids, recordPage) {
+		places, err := s.pendingPlaces(ctx, scope)
+		for page := range slices.Chunk(places, recordPage) {
 			var records []store.Record
 			if records, err = s.pendingRecords(ctx, page); err != nil {
 				break
@@ -45,64 +47,98 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 	}
 }
 
-// pendingIDs returns what the indexes hold of a scope, oldest first.
-func (s *Store) pendingIDs(ctx context.Context, scope string) ([]store.ID, error) {
+// A place is what an index holds of a record. The creation tells it from that of an earlier record of the same ID, which
+// stays in the index after the engine has let the record expire, until somebody tidies up.
+type place struct {
+	created time.Time
+	id      store.ID
+}
+
+// pendingPlaces returns what the indexes hold of a scope, oldest first.
+func (s *Store) pendingPlaces(ctx context.Context, scope string) ([]place, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	var members []string
 	for first := 0; first < shardCount; first += indexPage {
-		cmds := make([]rueidis.Completed, indexPage)
-		for i := range cmds {
-			// Built as a command that goes to the primary, and once.
-			cmds[i] = s.client.B().Arbitrary("ZRANGE").Keys(s.layout.shards[first+i].pending).Args("0", "-1").Build()
+		var page []string
+		err := s.persist(ctx, func() (err error) {
+			page, err = s.indexes(ctx, s.layout.shards[first:first+indexPage])
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		for _, got := range s.client.DoMulti(ctx, cmds...) {
-			page, err := got.AsStrSlice()
-			if err != nil {
-				return nil, readFailed(ctx, err)
-			}
-			members = append(members, page...)
-		}
+		members = append(members, page...)
 	}
 	slices.Sort(members) // by creation, with which they begin
-	var ids []store.ID
+	var places []place
 	for _, m := range members {
-		if len(m) < createdDigits {
-			return nil, malformed("the index of what is pending holds %.64q", m)
+		if m == fenceMember {
+			continue
 		}
-		id, err := parseID(m[createdDigits:])
+		p, err := parsePlace(m)
 		if err != nil {
 			return nil, malformed("the index of what is pending holds %.64q: %w", m, err)
 		}
-		if scope == "" || id.Scope == scope {
-			ids = append(ids, id)
+		if scope == "" || p.id.Scope == scope {
+			places = append(places, p)
 		}
 	}
-	return ids, nil
+	return places, nil
 }
 
-// createdDigits is the length of the creation time in a member of the index.
-const createdDigits = 20
+// indexes returns the members of some shards' indexes.
+func (s *Store) indexes(ctx context.Context, shards []shard) (members []string, err error) {
+	cmds := make([]rueidis.Completed, len(shards))
+	for i, sh := range shards {
+		// Built as a command that goes to the primary, and once.
+		cmds[i] = s.client.B().Arbitrary("ZRANGE").Keys(sh.pending).Args("0", "-1").Build()
+	}
+	for _, got := range s.client.DoMulti(ctx, cmds...) {
+		page, err := got.AsStrSlice()
+		if err != nil {
+			return nil, readFailed(ctx, err)
+		}
+		members = append(members, page...)
+	}
+	return members, nil
+}
+
+// parsePlace reads a member, which is a creation and an ID.
+func parsePlace(member string) (place, error) {
+	if len(member) < createdDigits {
+		return place{}, errIDText
+	}
+	created, err := strconv.ParseUint(member[:createdDigits], 10, 63)
+	if err != nil {
+		return place{}, err
+	}
+	id, err := parseID(member[createdDigits:])
+	return place{created: time.UnixMicro(int64(created)), id: id}, err
+}
+
+// An index holds, beside what is pending in its shard, the count of the last fence.
+const fenceMember = "#"
 
 // pendingRecords reads the records that are pending still.
-func (s *Store) pendingRecords(ctx context.Context, ids []store.ID) ([]store.Record, error) {
+func (s *Store) pendingRecords(ctx context.Context, places []place) ([]store.Record, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	finds := make([]execution, len(ids))
-	for i, id := range ids {
-		keys, _ := s.layout.record(id)
+	finds := make([]execution, len(places))
+	for i, p := range places {
+		keys, _ := s.layout.record(p.id)
 		finds[i].keys = keys[:1]
 	}
 	var records []store.Record
 	for i, got := range s.runAll(ctx, findScript, finds) {
-		r, err := found(ctx, got, ids[i])
+		r, err := found(ctx, got, places[i].id)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
 			return nil, err
-		case r.State == store.StatePending:
+		case r.State == store.StatePending && r.CreatedAt.Equal(places[i].created):
 			records = append(records, r)
 		}
 	}

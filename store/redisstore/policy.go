@@ -21,7 +21,11 @@ func (s *Store) Check(ctx context.Context) error {
 	var unreached error
 	answered := false
 	for addr, node := range s.nodes() {
-		policy, err := maxmemoryPolicy(ctx, node)
+		var policy string
+		err := s.persist(ctx, func() (err error) {
+			policy, err = maxmemoryPolicy(ctx, node)
+			return err
+		})
 		switch {
 		case err != nil && refusal(err) == nil:
 			unreached = readFailed(ctx, err)

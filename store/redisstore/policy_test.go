@@ -3,8 +3,14 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
@@ -66,6 +72,54 @@ func TestForbiddenCommands(t *testing.T) {
 	})
 }
 
+// The package comment names what a user of the store's has to be allowed; Redis and Valkey both have all of it.
+func TestLeastPrivilege(t *testing.T) {
+	script := []string{"DEL", "GET", "PUBLISH", "SET", "SETRANGE", "TIME", "ZADD", "ZCOUNT", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE"}
+	files, err := filepath.Glob("lua/*.lua")
+	require.NoError(t, err)
+	called := map[string]bool{}
+	for _, f := range files {
+		source, err := os.ReadFile(f)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllSubmatch(source, -1) {
+			called[string(m[1])] = true
+		}
+	}
+	require.Equal(t, script, slices.Sorted(maps.Keys(called)))
+
+	e := privateEngine(t)
+	args := []string{"ACL", "SETUSER", "least", "on", ">secret", "~redo:*", "&redo:*", "-@all",
+		"+hello", "+ping", "+client", "+cluster", "+evalsha", "+eval", "+config|get", "+info", "+zrange", "+subscribe", "+unsubscribe"}
+	for _, c := range script {
+		args = append(args, "+"+strings.ToLower(c))
+	}
+	e.must(t, args...)
+	st := open(t, "redis://least:secret@"+e.url()[len("redis://"):])
+	l := acquire(t, st, claim("k")).Lease
+	require.NoError(t, st.Extend(t.Context(), l, 2*time.Hour, []byte("more")))
+	waited := make(chan error, 1)
+	go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
+	subscribers(t, e.url(), "redo", 1)
+	awaited(t, e.url(), "redo")
+	for _, err := range st.Pending(t.Context(), "") {
+		require.NoError(t, err)
+	}
+	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{Retention: time.Hour}))
+	require.NoError(t, <-waited)
+	require.NoError(t, st.Forget(t.Context(), l))
+	brief := claim("brief")
+	brief.Lease, brief.Retention = 0, time.Millisecond
+	acquire(t, st, brief)
+	until(t, "the brief claim is purged", func() bool {
+		n, err := st.Purge(t.Context(), 1)
+		require.NoError(t, err)
+		return n == 1
+	})
+	for range 64 { // one in eight tidies up
+		require.NoError(t, st.Release(t.Context(), acquire(t, st, claim("k")).Lease))
+	}
+}
+
 func TestOpenRefused(t *testing.T) {
 	e := privateEngine(t, "--requirepass", "right")
 	at := e.url()[len("redis://"):]
@@ -101,12 +155,15 @@ func TestOpenRefused(t *testing.T) {
 
 func TestOptionsRefused(t *testing.T) {
 	for rule, o := range map[string]redisstore.Option{
-		"an empty prefix":            redisstore.WithPrefix(""),
-		"a prefix with a hash tag":   redisstore.WithPrefix("{app}"),
-		"a prefix with half a tag":   redisstore.WithPrefix("app}"),
-		"a prefix that is too long":  redisstore.WithPrefix(string(make([]byte, 129))),
-		"a largest result of zero":   redisstore.WithMaxResult(0),
-		"a largest result of 513 MB": redisstore.WithMaxResult(513 << 20),
+		"an empty prefix":               redisstore.WithPrefix(""),
+		"a prefix with a hash tag":      redisstore.WithPrefix("{app}"),
+		"a prefix with half a tag":      redisstore.WithPrefix("app}"),
+		"a prefix that is too long":     redisstore.WithPrefix(string(make([]byte, 129))),
+		"a largest result of zero":      redisstore.WithMaxResult(0),
+		"a largest result of 513 MB":    redisstore.WithMaxResult(513 << 20),
+		"a negative number of replicas": redisstore.WithReplicas(-1, time.Second),
+		"replicas without a timeout":    redisstore.WithReplicas(1, 0),
+		"replicas waited for too long":  redisstore.WithReplicas(1, time.Minute+1),
 	} {
 		t.Run(rule, func(t *testing.T) {
 			_, err := redisstore.Open(t.Context(), "redis://127.0.0.1:1", o)
@@ -117,6 +174,8 @@ func TestOptionsRefused(t *testing.T) {
 	}
 	_, err := redisstore.New(t.Context(), nil)
 	require.ErrorIs(t, err, store.ErrInvalid, "no client")
+	_, err = redisstore.New(t.Context(), struct{ redisstore.Client }{}, redisstore.WithReplicas(1, time.Second))
+	require.ErrorIs(t, err, store.ErrInvalid, "a client that hands out no connections")
 }
 
 func TestClose(t *testing.T) {

@@ -30,6 +30,7 @@ type proxy struct {
 	mu    sync.Mutex
 	fault fault
 	conns []net.Conn
+	turns int // how often a client has spoken, on connections that have nothing else under way
 }
 
 func newProxy(t *testing.T, port int) *proxy {
@@ -73,6 +74,17 @@ func (p *proxy) now() fault {
 	return p.fault
 }
 
+// roundTrips counts those of a call, on connections that it has for itself.
+func (p *proxy) roundTrips(call func()) int {
+	p.mu.Lock()
+	before := p.turns
+	p.mu.Unlock()
+	call()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turns - before
+}
+
 func (p *proxy) serve(client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
@@ -88,6 +100,7 @@ func (p *proxy) serve(client net.Conn) {
 	defer server.Close()
 
 	mine := pass // the fault this connection is under; only requests look at it
+	idle := true // nothing was asked since the last answer
 	var mu sync.Mutex
 	answers.Go(func() {
 		buf := make([]byte, 64<<10)
@@ -95,6 +108,7 @@ func (p *proxy) serve(client net.Conn) {
 			n, err := server.Read(buf)
 			mu.Lock()
 			f := mine
+			idle = true
 			mu.Unlock()
 			if err != nil || f == cut {
 				if f == cut {
@@ -120,7 +134,14 @@ func (p *proxy) serve(client net.Conn) {
 		}
 		mu.Lock()
 		mine = f
+		turn := idle
+		idle = false
 		mu.Unlock()
+		if turn {
+			p.mu.Lock()
+			p.turns++
+			p.mu.Unlock()
+		}
 		if f == stall || f == stallHere {
 			p.faulted <- struct{}{}
 			_, _ = io.Copy(io.Discard, client)

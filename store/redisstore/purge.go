@@ -26,7 +26,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 		if purged == limit {
 			break
 		}
-		got := s.run(ctx, purgeScript, e.keys, strconv.Itoa(limit-purged))
+		got := s.run(ctx, purgeScript, e.keys, []string{strconv.Itoa(limit - purged)})
 		n, err := got.AsInt64()
 		if err != nil {
 			return purged, writeFailed(ctx, err)

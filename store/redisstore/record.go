@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -10,51 +9,61 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Fields of a script's answer that holds a record.
+// Where the fields of a record begin, counted from 0; lua/prelude.lua tells what they are, counting from 1.
 const (
-	verdictField = iota
-	nowField
-	stateField
-	fingerprintField
-	fenceField
-	leaseField
-	createdField
-	expiresField
-	metaField
-	resultField
-	fieldCount
+	recordFormat  = "redo1"
+	stateAt       = 5
+	metaLengthAt  = 7
+	resultAt      = 14
+	fenceAt       = 15
+	leaseAt       = fenceAt + fenceDigits
+	createdAt     = 51
+	expiresAt     = createdAt + createdDigits
+	fingerprintAt = 84
+	headLength    = fingerprintAt + len(store.Fingerprint{})
+	createdDigits = 16
+	metaDigits    = resultAt - metaLengthAt
+	noMeta        = "-------"
 )
 
-// readAnswer reads what a script's answer function wrote: a word, and the record of id unless the word is all there is.
-func readAnswer(r rueidis.RedisResult, id store.ID) (word string, rec store.Record, err error) {
-	fields, err := r.ToArray()
+// An answer begins with a letter and the time.
+const (
+	letterAcquired = 'a' // the record comes without its meta
+	letterAbsent   = '-' // and that is all
+	answerLead     = 1 + createdDigits
+)
+
+// readAnswer reads what a script's answer function wrote: a letter, and the record of id unless it is absent.
+func readAnswer(r rueidis.RedisResult, id store.ID) (letter byte, rec store.Record, err error) {
+	text, err := r.ToString()
 	if err != nil {
-		return "", rec, err
+		return 0, rec, err
 	}
-	a := answer{fields: fields}
-	if word = a.text(verdictField); len(fields) == 1 && a.err == nil {
-		return word, rec, nil
+	return parseAnswer(text, id)
+}
+
+func parseAnswer(text string, id store.ID) (letter byte, rec store.Record, err error) {
+	if text == string(letterAbsent) {
+		return letterAbsent, rec, nil
 	}
-	if len(fields) != fieldCount {
-		return "", rec, malformed("an answer of %d fields", len(fields))
+	if len(text) < answerLead+headLength || text[answerLead:answerLead+len(recordFormat)] != recordFormat {
+		return 0, rec, malformed("an answer of %d bytes that holds no record", len(text))
 	}
-	fingerprint := a.text(fingerprintField)
-	if len(fingerprint) != len(rec.Fingerprint) {
-		return "", rec, malformed("a fingerprint of %d bytes", len(fingerprint))
-	}
+	letter = text[0]
+	a := answer{text: text[answerLead:]}
 	rec = store.Record{
 		ID:         id,
 		State:      a.state(),
-		Result:     a.bytes(resultField),
-		Meta:       a.bytes(metaField),
-		Fence:      uint64(a.number(fenceField)),
-		LeaseUntil: a.instant(leaseField),
-		CreatedAt:  a.instant(createdField),
-		ExpiresAt:  a.instant(expiresField),
-		ReadAt:     a.instant(nowField),
+		Fence:      uint64(a.number(fenceAt, leaseAt)),
+		LeaseUntil: a.instant(leaseAt, createdAt),
+		CreatedAt:  a.instant(createdAt, expiresAt),
+		ExpiresAt:  a.instant(expiresAt, fingerprintAt),
 	}
-	copy(rec.Fingerprint[:], fingerprint)
-	return word, rec, a.err
+	copy(rec.Fingerprint[:], a.text[fingerprintAt:headLength])
+	rec.Meta, rec.Result = a.tail(letter != letterAcquired)
+	a.text = text
+	rec.ReadAt = a.instant(1, answerLead)
+	return letter, rec, a.err
 }
 
 func malformed(format string, args ...any) error {
@@ -63,42 +72,21 @@ func malformed(format string, args ...any) error {
 
 // An answer reads fields, and remembers the first that is not what it should be.
 type answer struct {
-	fields []rueidis.RedisMessage
-	err    error
+	text string
+	err  error
 }
 
-func (a *answer) text(field int) string {
-	if field >= len(a.fields) {
-		a.fail("an answer of %d fields", len(a.fields))
-		return ""
-	}
-	s, err := a.fields[field].ToString()
+func (a *answer) number(from, to int) int64 {
+	n, err := strconv.ParseUint(a.text[from:to], 10, 63)
 	if err != nil {
-		a.fail("field %d: %w", field, err)
+		a.fail("bytes %d to %d are no number", from, to)
 	}
-	return s
-}
-
-// bytes tells nil, which is an absent field, from empty. The caller may keep what it returns.
-func (a *answer) bytes(field int) []byte {
-	if a.fields[field].IsNil() {
-		return nil
-	}
-	s := a.text(field)
-	return append(make([]byte, 0, len(s)), s...)
-}
-
-func (a *answer) number(field int) int64 {
-	n, err := strconv.ParseInt(a.text(field), 10, 64)
-	if err != nil || n < 0 {
-		a.fail("field %d is no number", field)
-	}
-	return n
+	return int64(n)
 }
 
 // instant is the zero time for zero.
-func (a *answer) instant(field int) time.Time {
-	n := a.number(field)
+func (a *answer) instant(from, to int) time.Time {
+	n := a.number(from, to)
 	if n == 0 {
 		return time.Time{}
 	}
@@ -106,16 +94,40 @@ func (a *answer) instant(field int) time.Time {
 }
 
 func (a *answer) state() store.State {
-	switch a.text(stateField) {
-	case "p":
+	switch a.text[stateAt] {
+	case 'p':
 		return store.StatePending
-	case "c":
+	case 'c':
 		return store.StateComplete
-	case "f":
+	case 'f':
 		return store.StateFailed
 	}
 	a.fail("the state is none")
 	return 0
+}
+
+// tail reads what comes after the head. Nil, which is an absent part, is told from empty. The caller may keep and change
+// what it returns.
+func (a *answer) tail(whole bool) (meta, result []byte) {
+	if !whole {
+		return nil, nil
+	}
+	rest := append([]byte{}, a.text[headLength:]...)
+	if a.text[metaLengthAt:resultAt] != noMeta {
+		n := int(a.number(metaLengthAt, resultAt))
+		if n > len(rest) {
+			a.fail("the meta has %d bytes of %d", len(rest), n)
+			return nil, nil
+		}
+		meta, rest = rest[:n:n], rest[n:]
+	}
+	switch {
+	case a.text[resultAt] == '+':
+		result = rest
+	case len(rest) > 0:
+		a.fail("%d bytes are nobody's", len(rest))
+	}
+	return meta, result
 }
 
 func (a *answer) fail(format string, args ...any) {
@@ -124,19 +136,11 @@ func (a *answer) fail(format string, args ...any) {
 	}
 }
 
-// micros is d in microseconds, rounded up: no lease is shorter than it was asked for.
-func micros(d time.Duration) string {
-	n := d / time.Microsecond
-	if d%time.Microsecond > 0 {
-		n++
+// metaLength writes the length as the head holds it.
+func (w words) metaLength(meta []byte) words {
+	if meta == nil {
+		w.text = append(w.text, noMeta...)
+		return w.end()
 	}
-	return strconv.FormatInt(int64(n), 10)
-}
-
-// retention is micros, with -1 for an endless one.
-func retention(d time.Duration) string {
-	if d == math.MaxInt64 {
-		return "-1"
-	}
-	return micros(d)
+	return w.padded(uint64(len(meta)), metaDigits)
 }

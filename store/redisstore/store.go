@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -39,21 +38,27 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 		return store.Grant{}, err
 	}
 	keys, id := s.layout.record(c.ID)
-	args := []string{id, string(c.Fingerprint[:]), s.layout.channel(), micros(c.Lease), retention(c.Retention)}
-	if c.Meta != nil {
-		args = append(args, string(c.Meta))
+	var room [wordsRoom]byte
+	w := words{text: room[:0]}.bytes(c.Fingerprint[:]).micros(c.Lease).retention(c.Retention).chance().metaLength(c.Meta).cut()
+	args := [...]string{id, w[0], s.layout.channel, w[1], w[2], w[3], w[4], string(c.Meta)}
+	if s.replicas > 0 {
+		return s.reserveReplicated(ctx, c, keys, args[:])
 	}
-	got := s.run(ctx, reserveScript, keys[:], args...)
+	return readGrant(ctx, s.run(ctx, reserveScript, keys[:], args[:]), c)
+}
+
+// readGrant reads what Reserve's script answers.
+func readGrant(ctx context.Context, got rueidis.RedisResult, c store.Claim) (store.Grant, error) {
 	if err := got.Error(); err != nil {
 		return store.Grant{}, writeFailed(ctx, err)
 	}
-	word, rec, err := readAnswer(got, c.ID)
+	letter, rec, err := readAnswer(got, c.ID)
 	if err != nil {
 		return store.Grant{}, err
 	}
-	g := store.Grant{Record: rec, Verdict: verdicts[word]}
+	g := store.Grant{Record: rec, Verdict: verdicts[letter]}
 	if g.Verdict == 0 {
-		return store.Grant{}, malformed("the verdict %q", word)
+		return store.Grant{}, malformed("the verdict %q", letter)
 	}
 	if g.Verdict.Owned() {
 		g.Lease = rec.Lease()
@@ -64,12 +69,9 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	return g, nil
 }
 
-var verdicts = map[string]store.Verdict{}
-
-func init() {
-	for v := store.Acquired; v <= store.Mismatch; v++ {
-		verdicts[v.String()] = v // the scripts use the same words
-	}
+// verdicts are the letters of Reserve's script.
+var verdicts = [256]store.Verdict{
+	letterAcquired: store.Acquired, 't': store.TakenOver, 'i': store.InFlight, 'c': store.Complete, 'f': store.Failed, 'm': store.Mismatch,
 }
 
 // Extend implements store.Store. A negative d and store.Forever are refused with store.ErrInvalid.
@@ -81,15 +83,18 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
 		return err
 	}
-	args := []string{micros(d)}
-	if meta != nil {
-		args = append(args, string(meta))
+	var room [wordsRoom]byte
+	w := words{text: room[:0]}.fence(l.Fence).micros(d).metaLength(meta).cut()
+	keys, id := s.layout.record(l.ID)
+	args := [...]string{id, w[0], w[1], w[2], string(meta)}
+	if meta == nil {
+		return settled(ctx, s.run(ctx, extendScript, keys[:], args[:3]))
 	}
-	return s.move(ctx, extendScript, l, args...)
+	return settled(ctx, s.run(ctx, extendScript, keys[:], args[:]))
 }
 
-// Complete implements store.Store. A lazy outcome is written like any other. A result that is larger than WithMaxResult
-// allows is refused with store.ErrInvalid.
+// Complete implements store.Store. A lazy outcome is written like any other, but is not waited for on replicas. A
+// result that is larger than WithMaxResult allows is refused with store.ErrInvalid.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -104,11 +109,18 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 	if o.Failed {
 		state = "f"
 	}
-	args := []string{s.layout.channel(), state, retention(o.Retention)}
-	if o.Result != nil {
-		args = append(args, string(o.Result))
+	var room [wordsRoom]byte
+	w := words{text: room[:0]}.fence(l.Fence).retention(o.Retention).cut()
+	keys, id := s.layout.record(l.ID)
+	all := [...]string{id, w[0], s.layout.channel, state, w[1], string(o.Result)}
+	args := all[:]
+	if o.Result == nil {
+		args = all[:len(all)-1]
 	}
-	return s.move(ctx, completeScript, l, args...)
+	if s.replicas > 0 && !o.Lazy {
+		return s.completeReplicated(ctx, keys, args)
+	}
+	return settled(ctx, s.run(ctx, completeScript, keys[:], args))
 }
 
 // Release implements store.Store.
@@ -116,13 +128,8 @@ func (s *Store) Release(ctx context.Context, l store.Lease) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	return s.move(ctx, releaseScript, l, s.layout.channel())
-}
-
-// move runs a transition of a record that the lease must fit.
-func (s *Store) move(ctx context.Context, sc script, l store.Lease, args ...string) error {
 	keys, id := s.layout.record(l.ID)
-	return settled(ctx, s.run(ctx, sc, keys[:], append([]string{id, fenceText(l.Fence)}, args...)...))
+	return settled(ctx, s.run(ctx, releaseScript, keys[:], []string{id, fenceText(l.Fence), s.layout.channel}))
 }
 
 // Forget implements store.Forgetter.
@@ -131,7 +138,7 @@ func (s *Store) Forget(ctx context.Context, l store.Lease) error {
 		return err
 	}
 	keys, _ := s.layout.record(l.ID)
-	return settled(ctx, s.run(ctx, forgetScript, keys[:1], fenceText(l.Fence)))
+	return settled(ctx, s.run(ctx, forgetScript, keys[:1], []string{fenceText(l.Fence)}))
 }
 
 // settled reads the answer of a script that says "ok" or "lost".
@@ -158,24 +165,22 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 		return store.Record{}, err
 	}
 	keys, _ := s.layout.record(id)
-	return found(ctx, s.run(ctx, findScript, keys[:1]), id)
+	return found(ctx, s.run(ctx, findScript, keys[:1], nil), id)
 }
 
 func found(ctx context.Context, got rueidis.RedisResult, id store.ID) (store.Record, error) {
 	if err := got.Error(); err != nil {
 		return store.Record{}, readFailed(ctx, err)
 	}
-	word, rec, err := readAnswer(got, id)
+	letter, rec, err := readAnswer(got, id)
 	switch {
 	case err != nil:
 		return store.Record{}, err
-	case word == "absent":
+	case letter == letterAbsent:
 		return store.Record{}, store.ErrNotFound
 	}
 	return rec, nil
 }
-
-func fenceText(fence uint64) string { return strconv.FormatUint(fence, 10) }
 
 // ready returns why a call can't begin.
 func (s *Store) ready(ctx context.Context) error {

@@ -46,7 +46,7 @@ func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
 
 // watch returns how long the record lives if nothing moves its expiry, zero when it is not pending under the fence.
 func (s *Store) watch(ctx context.Context, key string, fence uint64) (time.Duration, error) {
-	word, err := s.run(ctx, watchScript, []string{key}, fenceText(fence)).ToString()
+	word, err := s.run(ctx, watchScript, []string{key}, []string{fenceText(fence)}).ToString()
 	switch {
 	case err != nil:
 		return 0, readFailed(ctx, err)
@@ -190,7 +190,7 @@ func (s *Store) listen(ctx context.Context) {
 		}
 	})
 	for ctx.Err() == nil {
-		cmd := s.client.B().Subscribe().Channel(s.layout.channel()).Build()
+		cmd := s.client.B().Subscribe().Channel(s.layout.channel).Build()
 		_ = s.client.Receive(subscribed, cmd, func(m rueidis.PubSubMessage) { s.waits.wake(m.Message) })
 		// Whyever it ended, waiters look by themselves until it stands again.
 		s.waits.lookAll(false)

@@ -36,9 +36,9 @@ func awaited(t *testing.T, url, p string) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for begun := time.Now(); ; <-tick.C {
-		marked, err := command(t, url, "HEXISTS", key, "w").AsBool()
+		mark, err := command(t, url, "GETRANGE", key, "6", "6").ToString()
 		require.NoError(t, err)
-		if marked {
+		if mark == "w" {
 			return
 		}
 		require.Less(t, time.Since(begun), patience, "nobody waits")

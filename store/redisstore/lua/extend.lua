@@ -1,17 +1,20 @@
 local record, pending = KEYS[1], KEYS[2]
 local id, fence, duration = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local meta = ARGV[4] -- nil: keep what there is
+local length, meta = ARGV[4], ARGV[5] -- nil: keep what there is
 
 local r, no = pendingUnder(record, fence)
 if not r then return no end
 local lease = duration > 0 and now + duration or 0
-local x = tonumber(r[6])
-local moved = x ~= 0 and x < lease
-if moved then
+local created, x = sub(r, 52, 67), tonumber(sub(r, 68, 84))
+local moves = x ~= 0 and x < lease
+if moves then
   x = lease
-  index(pending, tonumber(r[5]), id, x)
+  redis.call('ZADD', pending, score(moment(x)), created .. id)
 end
-redis.call('HSET', record, 'l', text(lease), 'x', text(x))
-if meta then redis.call('HSET', record, 'm', meta) end
-if moved then expire(record, x) end
+if moves or meta then
+  put(record, sub(r, 1, 7) .. (length or sub(r, 8, 14)) .. sub(r, 15, 34) .. moment(lease) .. created .. moment(x) ..
+    sub(r, 85, 117) .. (meta or sub(r, 118)), x)
+else
+  redis.call('SETRANGE', record, 34, moment(lease)) -- a heartbeat, which is not to write the meta again
+end
 return 'ok'

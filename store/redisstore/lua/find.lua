@@ -1,4 +1,4 @@
-local r, _, bad = read(KEYS[1])
+local r, bad = read(KEYS[1])
 if bad then return bad end
-if not r then return {'absent'} end
-return answer('found', r)
+if not r then return '-' end
+return answer('r', r)

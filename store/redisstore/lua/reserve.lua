@@ -1,44 +1,45 @@
-local record, pending, fences = KEYS[1], KEYS[2], KEYS[3]
+local record, pending = KEYS[1], KEYS[2]
 local id, print, channel = ARGV[1], ARGV[2], ARGV[3]
 local duration, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
-local meta = ARGV[6] -- nil: the claim has none
+local chance = ARGV[6] -- six digits
+local length, meta = ARGV[7], ARGV[8] -- dashes and nothing: the claim has none
 
-local r, expired, bad = read(record)
+local r, bad = read(record)
 if bad then return bad end
 if r then
-  if r[2] ~= print then return answer('mismatch', r) end
-  if r[1] == 'c' then return answer('complete', r) end
-  if r[1] == 'f' then return answer('failed', r) end
-  if tonumber(r[4]) > now then return answer('in flight', r) end
+  if sub(r, 85, 117) ~= print then return answer('m', r) end
+  local state = sub(r, 6, 6)
+  if state ~= 'p' then return answer(state, r) end
+  if tonumber(sub(r, 35, 51)) > now then return answer('i', r) end
 end
 
--- The fence grows for the whole shard, so that it does for each ID whatever became of its record. Time keeps it growing
--- where a failover has lost the last of them, the count where the clock was set back.
-local taken, earlier = r ~= nil, r or expired
-local last = math.max(tonumber(redis.call('GET', fences) or 0), tonumber(earlier and earlier[3] or 0))
-local fence = text(math.max(last + 1, now))
 local lease = duration > 0 and now + duration or 0
 local x = expiry(retention, lease)
-local created = r and tonumber(r[5]) or now
+local ends, expires = moment(lease), moment(x)
+local count = stamp()
+local created = r and sub(r, 52, 67) or count
 
--- The index comes first: where it can't be written, for want of memory, say, nothing is.
-index(pending, created, id, x)
-if taken then
-  wake(r, channel, record, r[3])
-  r[3], r[4], r[6] = fence, text(lease), text(x)
-  redis.call('HSET', record, 'f', fence, 'l', r[4], 'x', r[6])
-  if r[9] then redis.call('HDEL', record, 'w') end
-else
-  if expired then redis.call('DEL', record) end
-  r = {'p', print, fence, text(lease), text(now), text(x), false, false}
-  if meta then
-    redis.call('HSET', record, 'v', '1', 's', 'p', 'p', print, 'f', fence, 'l', r[4], 'c', r[5], 'x', r[6], 'm', meta)
-  else
-    redis.call('HSET', record, 'v', '1', 's', 'p', 'p', print, 'f', fence, 'l', r[4], 'c', r[5], 'x', r[6])
-  end
-  -- What has expired in this shard needs no listing, and no sweeper: one claim in some does away with it.
-  if now % 8 == 0 then redis.call('ZREMRANGEBYSCORE', pending, '-inf', text(now)) end
+-- A fence is a count and three digits of chance. The count grows for the whole shard, so that it does for each ID
+-- whatever became of its record: the index holds the last one, negative, as the score of '#'. Time keeps it growing
+-- where a failover has lost the last of them. Where the clock is behind, it steps on by chance: a count that went on by
+-- one would give again what the lost history has given.
+--
+-- The index comes first: where it can't be written, for want of memory, say, nothing is. As a rule the claim is new
+-- and the clock is ahead, so that both places change.
+if r or redis.call('ZADD', pending, 'LT', 'CH', score(expires), created .. id, '-' .. count, '#') ~= 2 then
+  local last = math.max(-tonumber(redis.call('ZSCORE', pending, '#') or 0), r and tonumber(sub(r, 16, 31)) or 0)
+  if now <= last then count = format('%016.0f', last + 1 + tonumber(sub(chance, 1, 3))) end
+  redis.call('ZADD', pending, score(expires), created .. id, '-' .. count, '#')
 end
-if x ~= 0 or taken then expire(record, x) end
-redis.call('SET', fences, fence)
-return answer(taken and 'taken over' or 'acquired', r)
+
+local tail = count .. sub(chance, 4) .. ends .. created .. expires .. print
+if r then
+  wake(r, channel, record)
+  r = 'redo1p-' .. sub(r, 8, 15) .. tail .. sub(r, 118)
+  put(record, r, x)
+  return answer('t', r)
+end
+put(record, 'redo1p-' .. length .. '-' .. tail .. meta, x)
+-- What has expired in this shard needs no listing, and no sweeper: one claim in some does away with it.
+if now % 8 == 0 then redis.call('ZREMRANGEBYSCORE', pending, 0, now) end
+return 'a' .. created .. 'redo1p-' .. length .. '-' .. tail -- the meta is not sent back

@@ -4,6 +4,6 @@ local record, fence = KEYS[1], ARGV[1]
 local r, no = pendingUnder(record, fence)
 if not r then return no end
 -- A full server takes no mark; then the waiter looks by itself.
-if not r[9] then redis.pcall('HSET', record, 'w', '1') end
-local x = tonumber(r[6])
-return x == 0 and 'forever' or text(x - now)
+if sub(r, 7, 7) ~= 'w' then redis.pcall('SETRANGE', record, 6, 'w') end
+local x = tonumber(sub(r, 68, 84))
+return x == 0 and 'forever' or format('%.0f', x - now)

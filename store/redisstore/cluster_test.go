@@ -1,0 +1,108 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redo-go/redo/store"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	clusterPrimaries = 3 // fewer elect nobody when one is lost
+	slots            = 16384
+)
+
+// A cluster is some primaries with a replica each.
+type cluster struct{ primaries, replicas []*engine }
+
+// privateCluster starts one, or skips the test where its nodes don't find each other.
+func privateCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{}
+	start := func() *engine {
+		e := &engine{binary: engineBinary(t), dir: t.TempDir(), args: []string{"--cluster-enabled", "yes",
+			"--cluster-node-timeout", "500", "--cluster-replica-validity-factor", "0"}}
+		if err := e.start(); err != nil {
+			unable(t, err.Error())
+		}
+		t.Cleanup(e.kill)
+		return e
+	}
+	for range clusterPrimaries {
+		c.primaries = append(c.primaries, start())
+		c.replicas = append(c.replicas, start())
+	}
+	for i, e := range c.nodes() {
+		e.must(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
+		e.must(t, "CLUSTER", "MEET", "127.0.0.1", fmt.Sprint(c.primaries[0].port))
+	}
+	for i, e := range c.primaries {
+		e.must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*slots/clusterPrimaries), fmt.Sprint((i+1)*slots/clusterPrimaries-1))
+	}
+	for i, e := range c.replicas {
+		id := c.primaries[i].id(t)
+		until(t, "the replica knows its primary", func() bool { return command(t, e.url(), "CLUSTER", "REPLICATE", id).Error() == nil })
+	}
+	until(t, "the cluster is whole", func() bool {
+		return !slices.ContainsFunc(c.nodes(), func(e *engine) bool { return !e.knowsCluster(t) })
+	})
+	for i, e := range c.replicas {
+		e.inStepWith(t, c.primaries[i])
+	}
+	return c
+}
+
+func (c *cluster) nodes() []*engine { return slices.Concat(c.primaries, c.replicas) }
+
+func (c *cluster) url() string { return c.primaries[0].url() }
+
+func (e *engine) must(t testing.TB, args ...string) {
+	t.Helper()
+	require.NoError(t, command(t, e.url(), args...).Error())
+}
+
+func (e *engine) tells(t testing.TB, args ...string) string {
+	t.Helper()
+	got, err := command(t, e.url(), args...).ToString()
+	require.NoError(t, err)
+	return got
+}
+
+func (e *engine) id(t *testing.T) string {
+	t.Helper()
+	return e.tells(t, "CLUSTER", "MYID")
+}
+
+// knowsCluster reports whether the node sees all slots served, by primaries that have a replica each.
+func (e *engine) knowsCluster(t *testing.T) bool {
+	t.Helper()
+	nodes := e.tells(t, "CLUSTER", "NODES")
+	return strings.Contains(e.tells(t, "CLUSTER", "INFO"), "cluster_state:ok") && !strings.Contains(nodes, "handshake") &&
+		strings.Count(nodes, "slave ") == clusterPrimaries && strings.Count(nodes, "\n") == 2*clusterPrimaries
+}
+
+// shardTag returns what stands in the braces of an ID's keys.
+func shardTag(id store.ID) string {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%d:%s%s", len(id.Scope), id.Scope, id.Key)
+	return fmt.Sprintf("%02x", h.Sum32()%256)
+}
+
+// keyIn returns the n-th key whose record lies in the shard.
+func keyIn(tag string, n int) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("key ", i); shardTag(claim(key).ID) == tag {
+			if n--; n < 0 {
+				return key
+			}
+		}
+	}
+}
+
+func TestContractOnACluster(t *testing.T) {
+	contract(t, privateCluster(t).url())
+}

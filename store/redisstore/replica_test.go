@@ -1,0 +1,60 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// until polls for what comes about by itself.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for begun := time.Now(); !holds(); <-tick.C {
+		require.Less(t, time.Since(begun), patience, what)
+	}
+}
+
+// privateReplica starts a replica of the server, in step with it.
+func privateReplica(t *testing.T, of *engine, args ...string) *engine {
+	t.Helper()
+	e := privateEngine(t, append([]string{"--replicaof", "127.0.0.1", fmt.Sprint(of.port)}, args...)...)
+	e.inStepWith(t, of)
+	return e
+}
+
+// inStepWith polls until the replica has all that its primary has written.
+func (e *engine) inStepWith(t *testing.T, primary *engine) {
+	t.Helper()
+	until(t, "the replica is in step", func() bool {
+		replica := e.replication(t)
+		return replica["master_link_status"] == "up" && replica["slave_repl_offset"] == primary.replication(t)["master_repl_offset"]
+	})
+}
+
+func (e *engine) replication(t *testing.T) map[string]string {
+	t.Helper()
+	info, err := command(t, e.url(), "INFO", "replication").ToString()
+	require.NoError(t, err)
+	fields := map[string]string{}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[name] = value
+	}
+	return fields
+}
+
+// cutOff keeps a replica from what is written from now on. It stays a replica, of a server that doesn't exist.
+func (e *engine) cutOff(t *testing.T) {
+	t.Helper()
+	require.NoError(t, command(t, e.url(), "REPLICAOF", "127.0.0.1", "1").Error())
+}
+
+func (e *engine) promote(t *testing.T) {
+	t.Helper()
+	require.NoError(t, command(t, e.url(), "REPLICAOF", "NO", "ONE").Error())
+}

@@ -33,11 +33,15 @@ func TestVerdictWithoutOwnershipWritesNothing(t *testing.T) {
 	free.Lease = 0
 	grant(free)
 
+	held, _, err := s.Begin(t.Context(), claim("held"))
+	require.NoError(t, err)
+	defer held.Rollback(context.WithoutCancel(t.Context()))
+
 	other := store.Raw("POST", "/other", "", nil)
 	stale := store.Lease{ID: claim("in flight").ID, Fence: 1 << 62}
-	reserves := func(c store.Claim, want store.Verdict) func(pgx.Tx) error {
-		return func(tx pgx.Tx) error {
-			g, err := s.sql.reserveOn(t.Context(), tx, c)
+	reserves := func(c store.Claim, want store.Verdict) func(session) error {
+		return func(on session) error {
+			g, err := s.sql.reserveOn(t.Context(), on, c)
 			require.Equal(t, want, g.Verdict)
 			return err
 		}
@@ -53,7 +57,7 @@ func TestVerdictWithoutOwnershipWritesNothing(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		call   func(tx pgx.Tx) error
+		call   func(on session) error
 		writes bool
 	}{
 		{"replay", reserves(claim("complete"), store.Complete), false},
@@ -61,21 +65,26 @@ func TestVerdictWithoutOwnershipWritesNothing(t *testing.T) {
 		{"in flight", reserves(claim("in flight"), store.InFlight), false},
 		{"mismatch with a complete record", reserves(mismatched("complete"), store.Mismatch), false},
 		{"mismatch with a pending record", reserves(mismatched("in flight"), store.Mismatch), false},
-		{"find", func(tx pgx.Tx) error { _, err := s.sql.findOn(t.Context(), tx, claim("complete").ID); return err }, false},
-		{"stale complete", func(tx pgx.Tx) error {
-			return lost(completeOn(t.Context(), tx, s.sql.complete, stale, store.Outcome{}))
+		{"begin of a held id", func(on session) error {
+			_, err := s.sql.reserveHeldOn(t.Context(), on, claim("held"))
+			require.ErrorIs(t, err, errLostRace)
+			return nil
 		}, false},
-		{"stale extend", func(tx pgx.Tx) error { return lost(s.sql.extendOn(t.Context(), tx, stale, time.Hour, nil)) }, false},
-		{"stale release", func(tx pgx.Tx) error { return lost(changeOn(t.Context(), tx, s.sql.release, stale)) }, false},
+		{"find", func(on session) error { _, err := s.sql.findOn(t.Context(), on, claim("complete").ID); return err }, false},
+		{"stale complete", func(on session) error {
+			return lost(completeOn(t.Context(), on, s.sql.complete, stale, store.Outcome{}))
+		}, false},
+		{"stale extend", func(on session) error { return lost(s.sql.extendOn(t.Context(), on, stale, time.Hour, nil)) }, false},
+		{"stale release", func(on session) error { return lost(changeOn(t.Context(), on, s.sql.release, stale)) }, false},
 		{"acquire", reserves(claim("new"), store.Acquired), true},
 		{"acquire over an expired record", reserves(claim("expired"), store.Acquired), true},
 		{"take-over", reserves(free, store.TakenOver), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tx, err := s.pool.Begin(t.Context())
+			tx, err := poolOf(s).Begin(t.Context())
 			require.NoError(t, err)
 			defer tx.Rollback(context.WithoutCancel(t.Context()))
-			require.NoError(t, c.call(tx))
+			require.NoError(t, c.call(pgxSession{on: tx}))
 			var wrote bool
 			require.NoError(t, tx.QueryRow(t.Context(), "SELECT pg_current_xact_id_if_assigned() IS NOT NULL").Scan(&wrote))
 			require.Equal(t, c.writes, wrote)
@@ -88,12 +97,12 @@ func TestOnlyLazyOutcomeCommitsAsynchronously(t *testing.T) {
 	for lazy, text := range map[bool]string{false: s.sql.complete, true: s.sql.completeLazy} {
 		g, err := s.Reserve(t.Context(), store.Claim{ID: store.ID{Key: text[:20]}, Lease: time.Hour, Retention: time.Hour})
 		require.NoError(t, err)
-		tx, err := s.pool.Begin(t.Context())
+		tx, err := poolOf(s).Begin(t.Context())
 		require.NoError(t, err)
 		defer tx.Rollback(context.WithoutCancel(t.Context()))
 		var before, after string
 		require.NoError(t, tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&before))
-		require.NoError(t, completeOn(t.Context(), tx, text, g.Lease, store.Outcome{}))
+		require.NoError(t, completeOn(t.Context(), pgxSession{on: tx}, text, g.Lease, store.Outcome{}))
 		require.NoError(t, tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&after))
 		require.NoError(t, tx.Commit(t.Context()))
 		require.NotEqual(t, "off", before, "the server's own setting")
@@ -103,7 +112,7 @@ func TestOnlyLazyOutcomeCommitsAsynchronously(t *testing.T) {
 			require.Equal(t, before, after)
 		}
 		// The setting ends with its transaction.
-		require.NoError(t, s.pool.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&after))
+		require.NoError(t, poolOf(s).QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&after))
 		require.Equal(t, before, after)
 	}
 }
@@ -113,7 +122,7 @@ func TestOnlyLazyOutcomeCommitsAsynchronously(t *testing.T) {
 func TestStatementsUseTheirIndexes(t *testing.T) {
 	s := testStore(t)
 	for text, want := range map[string]string{s.sql.find: "_pkey", s.sql.pending: "_pending", s.sql.purge: "_expiry", s.sql.reserve: "_pkey"} {
-		conn, err := pgx.ConnectConfig(t.Context(), s.pool.Config().ConnConfig)
+		conn, err := pgx.ConnectConfig(t.Context(), poolOf(s).Config().ConnConfig)
 		require.NoError(t, err)
 		defer conn.Close(context.WithoutCancel(t.Context()))
 		tx, err := conn.Begin(t.Context())

@@ -24,8 +24,44 @@
 // The store keeps no state in a session: no session locks, no LISTEN, no temporary tables. It works behind a
 // transaction pooler; one that can't keep prepared statements needs [WithExecMode] with pgx.QueryExecModeExec,
 // or default_query_exec_mode=exec in the connection string. It must be the primary that answers: Check refuses
-// a standby. A Reserve that writes takes a transaction-level advisory lock on 64 bits of a hash of its ID, so that
-// fences are drawn in the order in which they are written.
+// a standby. A Reserve that writes has a transaction-level advisory lock on 64 bits of a hash of its ID, so that fences
+// are drawn in the order in which they are written. Nobody waits for it but a Reserve for another Reserve.
+//
+// # Transactions
+//
+// [Store.Begin] reserves in a transaction that stays open, in which the caller does its work by the pgx.Tx; Commit settles
+// the record in it and commits both. It is used by store.Once and server.Transactional. [NewSQL] offers the same to programs that
+// use database/sql, over the same table and side by side.
+//
+//	                                          round trips   commits
+//	first execution: Begin, Commit            2 + 2         1
+//	first execution: Begin, Discard           2 + 3         1
+//	replay, mismatch, live lease              1             0
+//	held by a transaction of this store       0             0
+//	held by a transaction of another process  4             0
+//
+// Begin costs 4 in place of 2, and what another process holds 5 in place of 4, over database/sql, and where WithExecMode asks
+// for another mode than the pool's: set it in the connection string instead. To these come the caller's own statements, and a
+// preparation of each statement that is new to a connection.
+//
+// An open transaction keeps one connection of the pool. Nobody waits for it: a duplicate in the same Store is answered
+// from memory and needs no connection, so that a pool of N connections runs N handlers and still tells everybody else
+// InFlight; one from elsewhere is answered from the server's table of locks. The ID is held until the transaction is over,
+// however long that takes; bound the handler by its context, and the session by idle_in_transaction_session_timeout for
+// the case that its process hangs. When the process or the connection dies, Postgres rolls back, and the next Begin
+// acquires. Only the owner of an ended lease can wait: Extend, Complete and Release of a record that a transaction has taken over
+// wait for that to end, or for their own context.
+//
+// The user's statements run after a savepoint, so that Discard works after one that failed; Commit does not then, which
+// nested savepoints (tx.Begin) are for. The transaction has the default isolation of its role and database. A failure to
+// serialize or a deadlock is tried again within Begin; at Commit it wraps store.ErrUnavailable, nothing was done, and the
+// whole is to be run again. Beyond that the store adds no conflicts of its own between different IDs, at serializable neither,
+// once the table is larger than a few pages. A commit whose answer was lost is store.ErrUnknown.
+//
+// There is no form of Begin for a transaction that the caller has begun and commits himself. One that forgot to settle
+// the record would commit its effect with a record that the next caller takes over, and makes the effect again; a lost
+// race could not be tried again within it; and nobody would tell the Store when it was over. For tables that carry the key
+// in a column of their own there is [InsertKeyed].
 //
 // # Clock
 //

@@ -2,10 +2,12 @@ package pgstore
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/redo-go/redo/store"
@@ -35,6 +37,14 @@ var errLostRace = errors.New("pgstore: lost race")
 // errClosed is what every method returns after Close.
 var errClosed = fmt.Errorf("pgstore: closed: %w", store.ErrUnavailable)
 
+// What a Tx returns besides.
+var (
+	errOver      = errors.New("pgstore: the transaction is over")
+	errUserEnded = errors.New("pgstore: the transaction was ended by its user")
+	errBrokenOut = fmt.Errorf("%w with a statement", errUserEnded)
+	errNotYours  = errors.New("pgstore: the transaction is committed and rolled back by its store alone")
+)
+
 // SQLSTATE codes, from appendix A of the Postgres manual.
 const (
 	serializationFailure = "40001"
@@ -47,10 +57,13 @@ const (
 	noPrivilege          = "42501"
 	queryCanceled        = "57014"
 	lockNotAvailable     = "55P03"
+	noTransaction        = "25P01"
+	transactionFailed    = "25P02"
+	uniqueViolation      = "23505"
 )
 
 // again reports whether a statement that failed so has changed nothing and may do better the next time.
-func again(err error) bool {
+func again(err error, writes bool) bool {
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, errLostRace):
@@ -58,13 +71,22 @@ func again(err error) bool {
 	case errors.As(err, &pg):
 		return pg.Code == serializationFailure || pg.Code == deadlockDetected
 	}
-	// Nothing was sent. The connection was dead and is gone from the pool.
-	return pgconn.SafeToRetry(err)
+	return unsent(err, writes)
+}
+
+// unsent holds where nothing was sent: the connection was dead and is gone from the pool. That a connection is closed
+// proves nothing, though pgx calls it safe to retry: where pgx sends a statement as text it also says so when the answer was
+// lost, and its database/sql driver then says driver.ErrBadConn. A connection is looked at before it is used instead.
+func unsent(err error, writes bool) bool {
+	if errors.Is(err, driver.ErrBadConn) {
+		return !writes
+	}
+	return pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // failure says in the contract's words what became of a statement whose connection was had. writes says that it
 // may have changed something.
-func (s *Store) failure(ctx context.Context, err error, writes bool) error {
+func (s *records) failure(ctx context.Context, err error, writes bool) error {
 	var pg *pgconn.PgError
 	answered := errors.As(err, &pg) && !endsSession(pg)
 	ended := ctx.Err()
@@ -72,7 +94,9 @@ func (s *Store) failure(ctx context.Context, err error, writes bool) error {
 	case answered:
 		// The server has rolled the statement back, and says why.
 		return s.refusal(ctx, pg)
-	case pgconn.SafeToRetry(err):
+	case errors.Is(err, pgx.ErrTxCommitRollback):
+		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, err)
+	case unsent(err, writes):
 		if ended != nil {
 			return ended
 		}
@@ -94,7 +118,7 @@ func endsSession(pg *pgconn.PgError) bool {
 }
 
 // refusal translates an error that the server answered with.
-func (s *Store) refusal(ctx context.Context, pg *pgconn.PgError) error {
+func (s *records) refusal(ctx context.Context, pg *pgconn.PgError) error {
 	switch pg.Code {
 	case undefinedSchema:
 		return fmt.Errorf("%w: %s: there is no such schema: create it first: %w: %w", ErrNoTable, s.name(), pg, store.ErrUnavailable)
@@ -110,6 +134,8 @@ func (s *Store) refusal(ctx context.Context, pg *pgconn.PgError) error {
 			return ctx.Err()
 		}
 		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, pg)
+	case transactionFailed:
+		return fmt.Errorf("pgstore: a statement in the transaction has failed, so that it can only be rolled back or discarded; put what may fail in a savepoint: %w", pg)
 	case noPrivilege, lockNotAvailable, serializationFailure, deadlockDetected:
 		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, pg)
 	}

@@ -10,10 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore"
 )
 
 // A cutting connection, once armed, lets what is written pass, waits for the answer, and shows an end of file
@@ -39,8 +41,20 @@ func (c *cutting) Read(p []byte) (int, error) {
 }
 
 func TestWriteWhoseAnswerIsLostIsUnknownAndFindSettlesIt(t *testing.T) {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		for name, open := range map[string]func(p place) store.Store{
+			" by pgx":          func(p place) store.Store { return p.open(t) },
+			" by database/sql": func(p place) store.Store { return p.openSQL(t) },
+		} {
+			t.Run(mode.String()+name, func(t *testing.T) { answersAreLost(t, mode, open) })
+		}
+	}
+}
+
+func answersAreLost(t *testing.T, mode pgx.QueryExecMode, open func(p place) store.Store) {
 	p := newPlace(t)
-	sound := p.open(t)
+	p.opts = []pgstore.Option{pgstore.WithExecMode(mode)}
+	sound := open(p)
 	var armed atomic.Bool
 	p.conns = 1
 	p.change = append(p.change, func(cfg *pgxpool.Config) {
@@ -49,7 +63,7 @@ func TestWriteWhoseAnswerIsLostIsUnknownAndFindSettlesIt(t *testing.T) {
 			return &cutting{Conn: conn, armed: &armed}, err
 		}
 	})
-	st := p.open(t)
+	st := open(p)
 	// The statements are prepared before, so that the answer which is lost is the write's.
 	l := reserve(t, st, claim("first"), store.Acquired).Lease
 	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
@@ -171,4 +173,19 @@ func init() {
 		url = serverURL(t)
 		return url, newSchema(t, url)
 	}
+}
+
+// db is a database/sql pool at the place, of p.conns connections.
+func (p place) db(t testing.TB) *sql.DB {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(p.url)
+	require.NoError(t, err)
+	for _, f := range p.change {
+		f(cfg)
+	}
+	db := stdlib.OpenDB(*cfg.ConnConfig)
+	db.SetMaxOpenConns(int(p.conns))
+	db.SetMaxIdleConns(int(p.conns))
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
 }

@@ -16,6 +16,8 @@ var TestServer func(t testing.TB) (url, schema string)
 // Texts returns the statements of Reserve and Complete, for comparison with pgx alone.
 func Texts(s *Store) (reserve, complete string) { return s.sql.reserve, s.sql.complete }
 
+func poolOf(s *Store) *pgxpool.Pool { return s.engine.(*pgxPool).pool }
+
 func testStore(t *testing.T) *Store {
 	t.Helper()
 	url, schema := TestServer(t)
@@ -41,16 +43,6 @@ func TestDurationsAreRoundedUp(t *testing.T) {
 		store.Forever:         -1,
 	} {
 		require.Equal(t, want, micros(d), d)
-	}
-}
-
-func TestTurnsOfDifferentIDsDiffer(t *testing.T) {
-	seen := map[int64]store.ID{}
-	for _, id := range []store.ID{{Key: "a"}, {Scope: "a", Key: "b"}, {Key: "ab"}, {Scope: "ab"}, {Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"}} {
-		turn := turnOf(id)
-		require.NotContains(t, seen, turn, "%v", id)
-		seen[turn] = id
-		require.Equal(t, turn, turnOf(id))
 	}
 }
 

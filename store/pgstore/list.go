@@ -11,7 +11,7 @@ import (
 
 // Pending implements [store.Lister]. It reads 64 records at a time by their creation and holds no connection
 // over the loop's body. Records that are made while the list runs are not listed.
-func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
+func (s *records) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		after := position{createdAt: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
 		until := pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
@@ -55,7 +55,7 @@ type position struct {
 }
 
 // page reads the next records after a position, whole, before it returns.
-func (s *Store) page(ctx context.Context, scope string, after position, until pgtype.Timestamptz) ([]row, error) {
+func (s *records) page(ctx context.Context, scope string, after position, until pgtype.Timestamptz) ([]row, error) {
 	text, args := s.sql.pending, []any{after.createdAt, after.born, until}
 	if scope != "" {
 		text, args = s.sql.pendingIn, append(args, []byte(scope))
@@ -63,11 +63,11 @@ func (s *Store) page(ctx context.Context, scope string, after position, until pg
 	var page []row
 	err := s.run(ctx, false, func(on session) error {
 		page = page[:0]
-		rows, err := on.Query(ctx, text, args...)
+		rows, err := on.query(ctx, text, args...)
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
+		defer rows.close()
 		for rows.Next() {
 			var r row
 			var scope, key []byte

@@ -13,7 +13,7 @@ const purgeBatch = 1000
 
 // Purge implements [store.Store], in statements of at most 1,000 records. It passes over records that another
 // Purge, or anybody else, has locked: any number may run at a time, and share the work.
-func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+func (s *records) Purge(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("pgstore: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
 	}
@@ -22,8 +22,8 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 		batch := min(purgeBatch, limit-purged)
 		n := 0
 		err := s.run(ctx, true, func(on session) error {
-			tag, err := on.Exec(ctx, s.sql.purge, int64(batch))
-			n = int(tag.RowsAffected())
+			deleted, err := on.exec(ctx, s.sql.purge, int64(batch))
+			n = int(deleted)
 			return err
 		})
 		if err != nil {
@@ -38,7 +38,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 
 // PurgeEvery is [store.PurgeEvery] for this store. It also ends when the store is closed, with the error that any
 // other method then returns.
-func (s *Store) PurgeEvery(ctx context.Context, interval time.Duration, observe func(purged int, err error)) error {
+func (s *records) PurgeEvery(ctx context.Context, interval time.Duration, observe func(purged int, err error)) error {
 	open, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()

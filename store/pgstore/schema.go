@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,16 +58,17 @@ func Migration(opts ...Option) (string, error) {
 // Migrate makes the table where there is none, and otherwise checks it as Check does. Any number of processes may
 // call it at a time. It returns an error that wraps [ErrForeign] or [ErrVersion], and changes nothing, where
 // the table is not one of this version's.
-func (s *Store) Migrate(ctx context.Context) error {
+func (s *records) Migrate(ctx context.Context) error {
 	err := s.Check(ctx)
 	if !errors.Is(err, ErrNoTable) {
 		return err
 	}
 	// Commands sent as one text are one transaction. The lock makes processes that start together wait for the first.
-	turn := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);\n", turnOf(store.ID{Key: s.name()}))
+	name := digest("migration", s.name())
+	turn := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);\n", int64(binary.BigEndian.Uint64(name[:])))
 	text := turn + replacer(s.schema, s.table).Replace(migrationSQL)
 	err = s.run(ctx, true, func(on session) error {
-		_, err := on.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
+		_, err := on.exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
 		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == duplicateTable {
 			return nil // another process was first
 		}
@@ -107,10 +109,10 @@ type finding struct {
 // Check implements [store.Checker]: it returns nil when a primary answers, and the table and its sequence are those
 // of this version, logged, and open to the role that asks. Its errors wrap store.ErrUnavailable, and one of
 // [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] where that is why.
-func (s *Store) Check(ctx context.Context) error {
+func (s *records) Check(ctx context.Context) error {
 	var f finding
 	err := s.run(ctx, false, func(on session) error {
-		return on.QueryRow(ctx, checkSQL, s.schema, s.table, s.table+"_fence").Scan(&f.standby, &f.schema, &f.table,
+		return on.queryRow(ctx, checkSQL, s.schema, s.table, s.table+"_fence").Scan(&f.standby, &f.schema, &f.table,
 			&f.kind, &f.persistence, &f.marker, &f.granted, &f.sequence, &f.drawn)
 	})
 	if err != nil {
@@ -131,7 +133,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // judge turns a finding into the first thing that is wrong.
-func (s *Store) judge(f finding) error {
+func (s *records) judge(f finding) error {
 	unfit := func(kind error, format string, args ...any) error {
 		return fmt.Errorf("%w: %s: %s: %w", kind, s.name(), fmt.Sprintf(format, args...), store.ErrUnavailable)
 	}

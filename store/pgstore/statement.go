@@ -9,18 +9,25 @@ import (
 // statements holds the text of every transition for one table. Each is complete in itself, so that it can run on a
 // connection, in a transaction of its own, or inside somebody else's.
 type statements struct {
-	reserve, extend, complete, completeLazy, release, forget string
-	find, watch, pending, pendingIn, purge                   string
+	table                                  string // qualified
+	reserve, reserveNext, reserveHeld      string
+	extend, release, forget                string
+	complete, completeHeld, completeLazy   string
+	find, watch, pending, pendingIn, purge string
 }
 
-// newStatements writes the names into the texts. The texts hold no other braces.
+// newStatements writes the names into the texts, which hold no other braces.
 func newStatements(schema, table string) statements {
 	names := replacer(schema, table)
 	return statements{
-		reserve:      names.Replace(reserveSQL),
+		table:        names.Replace("{table}"),
+		reserve:      names.Replace(strings.Replace(reserveSQL, "{turn}", tryTurnSQL, 1)),
+		reserveNext:  names.Replace(strings.Replace(reserveSQL, "{turn}", waitTurnSQL, 1)),
+		reserveHeld:  names.Replace(reserveHeldSQL),
 		extend:       names.Replace(extendSQL),
-		complete:     names.Replace(completeSQL),
-		completeLazy: names.Replace(lazySQL + completeSQL + " AND EXISTS (SELECT FROM lazy)"),
+		complete:     names.Replace(completeSQL + ownedSQL),
+		completeHeld: names.Replace(completeSQL + heldSQL),
+		completeLazy: names.Replace(lazySQL + completeSQL + ownedSQL + " AND EXISTS (SELECT FROM lazy)"),
 		release:      names.Replace(releaseSQL),
 		forget:       names.Replace(forgetSQL),
 		find:         names.Replace(findSQL),
@@ -59,12 +66,11 @@ func literal(s string) string {
 // Durations come as microseconds: zero and -1 are the cases that a duration has beside its length.
 
 // reserveSQL looks first: where a record stands in the way nothing is written, locked or drawn, so that no
-// transaction id is assigned. Only otherwise is it the claim's turn. Zero rows mean that somebody else wrote
+// transaction id is assigned. Only otherwise may it be the claim's turn. Zero rows mean that somebody else wrote
 // between the look and the write; the next look sees it.
 //
-// The turn is a transaction-level lock on the ID. Without it a fence could be drawn, another owner come and go,
-// and the older fence then be written after the newer one. The clock and the fence are read when the lock is
-// had.
+// The turn is a lock on the ID, told of at [lock]. The clock and the fence are read when it is had. Zero rows also mean
+// that it was not.
 //
 // On conflict the row is judged again, as it is now. An expired one is overwritten whole, and is told from a
 // take-over by its birth: born is the fence that the record was made under.
@@ -77,10 +83,32 @@ WITH look AS MATERIALIZED (
 	WHERE (expires_at IS NULL OR expires_at > read_at)
 		AND (fingerprint <> $3::bytea OR state <> 1 OR lease_until > read_at)
 ), turn AS MATERIALIZED (
-	SELECT CASE WHEN pg_advisory_xact_lock($4::bigint) IS NOT NULL THEN clock_timestamp() END AS instant
-	WHERE NOT EXISTS (SELECT FROM standing)
-), drawn AS MATERIALIZED (
-	SELECT instant, nextval({fence text}::regclass) AS fence FROM turn
+	SELECT CASE WHEN NOT EXISTS (SELECT FROM standing) THEN {turn} END AS had
+` + writeSQL + `
+SELECT false, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, read_at FROM standing
+UNION ALL
+SELECT true, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp() FROM written`
+
+// The turn is tried, and waited for only behind another Reserve, which has it for a statement. Should a transaction that
+// stays open come in between, the wait is given up.
+const (
+	tryTurnSQL  = `pg_try_advisory_xact_lock($4::bigint)`
+	waitTurnSQL = `CASE WHEN set_config('lock_timeout', '1s', true) IS NOT NULL THEN pg_advisory_xact_lock($4::bigint) IS NOT NULL END`
+)
+
+// reserveHeldSQL is reserveSQL for a transaction that stays open, whose caller has looked already. A look in it would
+// lock the index's page under serializable isolation, and transactions of different IDs would fail for each other's sake;
+// so would a search for the row when it is settled, which is why its place is returned. The label is taken once the row is
+// written, and is had by everybody who tries.
+const reserveHeldSQL = `
+WITH turn AS MATERIALIZED (
+	SELECT pg_try_advisory_xact_lock($4::bigint) AS had
+` + writeSQL + `
+SELECT place::text, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at,
+	CASE WHEN pg_try_advisory_xact_lock_shared($8::integer, $9::integer) IS NOT NULL THEN clock_timestamp() END FROM written`
+
+const writeSQL = `), drawn AS MATERIALIZED (
+	SELECT clock_timestamp() AS instant, nextval({fence text}::regclass) AS fence FROM turn WHERE had
 ), written AS (
 	INSERT INTO {table} AS r (scope, key, fingerprint, state, meta, fence, born, lease_until, created_at, expires_at)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, $5::bytea, fence, fence,
@@ -99,11 +127,8 @@ WITH look AS MATERIALIZED (
 	WHERE r.expires_at <= excluded.created_at
 		OR r.fingerprint = excluded.fingerprint AND r.state = 1
 			AND (r.lease_until IS NULL OR r.lease_until <= excluded.created_at)
-	RETURNING fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at
-)
-SELECT false, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, read_at FROM standing
-UNION ALL
-SELECT true, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp() FROM written`
+	RETURNING ctid AS place, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at
+)`
 
 // ownedSQL holds for the pending record of a lease's owner, lease ended or not.
 const ownedSQL = `r.scope = $1::bytea AND r.key = $2::bytea AND r.fence = $3::bigint AND r.state = 1
@@ -123,7 +148,10 @@ const completeSQL = `
 UPDATE {table} AS r SET state = $4::smallint, result = $5::bytea, lease_until = NULL,
 	expires_at = CASE $6::bigint WHEN 0 THEN r.expires_at WHEN -1 THEN NULL
 		ELSE clock_timestamp() + $6::bigint * interval '1 microsecond' END
-WHERE ` + ownedSQL
+WHERE `
+
+// heldSQL is ownedSQL in the transaction that has written the row, where nobody else can have moved it.
+const heldSQL = `r.ctid = $7::text::tid AND ` + ownedSQL
 
 // lazySQL, before an update that refers to it, makes the transaction's commit asynchronous. It must not run in
 // somebody else's.

@@ -2,12 +2,12 @@ package pgstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/redo-go/redo/store"
@@ -22,7 +22,7 @@ const (
 // [WithPollInterval], a quarter more or less. However many wait for a record through this Store, one goroutine looks. It
 // returns nil on complete, release, take-over and expiry; the end of a lease alone does not end it. Its error is the
 // context's, or wraps store.ErrUnavailable when the database can't be asked or the store is closed.
-func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
+func (s *records) Wait(ctx context.Context, id store.ID, fence uint64) error {
 	if err := id.Validate(); err != nil {
 		return err
 	}
@@ -59,16 +59,17 @@ type polls struct {
 // A poll is one record's.
 type poll struct {
 	of      watched
-	waiters int           // under the mutex
-	joined  chan struct{} // has room for one: somebody came, who is to be told at once
-	left    chan struct{} // closed when nobody waits any more
+	waiters int             // under the mutex
+	joined  chan struct{}   // has room for one: somebody came, who is to be told at once
+	wanted  context.Context // ends when nobody waits any more
+	left    context.CancelFunc
 	over    chan struct{} // closed when there is nothing more to wait for, after err is set
 	err     error
 }
 
 // join begins to watch a record, or joins those who do. A poll that is over is joined by nobody: it takes itself
 // out of the map first.
-func (ps *polls) join(s *Store, id store.ID, fence uint64) (*poll, error) {
+func (ps *polls) join(s *records, id store.ID, fence uint64) (*poll, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.ended {
@@ -77,7 +78,8 @@ func (ps *polls) join(s *Store, id store.ID, fence uint64) (*poll, error) {
 	of := watched{id, fence}
 	p := ps.by[of]
 	if p == nil {
-		p = &poll{of: of, joined: make(chan struct{}, 1), left: make(chan struct{}), over: make(chan struct{})}
+		p = &poll{of: of, joined: make(chan struct{}, 1), over: make(chan struct{})}
+		p.wanted, p.left = context.WithCancel(context.Background())
 		if ps.by == nil {
 			ps.by = make(map[watched]*poll)
 		}
@@ -104,7 +106,7 @@ func (ps *polls) leave(p *poll) {
 	defer ps.mu.Unlock()
 	if p.waiters--; p.waiters == 0 {
 		ps.drop(p)
-		close(p.left)
+		p.left()
 	}
 }
 
@@ -123,7 +125,7 @@ func (ps *polls) wait() {
 }
 
 // watch returns nil when the record is not pending under the fence, or nobody waits any more.
-func (s *Store) watch(p *poll) error {
+func (s *records) watch(p *poll) error {
 	pause := min(firstPoll, s.poll)
 	for {
 		// Who joins after this is not told what is read now, but looked for again.
@@ -131,7 +133,7 @@ func (s *Store) watch(p *poll) error {
 		case <-p.joined:
 		default:
 		}
-		left, err := s.look(p.of)
+		left, err := s.look(p)
 		if err != nil || left == 0 {
 			return err
 		}
@@ -141,7 +143,7 @@ func (s *Store) watch(p *poll) error {
 			pause = min(2*pause, s.poll)
 		case <-p.joined:
 			pause = min(firstPoll, s.poll)
-		case <-p.left:
+		case <-p.wanted.Done():
 			t.Stop()
 			return nil
 		case <-s.life.Done():
@@ -152,16 +154,22 @@ func (s *Store) watch(p *poll) error {
 	}
 }
 
-// look returns how long the record is pending under the fence if nothing changes it, zero when it is not.
-func (s *Store) look(of watched) (time.Duration, error) {
+// look returns how long the record is pending under the fence if nothing changes it, zero when it is not. When nobody waits
+// any more it no longer asks the pool for a connection. A statement that is under way is not cut off by that: it would take
+// its connection with it.
+func (s *records) look(p *poll) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(s.life, lookLimit)
 	defer cancel()
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(p.wanted, stop)()
+	of := p.of
 	var pending bool
 	var fence int64
 	var expiresAt, readAt pgtype.Timestamptz
-	err := s.run(ctx, false, func(on session) error {
-		err := on.QueryRow(ctx, s.sql.watch, []byte(of.id.Scope), []byte(of.id.Key)).Scan(&pending, &fence, &expiresAt, &readAt)
-		if errors.Is(err, pgx.ErrNoRows) {
+	err := s.run(asking, false, func(on session) error {
+		err := on.queryRow(ctx, s.sql.watch, []byte(of.id.Scope), []byte(of.id.Key)).Scan(&pending, &fence, &expiresAt, &readAt)
+		if errors.Is(err, sql.ErrNoRows) {
 			return store.ErrNotFound
 		}
 		return err

@@ -1,0 +1,121 @@
+package pgstore_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/storetest"
+)
+
+func TestTxContract(t *testing.T) { txContract(t, "read committed", place.open, pgxWrite) }
+
+func TestTxContractAtStricterIsolationWithoutPreparedStatements(t *testing.T) {
+	open := func(p place, t testing.TB) *pgstore.Store {
+		p.opts = append(p.opts, pgstore.WithExecMode(pgx.QueryExecModeExec))
+		return p.open(t)
+	}
+	txContract(t, "serializable", open, pgxWrite)
+}
+
+func TestTxContractOverSQL(t *testing.T) { txContract(t, "repeatable read", place.openSQL, sqlWrite) }
+
+// Each second handle is the other engine's: the two share one table.
+func TestContractOverSQL(t *testing.T) {
+	places := map[store.Store]place{}
+	at := func(t *testing.T, p place) store.Store {
+		st := p.openSQL(t)
+		places[st] = p
+		return st
+	}
+	storetest.Run(t, func(t *testing.T) store.Store { return at(t, newPlace(t)) },
+		storetest.Beside(func(t *testing.T, first store.Store) store.Store { return places[first].open(t) }),
+		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
+			require.NoError(t, st.(*pgstore.SQLStore).Close())
+			return at(t, places[st])
+		}))
+}
+
+func pgxWrite(ctx context.Context, tx pgx.Tx, text string, args ...any) error {
+	_, err := tx.Exec(ctx, text, args...)
+	return err
+}
+
+func sqlWrite(ctx context.Context, tx *sql.Tx, text string, args ...any) error {
+	_, err := tx.ExecContext(ctx, text, args...)
+	return err
+}
+
+type txStore[T any] interface {
+	store.TxStore[T]
+	Close() error
+}
+
+func txContract[T any, S txStore[T]](t *testing.T, level string, open func(p place, t testing.TB) S,
+	exec func(ctx context.Context, tx T, text string, args ...any) error) {
+	places := map[store.Store]place{}
+	at := func(t *testing.T, p place) store.TxStore[T] {
+		st := open(p, t)
+		places[st] = p
+		return st
+	}
+	storetest.RunTx(t, storetest.TxHarness[T]{
+		Open: func(t *testing.T) store.TxStore[T] {
+			p := newPlace(t)
+			p.change = append(p.change, func(cfg *pgxpool.Config) {
+				cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			})
+			p.effects(t)
+			return at(t, p)
+		},
+		Write: func(ctx context.Context, tx T, key string) error {
+			return exec(ctx, tx, "INSERT INTO effects VALUES ($1)", key)
+		},
+		Written: func(ctx context.Context, st store.TxStore[T], key string) (int, error) {
+			return places[st].written(ctx, key)
+		},
+		Fail: func(ctx context.Context, tx T) error { return exec(ctx, tx, "SELECT 1/0") },
+	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }),
+		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
+			require.NoError(t, st.(S).Close())
+			return at(t, places[st])
+		}))
+}
+
+// openSQL is open by way of database/sql, over connections that are changed as the pool's are.
+func (p place) openSQL(t testing.TB) *pgstore.SQLStore {
+	t.Helper()
+	db := p.db(t)
+	st, err := pgstore.NewSQL(db, append([]pgstore.Option{pgstore.WithSchema(p.schema)}, p.opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	require.NoError(t, st.Migrate(context.Background()))
+	return st
+}
+
+// effects makes the table that the tests' work goes to, where its name alone leads to it.
+func (p *place) effects(t testing.TB) {
+	t.Helper()
+	schema := pgx.Identifier{p.schema}.Sanitize()
+	sqlExec(t, admin(t, p.url), "CREATE TABLE "+schema+".effects (key text NOT NULL)")
+	p.change = append(p.change, func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["search_path"] = schema })
+}
+
+// written counts the committed effects.
+func (p place) written(ctx context.Context, key string) (n int, err error) {
+	conn, err := pgconn.Connect(ctx, p.url)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	text := "SELECT FROM " + pgx.Identifier{p.schema, "effects"}.Sanitize() + " WHERE key = $1"
+	result := conn.ExecParams(ctx, text, [][]byte{[]byte(key)}, nil, nil, nil).Read()
+	return int(result.CommandTag.RowsAffected()), result.Err
+}

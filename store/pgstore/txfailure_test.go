@@ -1,0 +1,270 @@
+package pgstore_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore"
+)
+
+// pooled is a store over a pool that the test can look at.
+func (p place) pooled(t testing.TB) (*pgstore.Store, *pgxpool.Pool) {
+	t.Helper()
+	pool := newPool(t, p.url, p.conns, p.change...)
+	st, err := pgstore.New(pool, pgstore.WithSchema(p.schema))
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(context.Background()))
+	return st, pool
+}
+
+func terminate(t testing.TB, url string, pid uint32) {
+	t.Helper()
+	conn := admin(t, url)
+	sqlExec(t, conn, "SELECT pg_terminate_backend($1)", int32(pid))
+	until(t, "the backend is gone", func() bool {
+		var left int
+		return conn.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE pid = $1", int32(pid)).Scan(&left) == nil && left == 0
+	})
+}
+
+// What Commit says is what was done, whatever happens to the connection, and where. The connection never stays out.
+func TestCommitThatFailsSaysWhatWasDone(t *testing.T) {
+	p, w := newTxPlace(t)
+	st, pool := p.pooled(t)
+	sqlExec(t, admin(t, p.url), fmt.Sprintf(`CREATE FUNCTION %[1]s.refuse() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = TG_ARGV[0]; END $$;
+		CREATE CONSTRAINT TRIGGER serialization AFTER INSERT ON %[1]s.effects DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW WHEN (NEW.key = 'serialization failure') EXECUTE FUNCTION %[1]s.refuse('40001');
+		CREATE CONSTRAINT TRIGGER deferred AFTER INSERT ON %[1]s.effects DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW WHEN (NEW.key = 'deferred constraint') EXECUTE FUNCTION %[1]s.refuse('23514')`, pgx.Identifier{p.schema}.Sanitize()))
+	for name, c := range map[string]struct {
+		fail      func(tx pgx.Tx, cancel func())
+		want      []error
+		committed bool
+	}{
+		"backend killed before": {func(tx pgx.Tx, _ func()) { terminate(t, p.url, tx.Conn().PgConn().PID()) }, []error{store.ErrUnavailable}, false},
+		"backend killed between record and commit": {func(tx pgx.Tx, _ func()) {
+			pid := tx.Conn().PgConn().PID()
+			w.atCommit(func(*wiredConn) { terminate(t, p.url, pid) })
+		}, []error{store.ErrUnknown}, false},
+		"answer lost": {func(pgx.Tx, func()) {
+			w.atCommit(func(conn *wiredConn) { conn.deaf.Store(true) })
+		}, []error{store.ErrUnknown}, true},
+		"context ended": {func(_ pgx.Tx, cancel func()) { w.atCommit(func(conn *wiredConn) { conn.after = cancel }) },
+			[]error{store.ErrUnknown, context.Canceled}, true},
+		"serialization failure": {func(pgx.Tx, func()) {}, []error{store.ErrUnavailable}, false},
+		"deferred constraint":   {func(pgx.Tx, func()) {}, nil, false},
+		"statement that had failed": {func(tx pgx.Tx, _ func()) {
+			require.Error(t, pgxWrite(t.Context(), tx, "SELECT 1/0"))
+		}, nil, false},
+		"query ended by its context": {func(tx pgx.Tx, _ func()) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, pgxWrite(ctx, tx, "SELECT pg_sleep(60)"), context.DeadlineExceeded)
+		}, []error{store.ErrUnavailable}, false},
+		"rows left open": {func(tx pgx.Tx, _ func()) {
+			_, err := tx.Query(t.Context(), "SELECT generate_series(1, 10)")
+			require.NoError(t, err)
+		}, []error{store.ErrUnavailable}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			tx, g := begin(t, st, claim(name), store.Acquired)
+			effect(t, tx.Tx(), name)
+			c.fail(tx.Tx(), cancel)
+			err := tx.Commit(ctx, store.Outcome{})
+			require.Error(t, err)
+			for _, want := range c.want {
+				require.ErrorIs(t, err, want)
+			}
+			require.NoError(t, tx.Rollback(t.Context()))
+			if c.committed {
+				until(t, "the record is committed", func() bool { r, err := st.Find(t.Context(), g.Lease.ID); return err == nil && r.Fence == g.Lease.Fence })
+				p.requireEffects(t, name, 1)
+				begin(t, st, claim(name), store.Complete)
+			} else {
+				require.Equal(t, name == "backend killed between record and commit", errors.Is(err, store.ErrUnknown))
+				until(t, "the ID is free", func() bool {
+					next, _, err := st.Begin(t.Context(), claim(name))
+					require.NoError(t, err)
+					return next != nil && next.Rollback(t.Context()) == nil
+				})
+				absent(t, st, name)
+				p.requireEffects(t, name, 0)
+			}
+			until(t, "the connection is back or gone", func() bool { return pool.Stat().AcquiredConns() == 0 })
+		})
+	}
+}
+
+func TestTransactionThatItsUserEndsIsFoundOut(t *testing.T) {
+	p, _ := newTxPlace(t)
+	st, pool := p.pooled(t)
+	tx, _ := begin(t, st, claim("by method"), store.Acquired)
+	effect(t, tx.Tx(), "by method")
+	require.Error(t, tx.Tx().Commit(t.Context()))
+	require.Error(t, tx.Tx().Rollback(t.Context()))
+	absent(t, st, "by method")
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+	p.requireEffects(t, "by method", 1)
+	require.ErrorIs(t, pgxWrite(t.Context(), tx.Tx(), "SELECT 1"), pgx.ErrTxClosed)
+
+	for _, end := range []string{"COMMIT", "ROLLBACK"} {
+		tx, g := begin(t, st, claim(end), store.Acquired)
+		pid := tx.Tx().Conn().PgConn().PID()
+		effect(t, tx.Tx(), end)
+		require.NoError(t, pgxWrite(t.Context(), tx.Tx(), end))
+		err := tx.Commit(t.Context(), store.Outcome{Result: []byte("result")})
+		if end == "COMMIT" {
+			require.ErrorIs(t, err, store.ErrUnknown)
+			require.Equal(t, g.Lease.Fence, find(t, st, end).Fence)
+			begin(t, st, claim(end), store.Complete) // or the effect would be made again
+			p.requireEffects(t, end, 1)
+		} else {
+			require.ErrorIs(t, err, store.ErrLost)
+			absent(t, st, end)
+		}
+		require.Zero(t, pool.Stat().AcquiredConns())
+		var pids []uint32
+		for _, conn := range pool.AcquireAllIdle(t.Context()) {
+			pids = append(pids, conn.Conn().PgConn().PID())
+			conn.Release()
+		}
+		require.NotContains(t, pids, pid, "a session that nobody knows is used again")
+	}
+}
+
+func TestSQLTransactionThatItsUserEndsIsSettledAsItWas(t *testing.T) {
+	p, _ := newTxPlace(t)
+	p.conns = 1
+	st := p.openSQL(t)
+	for _, way := range []func(store.Tx[*sql.Tx], context.Context, store.Outcome) error{store.Tx[*sql.Tx].Commit, store.Tx[*sql.Tx].Discard} {
+		tx, g := begin(t, st, claim("committed"), store.Acquired)
+		require.NoError(t, sqlWrite(t.Context(), tx.Tx(), "INSERT INTO effects VALUES ('committed')"))
+		require.NoError(t, tx.Tx().Commit())
+		require.NoError(t, way(tx, t.Context(), store.Outcome{Result: []byte("result")}))
+		_, again := begin(t, st, claim("committed"), store.Complete)
+		require.Equal(t, g.Lease.Fence, again.Record.Fence)
+		require.Equal(t, []byte("result"), again.Record.Result)
+		require.NoError(t, st.Forget(t.Context(), g.Lease))
+
+		tx, _ = begin(t, st, claim("rolled back"), store.Acquired)
+		require.NoError(t, sqlWrite(t.Context(), tx.Tx(), "INSERT INTO effects VALUES ('rolled back')"))
+		require.NoError(t, tx.Tx().Rollback())
+		require.ErrorIs(t, way(tx, t.Context(), store.Outcome{}), store.ErrLost)
+		absent(t, st, "rolled back")
+	}
+	p.requireEffects(t, "committed", 2)
+	p.requireEffects(t, "rolled back", 0)
+}
+
+// Neither an ended context nor a statement hides a commit of the user's: the next caller would make the effect again.
+func TestSQLTransactionThatItsUserEndsIsSettledInEveryWay(t *testing.T) {
+	p, _ := newTxPlace(t)
+	p.conns = 1
+	st := p.openSQL(t)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	bad := store.Outcome{Retention: -1}
+	for i, c := range []struct {
+		end     func(tx *sql.Tx) error
+		settle  func(store.Tx[*sql.Tx], context.Context, store.Outcome) error
+		ctx     context.Context
+		o       store.Outcome
+		want    []error
+		verdict store.Verdict
+	}{
+		{(*sql.Tx).Commit, store.Tx[*sql.Tx].Commit, over, store.Outcome{}, nil, store.Complete},
+		{(*sql.Tx).Commit, store.Tx[*sql.Tx].Discard, over, store.Outcome{}, nil, store.Complete},
+		{(*sql.Tx).Commit, store.Tx[*sql.Tx].Commit, t.Context(), bad, []error{store.ErrInvalid, store.ErrUnknown}, store.TakenOver},
+		{(*sql.Tx).Rollback, store.Tx[*sql.Tx].Commit, over, store.Outcome{}, []error{context.Canceled, store.ErrLost}, store.Acquired},
+		{sent("COMMIT"), store.Tx[*sql.Tx].Commit, t.Context(), store.Outcome{}, nil, store.Complete},
+		{sent("COMMIT"), store.Tx[*sql.Tx].Discard, t.Context(), store.Outcome{}, []error{store.ErrUnknown}, store.Complete},
+		{sent("ROLLBACK"), store.Tx[*sql.Tx].Commit, t.Context(), store.Outcome{}, []error{store.ErrLost}, store.Acquired},
+		{sent("ROLLBACK"), store.Tx[*sql.Tx].Discard, t.Context(), store.Outcome{}, []error{store.ErrLost}, store.Acquired},
+	} {
+		k := claim(fmt.Sprint(i))
+		tx, _ := begin(t, st, k, store.Acquired)
+		require.NoError(t, sqlWrite(t.Context(), tx.Tx(), fmt.Sprintf("INSERT INTO effects VALUES ('%d')", i)))
+		require.NoError(t, c.end(tx.Tx()))
+		err := c.settle(tx, c.ctx, c.o)
+		if c.want == nil {
+			require.NoError(t, err, i)
+		}
+		for _, want := range c.want {
+			require.ErrorIs(t, err, want, i)
+		}
+		next, _ := begin(t, st, k, c.verdict)
+		if next != nil {
+			require.NoError(t, next.Rollback(t.Context()))
+		}
+	}
+}
+
+func sent(text string) func(tx *sql.Tx) error {
+	return func(tx *sql.Tx) error {
+		_, err := tx.Exec(text)
+		return err
+	}
+}
+
+func TestSQLCommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
+	p, w := newTxPlace(t)
+	st := p.openSQL(t)
+	for name, fail := range map[string]func(conn *wiredConn, cancel func()){
+		"answer lost":   func(conn *wiredConn, _ func()) { conn.deaf.Store(true) },
+		"context ended": func(conn *wiredConn, cancel func()) { conn.after = cancel },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		tx, g := begin(t, st, claim(name), store.Acquired)
+		w.atCommit(func(conn *wiredConn) { fail(conn, cancel) })
+		require.ErrorIs(t, tx.Commit(ctx, store.Outcome{}), store.ErrUnknown, name)
+		until(t, "the record is committed", func() bool { r, err := st.Find(t.Context(), g.Lease.ID); return err == nil && r.Fence == g.Lease.Fence })
+	}
+}
+
+func TestCloseLeavesOpenTransactionsToTheirOwners(t *testing.T) {
+	p, _ := newTxPlace(t)
+	beside := p.open(t)
+	st, err := pgstore.Open(t.Context(), p.url, pgstore.WithSchema(p.schema))
+	require.NoError(t, err)
+	one, _ := begin(t, st, claim("one"), store.Acquired)
+	two, _ := begin(t, st, claim("two"), store.Acquired)
+	require.NoError(t, st.Close())
+	_, _, err = st.Begin(t.Context(), claim("three"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NoError(t, one.Commit(t.Context(), store.Outcome{}))
+	require.NoError(t, st.Close())
+	begin(t, beside, claim("two"), store.InFlight)
+	conn := two.Tx().Conn()
+	require.NoError(t, two.Rollback(t.Context()))
+	require.True(t, conn.IsClosed(), "the last one closes the connections")
+	find(t, beside, "one")
+	absent(t, beside, "two")
+}
+
+// Failures that another try can mend are the store's business as long as the caller has no transaction.
+func TestBeginIsRetriedInside(t *testing.T) {
+	p, _ := newTxPlace(t)
+	st, _ := p.pooled(t)
+	sqlExec(t, admin(t, p.url), fmt.Sprintf(`SET search_path = %[1]s; CREATE SEQUENCE tries;
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('tries') < 3 THEN RAISE EXCEPTION 'refused' USING ERRCODE = TG_ARGV[0]; END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON %[2]s FOR EACH ROW EXECUTE FUNCTION refuse('40P01')`,
+		pgx.Identifier{p.schema}.Sanitize(), p.table()))
+	tx, _ := begin(t, st, claim("k"), store.Acquired)
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+}

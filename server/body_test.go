@@ -6,9 +6,12 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,6 +142,37 @@ func TestFingerprintUpgrade(t *testing.T) {
 			requireReplayed(t, g.do(jsonType), 201, `{"id":"rf_123"}`)
 			requireProblem(t, g.do(jsonType, withBody(`{"amount":1}`)), 409, "CONFLICT.idempotency.payload_mismatch")
 			require.Zero(t, g.ran())
+		})
+		t.Run(c.rule+": a retry of what an old transaction still runs is in flight, and another payload a mismatch", func(t *testing.T) {
+			b := newBook(nil)
+			g := newBookRig(t, b, nil, c.after...)
+			old := newBookRig(t, b, writing("refund", func(w http.ResponseWriter, r *http.Request) {
+				requireProblem(t, g.do(jsonType), 409, "CONFLICT.idempotency.in_flight")
+				requireProblem(t, g.do(jsonType, withBody(`{"amount":1}`)), 409, "CONFLICT.idempotency.payload_mismatch")
+				created(w, r)
+			}), c.before...)
+			requireStored(t, old.do(jsonType), 201, `{"id":"rf_123"}`)
+			requireReplayed(t, g.do(jsonType), 201, `{"id":"rf_123"}`)
+			require.Zero(t, g.ran())
+		})
+		t.Run(c.rule+": a retry that waits for an old transaction gets what comes of it", func(t *testing.T) {
+			for _, status := range []int{201, 503} {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBook(nil)
+					g := newBookRig(t, b, nil, append(c.after, server.Wait(time.Minute))...)
+					var waiting <-chan *httptest.ResponseRecorder
+					old := newBookRig(t, b, writing("refund", func(w http.ResponseWriter, _ *http.Request) {
+						waiting = g.start(jsonType)
+						w.WriteHeader(status)
+					}), c.before...)
+					require.Equal(t, status, old.do(jsonType).Code)
+					if status == 201 {
+						requireReplayed(t, <-waiting, 201, "")
+					} else {
+						requireStored(t, <-waiting, 201, `{"id":"rf_123"}`)
+					}
+				})
+			}
 		})
 	}
 	t.Run("a version that nobody knows is a mismatch", func(t *testing.T) {

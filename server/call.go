@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -28,9 +29,9 @@ type call struct {
 
 	watch
 	lease     store.Lease
-	tracked   bool // the key is reserved for this request
+	own       ownership // nil unless the key is this request's
 	takenOver bool
-	settled   bool // the record is settled, or given back
+	settled   bool // the record is settled
 	body      body
 	out       capture
 
@@ -39,18 +40,18 @@ type call struct {
 	effect   bool
 }
 
-// execute runs the handler under the lease and settles the record.
+// execute runs the handler, while the key is this request's, and settles the record.
 func (c *call) execute(g store.Grant) {
-	c.lease, c.tracked, c.takenOver = g.Lease, true, g.Verdict == store.TakenOver
+	c.takenOver = g.Verdict == store.TakenOver
 	c.event.To = store.StatePending
 
-	ctx, cancel := context.WithTimeout(c.hold(), c.timeLimit())
+	ctx, cancel := context.WithTimeout(c.own.context(), c.timeLimit())
 	defer cancel()
 	if c.cancelOnDisconnect {
 		defer context.AfterFunc(c.r.Context(), cancel)()
 	}
 	r := c.request(ctx)
-	c.out.init(c.w, c.maxResponse, c)
+	c.out.init(c.w, c.room(), c)
 
 	// A panic, runtime.Goexit and http.ErrAbortHandler go on their way: nothing is recovered, so that the trace
 	// is the handler's.
@@ -100,18 +101,27 @@ func (c *call) timeLimit() time.Duration {
 	return c.handlerTimeout
 }
 
+// room is how much of the response is held back until it is recorded. In a transaction it is all of it: the record is not
+// committed, nor anything sent, before the handler is done.
+func (c *call) room() int {
+	if c.begin != nil {
+		return math.MaxInt
+	}
+	return c.maxResponse
+}
+
 // successor says which handler runs after a take-over; not ok means that the request has been answered.
 func (c *call) successor(ctx context.Context, r *http.Request, meta []byte) (next http.Handler, ok bool) {
 	switch p := c.takeOver; {
 	case p.refuse:
-		c.handBack()
+		c.own.handBack()
 		c.refuse(taxonomy.OutcomeUnknown, "The first request with this key ended without an outcome: read back what it did.")
 		return nil, false
 	case p.recover != nil:
 		next, err := p.recover(ctx, r, c.key, meta)
 		if err != nil {
 			c.err = err
-			c.handBack()
+			c.own.handBack()
 			c.refuse(taxonomy.Unavailable, "What became of the first request with this key can't be found out now.")
 			return nil, false
 		}
@@ -139,25 +149,26 @@ func (c *call) finish(ctx context.Context) {
 	c.out.finish()
 	c.event.Status = c.out.status
 	s := settlementOf(c.out.status, override, effect, c.storeServerErrors)
+	undo := undoes(s, override, effect)
 	if c.out.mode == passing {
 		// It was to be released when it grew too large, and the client has it. The handler may since have said more.
 		if s == settleRelease {
-			_ = c.giveBack()
+			_ = c.own.giveBack()
 		} else {
-			_ = c.record(s, wire.AppendTombstone(nil, c.out.status))
+			_ = c.record(s, undo, wire.AppendTombstone(nil, c.out.status))
 		}
 		return
 	}
 	if s == settleRelease {
-		if err := c.giveBack(); errors.Is(err, store.ErrLost) && c.out.status < 400 {
+		if err := c.own.giveBack(); errors.Is(err, store.ErrLost) && c.out.status < 400 {
 			c.answerLost(err)
 			return
 		}
 		c.out.send(false, true)
 		return
 	}
-	result, kept := c.out.envelope()
-	if err := c.record(s, result); err != nil {
+	result, kept := c.out.envelope(c.maxResponse)
+	if err := c.record(s, undo, result); err != nil {
 		c.answerLost(err)
 		return
 	}
@@ -171,7 +182,7 @@ func (c *call) overflow() mode {
 	s := settlementOf(c.out.status, override, effect, c.storeServerErrors)
 	if s != settleRelease {
 		c.event.Status = c.out.status
-		if err := c.record(s, wire.AppendTombstone(nil, c.out.status)); err != nil {
+		if err := c.record(s, false, wire.AppendTombstone(nil, c.out.status)); err != nil {
 			c.answerLost(err)
 			return discarding
 		}
@@ -181,27 +192,28 @@ func (c *call) overflow() mode {
 }
 
 // abandon settles the record of a handler that did not return. An effect that was made is never run again: a retry
-// learns that it was made and that there is no response to show.
+// learns that it was made and that there is no response to show. Its writes in a transaction may be half of what was to be
+// written, and are undone.
 func (c *call) abandon() {
 	c.event.Status = http.StatusInternalServerError
 	if c.settled || c.out.mode == discarding {
 		return
 	}
 	if _, effect := c.said(); !effect {
-		_ = c.giveBack()
+		_ = c.own.giveBack()
 		return
 	}
 	status := c.out.status
 	if status < 200 {
 		status = http.StatusInternalServerError
 	}
-	_ = c.record(settleComplete, wire.AppendTombstone(nil, status))
+	_ = c.record(settleComplete, true, wire.AppendTombstone(nil, status))
 }
 
 // timedOut answers for a handler that returned without a word after its context had ended.
 func (c *call) timedOut(ctx context.Context) {
 	lost := errors.Is(context.Cause(ctx), store.ErrLost)
-	err := c.giveBack()
+	err := c.own.giveBack()
 	if lost || errors.Is(err, store.ErrLost) {
 		c.answerLost(store.ErrLost)
 		return
@@ -215,7 +227,10 @@ func (c *call) timedOut(ctx context.Context) {
 func (c *call) answerLost(err error) {
 	c.err = err
 	detail := "The outcome could not be recorded. The same request will tell it, or find it out."
-	if errors.Is(err, store.ErrLost) {
+	switch {
+	case errors.Is(err, errRolledBack):
+		detail = "The outcome could not be committed. Nothing was done."
+	case errors.Is(err, store.ErrLost):
 		detail = "Another request took the key over. The same request will tell its outcome."
 	}
 	c.out.withdraw()

@@ -154,11 +154,12 @@ func (o *capture) finish() {
 // silent reports whether the handler has returned without a response.
 func (o *capture) silent() bool { return o.status == 0 }
 
-// envelope returns the response as it is stored, or the tombstone of one whose header is beyond all limits.
-func (o *capture) envelope() (result []byte, kept bool) {
+// envelope returns the response as it is stored, or the tombstone of one whose body has more than limit bytes, or whose
+// header is beyond all limits.
+func (o *capture) envelope(limit int) (result []byte, kept bool) {
 	var few [len(o.head.fewFields)]wire.Field
 	header := o.head.keep(few[:0], o.before)
-	if wire.CheckFields(o.status, header) != nil {
+	if len(o.body) > limit || wire.CheckFields(o.status, header) != nil {
 		return wire.AppendTombstone(nil, o.status), false
 	}
 	return wire.AppendFields(nil, o.status, header, o.body), true

@@ -38,6 +38,7 @@ type config struct {
 	maxBody            int
 	maxResponse        int
 	failOpen           bool
+	transactional      func(store.Store) (opener, error) // nil: by lease
 	storeServerErrors  bool
 	takeOver           TakeOverPolicy
 	pepper             []byte
@@ -77,7 +78,7 @@ func (c *config) validate() error {
 	c.check(c.retention > 0, "Retention", "%v is not positive", c.retention)
 	c.check(c.leaseTTL >= minLeaseTTL, "LeaseTTL", "%v is less than %v", c.leaseTTL, minLeaseTTL)
 	c.check(c.leaseTTL != store.Forever, "LeaseTTL", "a lease can't be forever, or a crash would block the key for good")
-	c.check(c.leaseTTL <= c.retention, "LeaseTTL", "%v is longer than the retention, %v", c.leaseTTL, c.retention)
+	c.check(c.leaseTTL <= c.retention || c.transactional != nil, "LeaseTTL", "%v is longer than the retention, %v", c.leaseTTL, c.retention)
 	if c.ownTimeout {
 		c.check(c.handlerTimeout > 0, "HandlerTimeout", "%v is not positive", c.handlerTimeout)
 		c.check(c.handlerTimeout <= c.retention, "HandlerTimeout", "%v is longer than the retention, %v", c.handlerTimeout, c.retention)
@@ -95,6 +96,7 @@ func (c *config) validate() error {
 	c.check(c.maxBody >= 0, "MaxBody", "%d is negative", c.maxBody)
 	c.check(c.maxResponse >= 0, "MaxResponse", "%d is negative", c.maxResponse)
 	c.check(!c.canonicalJSON || c.fingerprint == nil, "CanonicalJSON", "it does not go together with Fingerprint")
+	c.check(!c.failOpen || c.transactional == nil, "Transactional", "it does not go together with FailOpen: nothing may run outside of the transaction")
 	return errors.Join(c.wrong...)
 }
 

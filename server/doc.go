@@ -16,8 +16,10 @@
 // asks for [FailOpen].
 //
 // One gap is left: a process that dies between its effect and the record of it. Whoever comes next with the key
-// takes it over, and [TakeOver] says what happens then. Only a handler that makes its effect in the same
-// transaction as the record closes the gap.
+// takes it over, and [TakeOver] says what happens then.
+//
+// A handler whose effect is a write to the store's own engine closes the gap with [Transactional]: what it writes through
+// the transaction that [Tx] gives to it is committed together with the record, or neither is.
 //
 // # Where it stands
 //

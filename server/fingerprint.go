@@ -35,19 +35,32 @@ func (c *call) identifyAs(version byte) (store.Fingerprint, error) {
 }
 
 // reserve claims the key. A mismatch with a record whose fingerprint was made by another algorithm, by an older
-// version or before an option changed, is no mismatch if the record's own algorithm finds the request to be the same.
+// version or before an option changed, is no mismatch if the record's own algorithm finds the request to be the same. The
+// record of an open transaction does not show its algorithm: there each one is asked.
 func (c *call) reserve() (store.Grant, error) {
+	own := c.claim.Fingerprint
 	g, err := c.tryReserve()
-	theirs := g.Record.Fingerprint
-	if err != nil || g.Verdict != store.Mismatch || theirs.IsZero() || theirs.Version() == c.claim.Fingerprint.Version() {
-		return g, err
+	for _, version := range [...]byte{store.RawV1, store.CanonicalJSONV1} {
+		if err != nil || g.Verdict != store.Mismatch {
+			break
+		}
+		theirs := g.Record.Fingerprint
+		unseen := g.Record.Fence == 0
+		if version == own.Version() || !unseen && version != theirs.Version() {
+			continue
+		}
+		// A request that their algorithm can't read is not the one that it read: it fails to match.
+		fp, unread := c.identifyAs(version)
+		if unread != nil || !unseen && fp != theirs {
+			continue
+		}
+		c.claim.Fingerprint = fp
+		g, err = c.tryReserve()
+		if unseen && (err != nil || !g.Verdict.Owned()) {
+			c.claim.Fingerprint = own // what is claimed next may be another's record
+		}
 	}
-	// A request that their algorithm can't read is not the one that it read: it fails to match.
-	if ours, err := c.identifyAs(theirs.Version()); err == nil && ours == theirs {
-		c.claim.Fingerprint = theirs
-		return c.tryReserve()
-	}
-	return g, nil
+	return g, err
 }
 
 // isJSON reports whether the body says that it is JSON: application/json, or a type with the suffix +json (RFC 6839).

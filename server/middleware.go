@@ -27,13 +27,19 @@ func Middleware(st store.Store, opts ...Option) func(http.Handler) http.Handler 
 // New is Middleware with an error, which names every option that is wrong.
 func New(st store.Store, opts ...Option) (func(http.Handler) http.Handler, error) {
 	cfg, err := newConfig(opts)
-	if st == nil {
+	var begin opener
+	switch {
+	case st == nil:
 		err = errors.Join(errors.New("server: the store must not be nil"), err)
+	case cfg.transactional != nil:
+		var unfit error
+		begin, unfit = cfg.transactional(st)
+		err = errors.Join(unfit, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{config: cfg, store: st, places: make(chan struct{}, cfg.maxWaiters)}
+	g := &gate{config: cfg, store: st, begin: begin, places: make(chan struct{}, cfg.maxWaiters)}
 	if cfg.wait > 0 {
 		if waiter, ok := st.(store.Waiter); ok {
 			g.waiter = waiter
@@ -53,6 +59,7 @@ func New(st store.Store, opts ...Option) (func(http.Handler) http.Handler, error
 type gate struct {
 	config
 	store  store.Store
+	begin  opener // nil: by lease
 	waiter store.Waiter
 	places chan struct{} // one taken for each request that waits
 }
@@ -143,8 +150,7 @@ func (c *call) serve() {
 		c.event.From = 0
 		if old {
 			// The record that remembered saw has expired since.
-			c.lease = g.Lease
-			_ = c.giveBack()
+			_ = c.own.giveBack()
 			c.refuseOld()
 			return
 		}

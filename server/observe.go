@@ -56,7 +56,7 @@ type Event struct {
 
 // A StoreCall is one call to the store.
 type StoreCall struct {
-	Method  string // as the interface names it: Reserve, Extend, Complete, Release or Find
+	Method  string // as the interface names it: Reserve, Extend, Complete, Release, Find, Begin, Commit, Discard or Rollback
 	Elapsed time.Duration
 	Err     error
 }

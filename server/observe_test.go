@@ -47,6 +47,15 @@ func (r *recorder) kinds() (kinds []server.Kind) {
 	return kinds
 }
 
+func (r *recorder) methods() (methods []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, call := range r.calls {
+		methods = append(methods, call.Method)
+	}
+	return methods
+}
+
 func TestObserver(t *testing.T) {
 	t.Run("sees each request once, with what became of its record", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,7 @@ func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.r
 
 // LeaseTTL is how long a request that has died blocks its key; the default is 30 seconds. While the handler runs
 // the lease is renewed every third of it, so that it need not be as long as the handler takes. It must be at
-// least a millisecond.
+// least a millisecond. With Transactional it has no meaning.
 func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.leaseTTL = d }) }
 
 // HandlerTimeout is how long the handler may run before its context ends; the default is one minute, or the
@@ -137,11 +137,11 @@ func MaxBody(n int) Option { return optionFunc(func(c *config) { c.maxBody = n }
 
 // MaxResponse is how many bytes of a response's body are stored; the default is 1 MiB. The first caller gets a longer
 // one whole; a retry gets 409, code CONFLICT.idempotency.result_not_stored, and the handler does not run again. Zero
-// stores only responses with an empty body.
+// stores only responses with an empty body. With Transactional a longer response is held in memory all the same.
 func MaxResponse(n int) Option { return optionFunc(func(c *config) { c.maxResponse = n }) }
 
 // FailOpen runs the handler untracked when the store can't be reached, and says so to the observer and the logger. It
-// trades the promise for availability: a retry may then repeat the effect.
+// trades the promise for availability: a retry may then repeat the effect. It does not go together with Transactional.
 func FailOpen() Option { return optionFunc(func(c *config) { c.failOpen = true }) }
 
 // StoreServerErrors keeps and replays responses of 500 and above too, instead of releasing the key. A

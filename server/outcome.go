@@ -23,7 +23,8 @@ func TakenOver(ctx context.Context) bool {
 
 // Store says that the effect has been made: the response is recorded whatever its status, and the key is never
 // released. Should the handler panic afterwards, a retry gets 409, code CONFLICT.idempotency.result_not_stored. Like
-// Release and Fail it does nothing for a request without a key, and nothing after the handler has returned.
+// Release and Fail it does nothing for a request without a key, and nothing after the handler has returned. What the three
+// do to the handler's writes in a transaction is told at Transactional.
 func Store(ctx context.Context) { mark(ctx, overrideStore) }
 
 // Release says that the effect has not been made: the key is given back whatever the response's status, and the
@@ -36,14 +37,15 @@ func Fail(ctx context.Context) { mark(ctx, overrideFail) }
 
 // Checkpoint keeps meta with the record, durably, before it returns: a note for whoever takes the key over should this
 // process die, such as the name of the payment that is about to be made. It replaces an earlier note. An error
-// matches store.ErrLost when the key was taken over from this request. It returns nil, and does nothing, for a
-// request without a key.
+// matches store.ErrLost when the key was taken over from this request, and errors.ErrUnsupported on a route with
+// Transactional: there a process that dies leaves nothing behind, and the note would vanish too. It returns nil, and
+// does nothing, for a request without a key.
 func Checkpoint(ctx context.Context, meta []byte) error {
 	c := callOf(ctx)
-	if c == nil || !c.tracked {
+	if c == nil || c.own == nil {
 		return nil
 	}
-	return c.checkpoint(ctx, meta)
+	return c.own.checkpoint(ctx, meta)
 }
 
 type callKey struct{}
@@ -104,4 +106,10 @@ func settlementOf(status int, o override, effect, storeServerErrors bool) settle
 		return settleFailed
 	}
 	return settleComplete
+}
+
+// undoes decides whether what the handler wrote in a transaction is left out of the commit: a refusal tells the client
+// that nothing was applied. Store keeps it, unless Fail was said since.
+func undoes(s settlement, o override, effect bool) bool {
+	return s == settleFailed && (o == overrideFail || !effect)
 }

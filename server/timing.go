@@ -45,10 +45,14 @@ func (e *estimate) add(d time.Duration) {
 func (e *estimate) value() time.Duration { return time.Duration(e.nanoseconds.Load()) }
 
 // comeBack says when it is worth asking again for a request in flight. The lease alone would overstate it: it bounds how
-// long a dead owner blocks the key, and not how long a live one works.
+// long a dead owner blocks the key, and not how long a live one works. Where there is no lease, since a transaction holds
+// the key, none bounds it.
 func comeBack(leaseLeft, usual time.Duration) time.Duration {
 	if usual == 0 {
 		usual = time.Second
+	}
+	if leaseLeft == 0 {
+		return usual
 	}
 	return min(leaseLeft, usual)
 }

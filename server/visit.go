@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -10,10 +11,30 @@ import (
 // The calls to the store, each of which the observer is told of.
 
 func (c *call) tryReserve() (store.Grant, error) {
+	if c.begin != nil {
+		return c.tryBegin()
+	}
 	ctx, began := c.visit(), c.clock()
 	c.asked = time.Now()
 	g, err := c.store.Reserve(ctx, c.claim)
+	if err == nil && g.Verdict.Owned() {
+		c.lease, c.own = g.Lease, byLease{c}
+	}
 	c.saw("Reserve", began, err)
+	return g, err
+}
+
+func (c *call) tryBegin() (store.Grant, error) {
+	ctx, began := c.visit(), c.clock()
+	tx, g, err := c.begin(ctx, c.claim)
+	if err == nil && g.Verdict.Owned() {
+		if tx == nil {
+			err = errors.New("server: the store gave no transaction")
+		} else {
+			c.lease, c.own = g.Lease, &inTransaction{call: c, tx: tx}
+		}
+	}
+	c.saw("Begin", began, err)
 	return g, err
 }
 
@@ -35,6 +56,27 @@ func (c *call) release(ctx context.Context) error {
 	began := c.clock()
 	err := c.store.Release(ctx, c.lease)
 	c.saw("Release", began, err)
+	return err
+}
+
+func (c *call) commit(ctx context.Context, tx transaction, o store.Outcome) error {
+	began := c.clock()
+	err := tx.Commit(ctx, o)
+	c.saw("Commit", began, err)
+	return err
+}
+
+func (c *call) discard(ctx context.Context, tx transaction, o store.Outcome) error {
+	began := c.clock()
+	err := tx.Discard(ctx, o)
+	c.saw("Discard", began, err)
+	return err
+}
+
+func (c *call) rollback(ctx context.Context, tx transaction) error {
+	began := c.clock()
+	err := tx.Rollback(ctx)
+	c.saw("Rollback", began, err)
 	return err
 }
 

@@ -27,12 +27,22 @@ func (c *call) await(g store.Grant) (store.Grant, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), atMost)
 	defer cancel()
-	for {
+	for pause := firstPoll; ; {
 		asked, fence := time.Now(), g.Record.Fence
-		// A dead owner settles nothing: look again when its lease is over.
-		visit, done := context.WithTimeout(ctx, max(g.Record.LeaseLeft(), spurious))
+		// A dead owner settles nothing: look again when its lease is over. An open transaction has no lease.
+		left := g.Record.LeaseLeft()
+		look := max(left, spurious)
+		if left == 0 {
+			look = lastPoll
+		}
+		visit, done := context.WithTimeout(ctx, look)
 		_ = c.waiter.Wait(visit, c.claim.ID, fence) // whatever ended it, the next Reserve tells
 		done()
+		if left == 0 && time.Since(asked) < spurious {
+			// Nor has it a record that could be seen, and this store has found nothing to wait for.
+			_ = sleep(ctx, pause)
+			pause = min(2*pause, lastPoll)
+		}
 		if ctx.Err() != nil {
 			return g, nil
 		}

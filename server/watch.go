@@ -66,6 +66,9 @@ func (c *call) open() {
 
 // close ends it. What still runs in the handler's name is cancelled.
 func (c *call) close() {
+	if in, ok := c.own.(*inTransaction); ok {
+		in.drop()
+	}
 	c.rest()
 	c.cancel(nil)
 }
@@ -98,10 +101,23 @@ func (c *call) hold() context.Context {
 	return c.ctx
 }
 
+// idle stops the timer and returns the context for a handler that holds no lease.
+func (c *call) idle() context.Context {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	c.revive()
+	c.halt()
+	return c.ctx
+}
+
 // rest stops the timer until the next visit.
 func (c *call) rest() {
 	c.guard.Lock()
 	defer c.guard.Unlock()
+	c.halt()
+}
+
+func (c *call) halt() {
 	c.phase = resting
 	c.timer.Stop()
 }
@@ -156,17 +172,3 @@ func (c *call) renew(ctx context.Context) {
 		c.arm(beating, min(left, c.leaseTTL/10))
 	}
 }
-
-// checkpoint writes the note. It renews the lease too.
-func (c *call) checkpoint(ctx context.Context, meta []byte) error {
-	if meta == nil {
-		meta = []byte{} // nil would keep the earlier note
-	}
-	visit, done := context.WithTimeout(ctx, c.storeTimeout)
-	defer done()
-	return c.extend(visit, c.leaseTTL, meta)
-}
-
-// handBack gives the lease up and keeps the record pending, for the next request to take over at once. Failing that
-// the lease runs out.
-func (c *call) handBack() { _ = c.extend(c.visit(), 0, nil) }

@@ -1,0 +1,32 @@
+module github.com/redo-go/redo/verify
+
+go 1.26.0
+
+// Never released: it always checks the stores of the checkout it stands in.
+replace (
+	github.com/redo-go/redo => ../
+	github.com/redo-go/redo/store/pgstore => ../store/pgstore
+	github.com/redo-go/redo/store/redisstore => ../store/redisstore
+)
+
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/redis/rueidis v1.0.79
+	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
+	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
+	github.com/redo-go/redo/store/redisstore v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+	go.etcd.io/bbolt v1.5.0
+	pgregory.net/rapid v1.3.0
+)
+
+require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)

@@ -1,0 +1,132 @@
+package verify
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// Every rule of the contract holds for calls that overlap: some order of them explains every answer.
+
+// seeds are those of n histories, or of as many times more as REDO_VERIFY_ROUNDS says.
+func seeds(t testing.TB, n int) []uint64 {
+	t.Helper()
+	first, rounds := number(t, "REDO_VERIFY_SEED"), max(1, number(t, "REDO_VERIFY_ROUNDS"))
+	all := make([]uint64, n*rounds)
+	for i := range all {
+		all[i] = uint64(first + i)
+	}
+	return all
+}
+
+func number(t testing.TB, name string) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "%s is no number", name)
+	return n
+}
+
+// requireLinearizable fails the test, with the history drawn, when the store can't have answered so.
+func requireLinearizable(t *testing.T, h history) {
+	t.Helper()
+	v := h.check()
+	if v == nil {
+		return
+	}
+	drawn := ""
+	if v.draw != nil {
+		path := filepath.Join(pageDir(t), fmt.Sprintf("history-%d.html", v.seed))
+		require.NoError(t, v.draw(path))
+		drawn = ", see " + path
+	}
+	t.Fatalf("seed %d: %v%s\nto run it again: REDO_VERIFY_SEED=%d", v.seed, v.reason, drawn, v.seed)
+}
+
+// pageDir is a directory that outlives the test: that of -artifacts, or else a temporary one.
+func pageDir(t *testing.T) string {
+	t.Helper()
+	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
+		return t.ArtifactDir()
+	}
+	dir, err := os.MkdirTemp("", "redo-verify-") //nolint:usetesting // who reads the page does so after the test
+	require.NoError(t, err)
+	return dir
+}
+
+// bubble makes a history in virtual time and checks it in real time.
+func bubble(t *testing.T, p plan, open func(t *testing.T) store.Store) history {
+	t.Helper()
+	var h history
+	synctest.Test(t, func(t *testing.T) {
+		st := open(t)
+		p.scale = virtual(time.Now())
+		h = p.run(t.Context(), st)
+	})
+	return h
+}
+
+func openMemory(t *testing.T) store.Store {
+	st := memstore.New()
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+func openBolt(t *testing.T) store.Store {
+	st, err := boltstore.Open(filepath.Join(t.TempDir(), "verify.redo"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+// inTime is a history in which leases end and records expire.
+func inTime(seed uint64) plan {
+	return plan{seed: seed, workers: 8, calls: 60, ids: 3, scope: "s", palette: passing}
+}
+
+// inPlace is a history in which calls crowd, and time stands still.
+func inPlace(seed uint64) plan {
+	return plan{seed: seed, workers: 12, calls: 40, ids: 3, scope: "s", palette: standing}
+}
+
+func TestHistoriesInMemory(t *testing.T) {
+	inMemory := func(t *testing.T, n int, plan func(seed uint64) plan, cancel func(*rand.Rand, context.CancelFunc) func()) {
+		for _, seed := range seeds(t, n) {
+			p := plan(seed)
+			p.cancel = cancel
+			requireLinearizable(t, bubble(t, p, openMemory))
+		}
+	}
+	t.Run("linearizable while time passes", func(t *testing.T) { inMemory(t, 60, inTime, nil) })
+	t.Run("linearizable while time stands", func(t *testing.T) { inMemory(t, 60, inPlace, nil) })
+	t.Run("linearizable while contexts end", func(t *testing.T) { inMemory(t, 60, inTime, cancelSoon) })
+}
+
+func TestHistoriesInAFile(t *testing.T) {
+	inAFile := func(t *testing.T, n int, plan func(seed uint64) plan, cancel func(*rand.Rand, context.CancelFunc) func()) {
+		for _, seed := range seeds(t, n) {
+			p := plan(seed)
+			p.cancel = cancel
+			requireLinearizable(t, bubble(t, p, openBolt))
+		}
+	}
+	t.Run("linearizable while time passes", func(t *testing.T) { inAFile(t, 8, inTime, nil) })
+	t.Run("linearizable while time stands", func(t *testing.T) { inAFile(t, 8, inPlace, nil) })
+	t.Run("linearizable while contexts end", func(t *testing.T) { inAFile(t, 8, inTime, cancelSoon) })
+}

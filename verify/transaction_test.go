@@ -1,0 +1,129 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/store/pgstore"
+)
+
+// A record and its effect are committed together or not at all, among callers who reserve and settle in two steps: the
+// effects that stand in the end are those that the records tell of.
+
+var bucket = []byte("effects")
+
+func transactionalBolt(st *boltstore.Store) transactional[*bbolt.Tx] {
+	return transactional[*bbolt.Tx]{
+		TxStore: st, Lister: st, Forgetter: st,
+		write: func(_ context.Context, tx *bbolt.Tx, effect string) error {
+			b, err := tx.CreateBucketIfNotExists(bucket)
+			if err != nil {
+				return err
+			}
+			n := append(bytes.Clone(b.Get([]byte(effect))), 1) // as long as it was written often
+			return b.Put([]byte(effect), n)
+		},
+		read: func(ctx context.Context) (effects []string, err error) {
+			err = st.View(ctx, func(tx *bbolt.Tx) error {
+				b := tx.Bucket(bucket)
+				if b == nil {
+					return nil
+				}
+				return b.ForEach(func(k, v []byte) error {
+					for range v {
+						effects = append(effects, string(k))
+					}
+					return nil
+				})
+			})
+			return effects, err
+		},
+	}
+}
+
+func transactionalPostgres(e *onPostgres, st *pgstore.Store, scope string) transactional[pgx.Tx] {
+	table := pgx.Identifier{e.name, "effects"}.Sanitize()
+	return transactional[pgx.Tx]{
+		TxStore: st, Lister: st, Forgetter: st,
+		write: func(ctx context.Context, tx pgx.Tx, effect string) error {
+			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ($1, $2)", scope, effect)
+			return err
+		},
+		read: func(ctx context.Context) ([]string, error) {
+			rows, err := e.admin.Query(ctx, "SELECT effect FROM "+table+" WHERE scope = $1", scope)
+			if err != nil {
+				return nil, err
+			}
+			return pgx.CollectRows(rows, pgx.RowTo[string])
+		},
+	}
+}
+
+func TestTransactionsInAFile(t *testing.T) {
+	tally := map[string]int{}
+	for _, seed := range seeds(t, 12) {
+		var h history
+		synctest.Test(t, func(t *testing.T) {
+			st := transactionalBolt(openBolt(t).(*boltstore.Store))
+			p := inTime(seed)
+			p.weights, p.scale = inOneStep, virtual(time.Now())
+			if seed%2 == 1 {
+				p.cancel = cancelSoon
+			}
+			h = p.run(t.Context(), st)
+			var err error
+			h.effects, err = st.effects(t.Context())
+			require.NoError(t, err)
+		})
+		h.count(tally)
+		requireLinearizable(t, h)
+	}
+	t.Log(tally)
+}
+
+func TestTransactionsOnPostgres(t *testing.T) {
+	e := newOnPostgres(t).(*onPostgres)
+	one, two := e.open(t).(*pgstore.Store), e.open(t).(*pgstore.Store)
+	_, err := e.admin.Exec(t.Context(), "CREATE TABLE "+pgx.Identifier{e.name, "effects"}.Sanitize()+" (scope text, effect text)")
+	require.NoError(t, err)
+	transactions := func(t *testing.T, n int, change func(*plan), while func(*testing.T, engine, func()) func()) {
+		tally := map[string]int{}
+		for _, seed := range seeds(t, n) {
+			p := apart(inPlace(seed))
+			p.weights, p.scope, p.scale = inOneStep, newName(), nominal()
+			change(&p)
+			first, second := transactionalPostgres(e, one, p.scope), transactionalPostgres(e, two, p.scope)
+			var h history
+			while(t, e, func() { h = p.run(t.Context(), first, second) })()
+			h.effects, err = first.effects(t.Context())
+			require.NoError(t, err)
+			h.count(tally)
+			requireLinearizable(t, h)
+		}
+		t.Log(tally)
+	}
+	t.Run("agree with their effects over two handles", func(t *testing.T) {
+		transactions(t, 12, func(p *plan) { p.ids = 3 }, peace)
+	})
+	t.Run("agree with their effects while contexts end", func(t *testing.T) {
+		transactions(t, 12, func(p *plan) { p.cancel = cancelWithin(4 * time.Millisecond) }, peace)
+	})
+	t.Run("agree with their effects while connections break", func(t *testing.T) {
+		transactions(t, 12, func(p *plan) { p.faults = true }, disturbance)
+	})
+	t.Run("agree with their effects while answers get lost", func(t *testing.T) {
+		transactions(t, 12, func(p *plan) { p.faults = true }, wear)
+	})
+}
+
+// What a transaction leaves behind in a store that has none is for the other histories.
+var _ store.Store = transactional[pgx.Tx]{}

@@ -1,0 +1,59 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// A queue delivers an event twice: it is handled once, and both deliveries are acknowledged.
+func ExampleInbox_Receive() {
+	events, err := inbox.New(memstore.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	credit := func(_ context.Context, ev inbox.Event) error {
+		fmt.Println("crediting for", ev.ID)
+		return nil
+	}
+	for range 2 {
+		ev := inbox.Event{Source: "bank", ID: "ev_001", Payload: []byte(`{"amount":1000}`)}
+		receipt, err := events.Receive(context.Background(), ev, credit)
+		fmt.Println(receipt.Status, err)
+	}
+	// Output:
+	// crediting for ev_001
+	// processed <nil>
+	// replayed <nil>
+}
+
+// What can't be handled is kept, and handled again when somebody has repaired what was broken.
+func ExampleInbox_Redrive() {
+	ctx := context.Background()
+	events, err := inbox.New(memstore.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	receipt, err := events.Receive(ctx, inbox.Event{Source: "bank", ID: "ev_002", Payload: []byte(`{}`)},
+		func(context.Context, inbox.Event) error { return inbox.Reject(errors.New("no amount")) })
+	fmt.Println(receipt.Status, err)
+
+	for letter, err := range events.DeadLetters(ctx, "bank") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(letter.ID, "after", letter.Attempts, "attempt:", letter.Failure)
+		receipt, err := events.Redrive(ctx, letter.Source, letter.ID, func(context.Context, inbox.Event) error { return nil })
+		fmt.Println(receipt.Status, err)
+	}
+	// Output:
+	// dead-lettered <nil>
+	// ev_002 after 1 attempt: inbox: event rejected: no amount
+	// processed <nil>
+}

@@ -1,0 +1,407 @@
+package inbox_test
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// The table says when each delivery came, when it was done with, and what came of it; the ledger holds the event once.
+func TestTheConsumerTableReplaysAsPrinted(t *testing.T) {
+	f, err := os.Open("../store/testdata/consumer_inbox.csv")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	rows, err := csv.NewReader(f).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"event_id", "source", "first_seen", "processed", "result"}, rows[0])
+	require.Len(t, rows, 3)
+	results := map[inbox.Status]string{inbox.Processed: "ok", inbox.Replayed: "replayed"}
+
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		start, printed := time.Now(), instant(t, rows[1][2])
+		ledger := map[string]int{}
+		for _, row := range rows[1:] {
+			seen, processed, want := instant(t, row[2]), instant(t, row[3]), row[4]
+			time.Sleep(time.Until(start.Add(seen.Sub(printed))))
+			r, err := in.Receive(t.Context(), inbox.Event{Source: row[1], ID: row[0], Payload: []byte("the event")},
+				func(_ context.Context, ev inbox.Event) error {
+					time.Sleep(processed.Sub(seen)) // the work
+					ledger[ev.Source+"/"+ev.ID]++
+					return nil
+				})
+			require.NoError(t, err)
+			require.Equal(t, want, results[r.Status])
+			require.Equal(t, processed.Sub(printed), time.Since(start), "when it was done with")
+			require.Equal(t, inbox.Receipt{
+				Source: row[1], ID: row[0], PayloadHash: store.Raw("", "", "", []byte("the event")), Status: r.Status,
+				ReceivedAt: start.UTC().Round(0), ProcessedAt: start.Add(3 * second).UTC().Round(0), Attempts: 1,
+			}, plainTimes(r), "the first delivery's record")
+		}
+		require.Equal(t, map[string]int{"payments/ev_001": 1}, ledger)
+	})
+}
+
+func instant(t *testing.T, s string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, s)
+	require.NoError(t, err)
+	return at
+}
+
+// plainTimes takes the monotonic readings and the zones off.
+func plainTimes(r inbox.Receipt) inbox.Receipt {
+	r.ReceivedAt, r.ProcessedAt = r.ReceivedAt.UTC().Round(0), r.ProcessedAt.UTC().Round(0)
+	return r
+}
+
+func TestAnotherDeliveryIsRefusedWhileOneIsHandled(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st, inbox.LeaseTTL(30*second))
+		go func() {
+			r, err := in.Receive(t.Context(), event, func(context.Context, inbox.Event) error {
+				time.Sleep(55 * second) // longer than the lease, which is renewed
+				return nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, inbox.Processed, r.Status)
+		}()
+		synctest.Wait()
+		for range 5 {
+			time.Sleep(10 * second)
+			synctest.Wait()
+			_, err := in.Receive(t.Context(), event, nil)
+			e := refused(t, err, taxonomy.InFlight)
+			require.Equal(t, 1, e.Attempts)
+			require.Equal(t, 30*second, e.RetryAfter, "the lease was renewed a moment ago")
+		}
+		time.Sleep(6 * second)
+		r, err := in.Receive(t.Context(), event, nil)
+		require.NoError(t, err)
+		require.Equal(t, inbox.Replayed, r.Status)
+		require.Equal(t, 55*second, r.ProcessedAt.Sub(r.ReceivedAt))
+	})
+}
+
+func TestAnotherPayloadUnderTheIDIsAConflictInEveryState(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st, inbox.MaxAttempts(2))
+		other := event
+		other.Payload = []byte("other")
+		h := &scripted{errs: []error{errHandler, errHandler}}
+		conflict := func() {
+			_, err := in.Receive(t.Context(), other, nil)
+			refused(t, err, taxonomy.PayloadMismatch)
+		}
+		_, err := in.Receive(t.Context(), event, func(ctx context.Context, ev inbox.Event) error {
+			conflict()
+			return h.handle(ctx, ev)
+		})
+		refused(t, err, inbox.HandlerFailed)
+		conflict()
+		time.Sleep(second)
+		r, err := in.Receive(t.Context(), event, h.handle)
+		require.NoError(t, err)
+		require.Equal(t, inbox.DeadLettered, r.Status)
+		conflict()
+		r, err = in.Redrive(t.Context(), event.Source, event.ID, h.handle)
+		require.NoError(t, err)
+		require.Equal(t, inbox.Processed, r.Status)
+		conflict()
+
+		elsewhere := other
+		elsewhere.Source = "orders"
+		_, err = in.Receive(t.Context(), elsewhere, h.handle)
+		require.NoError(t, err, "the same id of another source is another event")
+	})
+}
+
+func TestAFailedEventRestsAndIsThenHandledByTheNextDelivery(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st, inbox.Backoff(func(n int) time.Duration { return time.Duration(n) * 10 * second }))
+		received := time.Now()
+		h := &scripted{errs: []error{errHandler, errHandler}}
+		for n := 1; n <= 2; n++ {
+			_, err := in.Receive(t.Context(), event, h.handle)
+			e := refused(t, err, inbox.HandlerFailed)
+			require.ErrorIs(t, err, errHandler)
+			require.Equal(t, n, e.Attempts)
+			require.Equal(t, time.Duration(n)*10*second, e.RetryAfter)
+
+			time.Sleep(e.RetryAfter - second)
+			_, err = in.Receive(t.Context(), event, h.handle)
+			e = refused(t, err, taxonomy.InFlight)
+			require.Equal(t, second, e.RetryAfter, "what is left of the rest")
+			time.Sleep(second)
+		}
+		r, err := in.Receive(t.Context(), event, h.handle)
+		require.NoError(t, err)
+		require.Equal(t, 3, r.Attempts, "refused deliveries are no attempts")
+		require.Equal(t, inbox.Processed, r.Status)
+		require.Empty(t, r.Failure)
+		require.Len(t, h.events, 3)
+		for i, ev := range h.events {
+			require.Equal(t, i+1, ev.Attempt)
+			require.Equal(t, received.UnixNano(), ev.ReceivedAt.UnixNano())
+			require.Equal(t, event.Payload, ev.Payload)
+		}
+		require.Empty(t, letters(t, in, ""))
+	})
+}
+
+// A process that dies says nothing: its attempts count all the same, and its event can't kill for ever.
+func TestAttemptsThatNeverEndedCount(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, dying{st}, inbox.MaxAttempts(2))
+		for n := 1; n <= 2; n++ {
+			func() {
+				defer func() { require.NotNil(t, recover()) }()
+				_, _ = in.Receive(t.Context(), event, func(_ context.Context, ev inbox.Event) error {
+					require.Equal(t, n, ev.Attempt)
+					panic("killed")
+				})
+			}()
+			time.Sleep(inbox.DefaultLeaseTTL)
+		}
+		r, err := newInbox(t, st, inbox.MaxAttempts(2)).Receive(t.Context(), event, func(context.Context, inbox.Event) error {
+			t.Error("it was handled once more")
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, inbox.DeadLettered, r.Status)
+		require.Equal(t, 2, r.Attempts)
+		require.Equal(t, "the attempt did not end", r.Failure)
+	})
+}
+
+// A dying store takes no word from a process whose handler panics, as after a kill.
+type dying struct{ *memstore.Store }
+
+func (d dying) Extend(ctx context.Context, l store.Lease, ttl time.Duration, meta []byte) error {
+	if meta != nil && strings.Contains(string(meta), "panicked") {
+		return store.ErrUnavailable
+	}
+	return d.Store.Extend(ctx, l, ttl, meta)
+}
+
+func TestAPanicIsAFailedAttemptAndGoesOn(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		require.PanicsWithValue(t, "boom", func() {
+			_, _ = in.Receive(t.Context(), event, func(context.Context, inbox.Event) error { panic("boom") })
+		})
+		_, err := in.Receive(t.Context(), event, nil)
+		e := refused(t, err, taxonomy.InFlight)
+		require.Equal(t, second, e.RetryAfter, "it rests for the backoff, and not for the lease")
+		time.Sleep(second)
+		r, err := in.Receive(t.Context(), event, (&scripted{}).handle)
+		require.NoError(t, err)
+		require.Equal(t, 2, r.Attempts)
+	})
+}
+
+func TestALostLeaseEndsTheHandler(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st, inbox.LeaseTTL(30*second))
+		start := time.Now()
+		_, err := in.Receive(t.Context(), event, func(ctx context.Context, _ inbox.Event) error {
+			rec, err := st.Find(ctx, eventRecord)
+			require.NoError(t, err)
+			require.NoError(t, st.Extend(ctx, rec.Lease(), 0, nil))
+			r, err := in.Receive(ctx, event, (&scripted{}).handle)
+			require.NoError(t, err, "another process takes it over")
+			require.Equal(t, inbox.Processed, r.Status)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), store.ErrLost)
+			require.Equal(t, 10*second, time.Since(start), "at the first renewal")
+			return ctx.Err()
+		})
+		refused(t, err, inbox.HandlerFailed)
+		r, err := in.Receive(t.Context(), event, nil)
+		require.NoError(t, err)
+		require.Equal(t, inbox.Replayed, r.Status)
+		require.Equal(t, 2, r.Attempts)
+		require.False(t, r.Dead())
+	})
+}
+
+// The one who no longer holds an event writes no letter for it.
+func TestAStaleOwnerBuriesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		_, err := in.Receive(t.Context(), event, func(ctx context.Context, _ inbox.Event) error {
+			rec, err := st.Find(ctx, eventRecord)
+			require.NoError(t, err)
+			require.NoError(t, st.Release(ctx, rec.Lease()))
+			_, err = in.Receive(ctx, event, (&scripted{}).handle)
+			require.NoError(t, err)
+			return inbox.Reject(errHandler)
+		})
+		refused(t, err, taxonomy.InFlight)
+		require.Empty(t, letters(t, in, ""))
+		r, err := in.Receive(t.Context(), event, nil)
+		require.NoError(t, err)
+		require.False(t, r.Dead())
+	})
+}
+
+func TestAnOutcomeThatIsNotRecordedIsNotAcknowledged(t *testing.T) {
+	down := errors.New("connection reset")
+	for _, c := range []struct {
+		name     string
+		complete error
+		applied  bool // the write was made although its answer was lost
+		code     taxonomy.Code
+	}{
+		{"refused", errors.Join(store.ErrUnavailable, down), false, taxonomy.Unavailable},
+		{"unknown and not made", errors.Join(store.ErrUnknown, down), false, taxonomy.Unavailable},
+		{"unknown and made", errors.Join(store.ErrUnknown, down), true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st *memstore.Store) {
+				in := newInbox(t, &lossy{Store: st, err: c.complete, applied: c.applied})
+				h := &scripted{}
+				r, err := in.Receive(t.Context(), event, h.handle)
+				if c.code == "" {
+					require.NoError(t, err)
+					require.Equal(t, inbox.Processed, r.Status)
+					return
+				}
+				refused(t, err, c.code)
+				require.ErrorIs(t, err, down)
+				_, err = in.Receive(t.Context(), event, h.handle)
+				refused(t, err, taxonomy.InFlight)
+				time.Sleep(inbox.DefaultLeaseTTL)
+				r, err = in.Receive(t.Context(), event, h.handle)
+				require.NoError(t, err)
+				require.Equal(t, 2, r.Attempts, "the gap that only a transaction closes")
+			})
+		})
+	}
+}
+
+// A lossy store loses the answer to the first Complete.
+type lossy struct {
+	*memstore.Store
+	err     error
+	applied bool
+}
+
+func (l *lossy) Complete(ctx context.Context, lease store.Lease, o store.Outcome) error {
+	err := l.err
+	if l.err = nil; err == nil || l.applied {
+		if e := l.Store.Complete(ctx, lease, o); e != nil {
+			return e
+		}
+	}
+	return err
+}
+
+func TestTheOutcomeIsWrittenAlthoughTheDeliveryHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := in.Receive(ctx, event, func(context.Context, inbox.Event) error {
+			cancel()
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, inbox.Processed, r.Status)
+		_, err = in.Receive(ctx, event, nil)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestAnEventIsRememberedForTheRetentionFromItsLastAttempt(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		h := &scripted{errs: []error{errHandler}}
+		_, err := in.Receive(t.Context(), event, h.handle)
+		refused(t, err, inbox.HandlerFailed)
+		time.Sleep(inbox.DefaultRetention - time.Hour)
+		_, err = in.Receive(t.Context(), event, h.handle)
+		require.NoError(t, err)
+		time.Sleep(inbox.DefaultRetention - time.Second)
+		r, err := in.Receive(t.Context(), event, h.handle)
+		require.NoError(t, err)
+		require.Equal(t, inbox.Replayed, r.Status)
+		time.Sleep(time.Second)
+		r, err = in.Receive(t.Context(), event, h.handle)
+		require.NoError(t, err)
+		require.Equal(t, inbox.Processed, r.Status)
+	})
+}
+
+func TestAnEventOutsideTheLimitsIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		for _, c := range []struct {
+			ev   inbox.Event
+			code taxonomy.Code
+			want string
+		}{
+			{inbox.Event{ID: "a"}, taxonomy.BadRequest, "the source is empty"},
+			{inbox.Event{Source: "s"}, taxonomy.BadRequest, "the id is empty"},
+			{inbox.Event{Source: strings.Repeat("s", inbox.MaxSource+1), ID: "a"}, taxonomy.BadRequest,
+				"the source has 1014 bytes, at most 1013 are allowed"},
+			{inbox.Event{Source: "s", ID: strings.Repeat("a", 1025)}, taxonomy.BadRequest, "the id has 1025 bytes, at most 1024 are allowed"},
+			{inbox.Event{Source: "s", ID: "a", Payload: make([]byte, inbox.MaxPayload+1)}, taxonomy.ContentTooLarge,
+				"the payload has 1040385 bytes, at most 1040384 are allowed"},
+		} {
+			_, err := in.Receive(t.Context(), c.ev, nil)
+			refused(t, err, c.code)
+			require.ErrorIs(t, err, store.ErrInvalid)
+			require.EqualError(t, err, "inbox: "+string(c.code)+": store: invalid argument: "+c.want)
+		}
+		largest := inbox.Event{
+			Source: strings.Repeat("s", inbox.MaxSource), ID: strings.Repeat("a", inbox.MaxID), Payload: make([]byte, inbox.MaxPayload),
+		}
+		r, err := in.Receive(t.Context(), largest, func(context.Context, inbox.Event) error {
+			return inbox.Reject(errors.New(strings.Repeat("é", 1<<20)))
+		})
+		require.NoError(t, err, "the largest event fits a letter, with the longest error")
+		require.Equal(t, inbox.DeadLettered, r.Status)
+		list := letters(t, in, largest.Source)
+		require.Len(t, list, 1)
+		require.Equal(t, largest.Payload, list[0].Payload)
+		require.Len(t, list[0].Failure, 4095, "no character is cut: the prefix has an odd length")
+	})
+}
+
+func TestWhatAnotherVersionWroteIsNotRunOver(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		claim := store.Claim{ID: eventRecord, Fingerprint: store.Raw("", "", "", event.Payload), Retention: time.Hour, Meta: []byte("\x02...")}
+		_, err := st.Reserve(t.Context(), claim)
+		require.NoError(t, err)
+		_, err = in.Receive(t.Context(), event, nil)
+		refused(t, err, inbox.Unreadable)
+		rec, err := st.Find(t.Context(), eventRecord)
+		require.NoError(t, err)
+		require.Equal(t, claim.Meta, rec.Meta)
+		require.Zero(t, rec.LeaseLeft())
+
+		g, err := st.Reserve(t.Context(), claim)
+		require.NoError(t, err)
+		require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("\x02...")}))
+		_, err = in.Receive(t.Context(), event, nil)
+		refused(t, err, inbox.Unreadable)
+	})
+}
+
+func TestAnIDCanBeDerivedFromThePayload(t *testing.T) {
+	require.Equal(t, store.Raw("", "", "", []byte("a")).String(), inbox.DeriveID([]byte("a")))
+	require.NotEqual(t, inbox.DeriveID([]byte("a")), inbox.DeriveID([]byte("b")))
+}

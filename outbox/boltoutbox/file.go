@@ -1,0 +1,183 @@
+package boltoutbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/store"
+)
+
+// ErrFormat: the bucket, or an event in it, is not this package's or was written by a later release.
+var ErrFormat = errors.New("boltoutbox: unknown format")
+
+// ErrCorrupt: what stands in the bucket contradicts itself.
+var ErrCorrupt = errors.New("boltoutbox: bucket corrupt")
+
+var errNoBucket = errors.New("boltoutbox: no bucket")
+
+// magic is the value of the format key. Its last byte is the version.
+const magic = "redo boltoutbox \x01"
+
+// Names below the root bucket.
+var (
+	formatKey = []byte("format")
+	countsKey = []byte("counts")
+)
+
+// A file is a transaction's view of the queue.
+type file struct {
+	root    *bbolt.Bucket // its sequence gives fences
+	events  *bbolt.Bucket // seq → event; its sequence gives seqs
+	states  *bbolt.Bucket // seq → state
+	ids     *bbolt.Bucket // id → seq
+	waiting *bbolt.Bucket // seq of each that is waiting or under way
+	due     *bbolt.Bucket // instant, seq of each of those that has no ordering key or is the front of its line
+	lines   *bbolt.Bucket // ordering key, 0, seq of each that is waiting or under way
+	fronts  *bbolt.Bucket // ordering key → seq of the one that may be claimed
+	held    *bbolt.Bucket // ordering key, 0, seq of each that is dead
+	dead    *bbolt.Bucket // instant, seq
+	sent    *bbolt.Bucket // instant, seq
+	changed bool          // something was written
+	rings   bool          // something may be due that was not
+}
+
+func (f *file) buckets() map[string]**bbolt.Bucket {
+	return map[string]**bbolt.Bucket{
+		"events": &f.events, "states": &f.states, "ids": &f.ids, "waiting": &f.waiting, "due": &f.due, "lines": &f.lines,
+		"fronts": &f.fronts, "held": &f.held, "dead": &f.dead, "sent": &f.sent,
+	}
+}
+
+func (q *Queue) open(tx *bbolt.Tx) (*file, error) {
+	f := &file{root: tx.Bucket(q.name)}
+	if f.root == nil {
+		return nil, errNoBucket
+	}
+	if string(f.root.Get(formatKey)) != magic {
+		return nil, fmt.Errorf("%w: the bucket %q: %w", ErrFormat, q.name, store.ErrUnavailable)
+	}
+	for name, b := range f.buckets() {
+		if *b = f.root.Bucket([]byte(name)); *b == nil {
+			return nil, corrupt("the bucket %q is gone", name)
+		}
+	}
+	return f, nil
+}
+
+// create makes the bucket, unless somebody else just did.
+func (q *Queue) create(tx *bbolt.Tx) error {
+	if tx.Bucket(q.name) != nil {
+		_, err := q.open(tx)
+		return err
+	}
+	root, err := tx.CreateBucket(q.name)
+	if err != nil {
+		return err
+	}
+	for name := range new(file).buckets() {
+		if _, err := root.CreateBucket([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return root.Put(formatKey, []byte(magic))
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %w", ErrCorrupt, fmt.Sprintf(format, args...), store.ErrUnavailable)
+}
+
+// A place is an entry of an index by instant.
+type place struct {
+	at  int64
+	seq uint64
+}
+
+func (p place) key() []byte {
+	k := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(p.at))
+	return binary.BigEndian.AppendUint64(k, p.seq)
+}
+
+func parsePlace(k []byte) (place, error) {
+	if len(k) != 16 {
+		return place{}, corrupt("an index has a key of %d bytes", len(k))
+	}
+	return place{int64(binary.BigEndian.Uint64(k)), binary.BigEndian.Uint64(k[8:])}, nil
+}
+
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+func parseSeq(k []byte) (uint64, error) {
+	if len(k) != 8 {
+		return 0, corrupt("a sequence number has %d bytes", len(k))
+	}
+	return binary.BigEndian.Uint64(k), nil
+}
+
+// lineKey orders by the ordering key, which has no control character, and then by seq.
+func lineKey(key string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append([]byte(key), 0), seq)
+}
+
+// counts are kept with every change, so that Stats need not count.
+type counts struct{ waiting, dead uint64 }
+
+func (f *file) counts() (counts, error) {
+	v := f.root.Get(countsKey)
+	switch len(v) {
+	case 0:
+		return counts{}, nil
+	case 16:
+		return counts{binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])}, nil
+	}
+	return counts{}, corrupt("the counts have %d bytes", len(v))
+}
+
+// count moves an event from one state to another; zero is absent.
+func (f *file) count(from, to status) error {
+	c, err := f.counts()
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		of status
+		by uint64
+	}{{from, ^uint64(0)}, {to, 1}} {
+		switch step.of {
+		case isWaiting:
+			c.waiting += step.by
+		case isDead:
+			c.dead += step.by
+		}
+	}
+	v := binary.BigEndian.AppendUint64(nil, c.waiting)
+	return f.root.Put(countsKey, binary.BigEndian.AppendUint64(v, c.dead))
+}
+
+// find returns the seq of an id, zero when the queue has none.
+func (f *file) find(id string) (uint64, error) {
+	v := f.ids.Get([]byte(id))
+	if v == nil {
+		return 0, nil
+	}
+	return parseSeq(v)
+}
+
+// letter returns a dead letter's seq and state.
+func (f *file) letter(id string) (uint64, state, error) {
+	seq, err := f.find(id)
+	if err != nil {
+		return 0, state{}, err
+	}
+	if seq == 0 {
+		return 0, state{}, fmt.Errorf("%w: %.300q", outbox.ErrNoLetter, id)
+	}
+	s, err := f.state(seq)
+	if err == nil && s.status != isDead {
+		err = fmt.Errorf("%w: %.300q", outbox.ErrNoLetter, id)
+	}
+	return seq, s, err
+}

@@ -1,0 +1,81 @@
+package outbox
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+func TestPrepare(t *testing.T) {
+	t.Run("an id is made when there is none", func(t *testing.T) {
+		a, err := Prepare(Event{})
+		require.NoError(t, err)
+		b, err := Prepare(Event{})
+		require.NoError(t, err)
+		require.NotEqual(t, a.ID, b.ID)
+		require.Len(t, a.ID, 36)
+	})
+	t.Run("the caller's header is neither changed nor kept", func(t *testing.T) {
+		h := http.Header{"content-type": {"a/b"}, "X-A": {"1", "2"}}
+		ev, err := Prepare(Event{ID: "k", Header: h})
+		require.NoError(t, err)
+		require.Equal(t, http.Header{"Content-Type": {"a/b"}, "X-A": {"1", "2"}}, ev.Header)
+		ev.Header.Set("X-A", "3")
+		require.Equal(t, http.Header{"content-type": {"a/b"}, "X-A": {"1", "2"}}, h)
+	})
+	t.Run("what can't be delivered is refused, and not shown", func(t *testing.T) {
+		header := func(name, value string) Event { return Event{ID: "k", Header: http.Header{name: {value}}} }
+		for rule, ev := range map[string]Event{
+			"without spaces":              {ID: "a secret"},
+			"printable ASCII":             {ID: "ü"},
+			"id has 256 bytes":            {ID: strings.Repeat("k", 256)},
+			"type has":                    {ID: "k", Type: strings.Repeat("t", MaxType+1)},
+			"destination has":             {ID: "k", Destination: strings.Repeat("d", MaxDestination+1)},
+			"ordering key has":            {ID: "k", OrderingKey: strings.Repeat("o", MaxOrderingKey+1)},
+			"payload has":                 {ID: "k", Payload: make([]byte, MaxPayload+1)},
+			"type must be UTF-8":          {ID: "k", Type: "\xff"},
+			"ordering key must be UTF-8":  {ID: "k", OrderingKey: "a\x00b"},
+			"destination must be UTF-8":   {ID: "k", Destination: "a\nb"},
+			"no name of a header":         header("a b", "v"),
+			"Idempotency-Key is not":      header("Idempotency-Key", "v"),
+			"webhook-id is not":           header("webhook-id", "v"),
+			"Connection is not":           header("Connection", "v"),
+			"value of X has a control":    header("X", "secret\r\nY: z"),
+			"header: it has 16385 bytes,": header("X", strings.Repeat("s", MaxHeader)),
+		} {
+			_, err := Prepare(ev)
+			require.ErrorIs(t, err, store.ErrInvalid, rule)
+			require.ErrorContains(t, err, rule)
+			if ev.Header != nil {
+				require.NotContains(t, err.Error(), "secret")
+			}
+		}
+	})
+	t.Run("the limits themselves are allowed", func(t *testing.T) {
+		_, err := Prepare(Event{
+			ID: strings.Repeat("k", MaxID), Type: strings.Repeat("t", MaxType), Destination: strings.Repeat("d", MaxDestination),
+			OrderingKey: strings.Repeat("o", MaxOrderingKey), Payload: make([]byte, MaxPayload),
+		})
+		require.NoError(t, err)
+	})
+}
+
+func TestOptions(t *testing.T) {
+	q, p := Queue(nil), PublisherFunc(nil)
+	_, err := NewRelay(q, p)
+	require.ErrorContains(t, err, "queue is nil")
+	for rule, opt := range map[string]Option{
+		"an option is nil": nil, "Workers": Workers(0), "LeaseTTL": LeaseTTL(0), "PollInterval": PollInterval(0), "Drain": Drain(-1),
+		"QueueTimeout": QueueTimeout(0), "Retention": Retention(-1),
+	} {
+		_, err := newConfig([]Option{opt})
+		require.ErrorContains(t, err, rule)
+	}
+	_, err = newConfig([]Option{Workers(-3), PollInterval(-1)})
+	require.ErrorContains(t, err, "Workers")
+	require.ErrorContains(t, err, "PollInterval", "every wrong option is named")
+}

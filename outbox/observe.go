@@ -1,0 +1,110 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// An Observer is told what a relay does, for metrics and traces. Its methods are called on the relay's goroutines, so they
+// must be quick and safe for concurrent use.
+type Observer interface {
+	// ObserveAttempt is called once for each attempt, after it was settled or could not be.
+	ObserveAttempt(ctx context.Context, a Attempt)
+	// ObserveQueue is called after each call to the queue.
+	ObserveQueue(ctx context.Context, q QueueCall)
+}
+
+// An Attempt is one delivery, after it has ended.
+type Attempt struct {
+	ID          string
+	Type        string
+	Destination string
+	OrderingKey string
+	Number      int           // from 1
+	Result      Result        // what was made of it; zero when the lease was lost or the queue did not answer: it comes again
+	Code        taxonomy.Code // why it failed; empty for Sent and Released
+	Wait        time.Duration // before the next attempt, when Result is Waiting
+	Lag         time.Duration // from the event's Enqueue to the end of the attempt
+	Elapsed     time.Duration // of the attempt
+	Err         error         // the publisher's, or the queue's when there is no Result
+}
+
+// A QueueCall is one call to the queue.
+type QueueCall struct {
+	Method  string // as the interfaces name it: Claim, Extend, Settle, Watch or Purge
+	Count   int    // of events that were claimed or purged
+	Elapsed time.Duration
+	Err     error
+}
+
+func (r *Relay) observeQueue(ctx context.Context, method string, start time.Time, count int, err error) {
+	if r.observer != nil {
+		r.observer.ObserveQueue(ctx, QueueCall{Method: method, Count: count, Elapsed: time.Since(start), Err: err})
+	}
+	if err != nil && r.logger != nil {
+		r.logger.LogAttrs(ctx, slog.LevelError, "outbox queue failed", slog.String("method", method), slog.String("error", err.Error()))
+	}
+}
+
+// report tells the observer and the logger how the attempt ended.
+func (r *Relay) report(ctx context.Context, d Delivery, a Attempt) {
+	if r.observer != nil {
+		r.observer.ObserveAttempt(ctx, a)
+	}
+	if r.logger == nil {
+		return
+	}
+	level, to, text := slog.LevelDebug, a.Result.String(), "event delivered"
+	switch a.Result {
+	case Sent:
+	case Released:
+		to, text = Waiting.String(), "delivery broken off"
+	case Waiting:
+		level, text = slog.LevelInfo, "delivery failed, to be tried again"
+	case Dead:
+		level, text = slog.LevelWarn, "event is a dead letter"
+	default:
+		level, to, text = slog.LevelWarn, "unknown", "delivery not settled, to come again"
+	}
+	if !r.logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs,
+		slog.String("idempotency_key", a.ID),
+		slog.String("payload_hash", store.Raw("", "", "", d.Event.Payload).String()),
+		slog.String("operation", a.Type),
+		slog.Int("attempt", a.Number),
+		slog.String("from_state", Waiting.String()),
+		slog.String("to_state", to),
+	)
+	if a.Code != "" {
+		attrs = append(attrs, slog.String("error_code", string(a.Code)))
+	}
+	if a.Result == Waiting {
+		attrs = append(attrs, slog.Duration("retry_delay", a.Wait))
+	}
+	if a.Err != nil {
+		attrs = append(attrs, slog.String("error", reason(a.Err)))
+	}
+	r.logger.LogAttrs(ctx, level, text, attrs...)
+}
+
+// reason is the error's text as it is kept: UTF-8 without NUL, at most MaxReason bytes, cut between two characters.
+func reason(err error) string {
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) <= MaxReason {
+		return text
+	}
+	cut := MaxReason
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut]
+}

@@ -1,0 +1,107 @@
+package outbox_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// recorder is an observer that keeps what it was told.
+type recorder struct {
+	mu       sync.Mutex
+	attempts []outbox.Attempt
+	methods  map[string]int
+}
+
+func (r *recorder) ObserveAttempt(_ context.Context, a outbox.Attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempts = append(r.attempts, a)
+}
+
+func (r *recorder) ObserveQueue(_ context.Context, q outbox.QueueCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.methods == nil {
+		r.methods = map[string]int{}
+	}
+	r.methods[q.Method]++
+}
+
+func TestObserverSeesEachAttempt(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var seen recorder
+		g.enqueue(outbox.Event{ID: "k", Type: "refund.created", Destination: "hooks", OrderingKey: "a"})
+		time.Sleep(5 * time.Second) // what it waits for a relay
+		refusal, tries := errors.New("later"), 0
+		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
+			time.Sleep(time.Second)
+			if tries++; tries == 1 {
+				return refusal
+			}
+			return nil
+		}, outbox.Observe(&seen), constant(9, time.Minute), outbox.PollInterval(time.Minute))
+		defer stop()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		common := outbox.Attempt{ID: "k", Type: "refund.created", Destination: "hooks", OrderingKey: "a", Elapsed: time.Second}
+		first, second := common, common
+		first.Number, first.Result, first.Code, first.Wait, first.Err = 1, outbox.Waiting, taxonomy.Transient, time.Minute, refusal
+		first.Lag = 6 * time.Second
+		second.Number, second.Result, second.Lag = 2, outbox.Sent, seen.attempts[1].Lag
+		require.Equal(g, []outbox.Attempt{first, second}, seen.attempts)
+		require.GreaterOrEqual(g, second.Lag, 67*time.Second)
+		require.Equal(g, 2, seen.methods["Settle"])
+		require.NotZero(g, seen.methods["Claim"])
+	})
+}
+
+func TestLogIsInTheContractsWordsAndShowsNoPayload(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var out bytes.Buffer
+		g.enqueue(outbox.Event{
+			ID: "k", Type: "refund.created", Destination: "https://u:secret@h/?secret", Header: http.Header{"X": {"secret"}}, Payload: []byte("secret"),
+		})
+		tries := 0
+		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
+			if tries++; tries == 1 {
+				return taxonomy.Unavailable
+			}
+			return taxonomy.Gone
+		}, outbox.Logger(slog.New(slog.NewJSONHandler(&out, nil))), constant(9, time.Minute))
+		time.Sleep(5 * time.Minute)
+		stop()
+		require.NotContains(g, out.String(), "secret")
+		var lines []map[string]any
+		for d := json.NewDecoder(&out); d.More(); {
+			var line map[string]any
+			require.NoError(g, d.Decode(&line))
+			lines = append(lines, line)
+		}
+		require.Len(g, lines, 2)
+		for i, want := range []map[string]any{
+			{"level": "INFO", "attempt": 1.0, "to_state": "waiting", "error_code": "DEPENDENCY.unavailable", "retry_delay": 6e10},
+			{"level": "WARN", "attempt": 2.0, "to_state": "dead", "error_code": "VALIDATION.gone"},
+		} {
+			for name, value := range want {
+				require.Equal(g, value, lines[i][name], name)
+			}
+			require.Equal(g, "k", lines[i]["idempotency_key"])
+			require.Equal(g, "refund.created", lines[i]["operation"])
+			require.Equal(g, "waiting", lines[i]["from_state"])
+			require.Len(g, lines[i]["payload_hash"], 66)
+		}
+	})
+}

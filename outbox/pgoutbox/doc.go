@@ -1,0 +1,30 @@
+// Package pgoutbox is an [outbox.Queue] in a Postgres table: an event is enqueued in the pgx or database/sql transaction of
+// the change that it tells of, and any number of relays, on any number of machines, deliver from it.
+//
+//	queue, err := pgoutbox.New(pool)
+//	err = queue.Migrate(ctx)
+//	id, err := queue.Enqueue(ctx, tx, outbox.Event{Destination: url, Payload: body})
+//
+// The table is made by [Queue.Migrate], or by the program's own migration tool from the text that [Migration] returns.
+//
+// # What is promised
+//
+// A call returns after Postgres has acknowledged its commit. Claims use FOR UPDATE SKIP LOCKED and look at each event's own
+// state, never at a last one seen, so that an event whose transaction commits late is not skipped. That at most one event
+// of an ordering key is under way is a unique index of the table: no race of claims gets around it. Leases and waits are
+// judged by clock_timestamp() of the server.
+//
+// An event's place is drawn from a sequence when it is enqueued. Two transactions that enqueue for one key at a time can
+// commit the other way round; lock something of the key's own before Enqueue where that matters.
+//
+// A Claim passes over the events that are due and wait behind another of their key, at the cost of an index look-up each:
+// many thousands of them in the line of one busy key slow down every claim, and a long line drains in the square of its
+// length. Those behind an event that failed rest with it, up to 10,000 more with each failure; a line that is longer than
+// that, or one that [outbox.HoldKeys] keeps, slows claims down too.
+//
+// # Waking
+//
+// Enqueue and Redrive notify the relays with pg_notify, which takes effect with the commit; a relay listens on a connection
+// of its own beside the pool. In Postgres transactions that notify commit one after the other, in the whole database, so
+// that [WithoutNotify] suits those with a very high rate of commits, and poolers that can't LISTEN: relays then poll.
+package pgoutbox

@@ -1,0 +1,152 @@
+package pgoutbox_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// A postgres is a private Postgres on the loopback interface, made and stopped by the tests.
+type postgres struct {
+	bin, dir string
+	port     int
+	url      string
+}
+
+var errNoPostgres = errors.New("no pg_ctl and initdb on PATH or below /usr/lib/postgresql")
+
+// newDir makes a directory that another user can be given, which one below t.TempDir's could not reach.
+func newDir() (string, error) { return os.MkdirTemp("", "pgoutbox") }
+
+// newServer makes a cluster in dir and starts it. Postgres refuses to run as root: there it runs as "postgres".
+func newServer(dir string) (*postgres, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	s := &postgres{bin: bin, dir: dir}
+	if os.Geteuid() == 0 {
+		if err := give(dir, "postgres"); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.run("initdb", "-D", s.cluster(), "-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "--no-sync"); err != nil {
+		return nil, err
+	}
+	// Another program may take the port between its choice and its use.
+	for range 5 {
+		if s.port, err = freePort(); err != nil {
+			return nil, err
+		}
+		if err = s.start(); err == nil {
+			break
+		}
+	}
+	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+	return s, err
+}
+
+// binaries returns the directory of pg_ctl: that on PATH, or the newest that Debian has installed.
+func binaries() (string, error) {
+	path, err := exec.LookPath("pg_ctl")
+	if err != nil {
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
+		if len(found) == 0 {
+			return "", errNoPostgres
+		}
+		path = slices.MaxFunc(found, func(a, b string) int { return major(a) - major(b) })
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(path), "initdb")); err != nil {
+		return "", errNoPostgres
+	}
+	return filepath.Dir(path), nil
+}
+
+func major(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	return n
+}
+
+func give(dir, name string) error {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return err
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return err
+	}
+	return os.Chown(dir, uid, -1)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (s *postgres) cluster() string { return filepath.Join(s.dir, "db") }
+
+func (s *postgres) run(name string, args ...string) error {
+	argv := append([]string{filepath.Join(s.bin, name)}, args...)
+	if os.Geteuid() == 0 {
+		argv = append([]string{runuser(), "-u", "postgres", "--"}, argv...)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = s.dir
+	// Into a file: the server inherits a pipe, and waiting for its end would be waiting for the server's.
+	out, err := os.CreateTemp("", "pgoutbox")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(out.Name())
+		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+		return fmt.Errorf("%s: %w\n%s%s", name, err, said, log[max(0, len(log)-2000):])
+	}
+	return nil
+}
+
+// runuser finds the command also where root's PATH lacks the directory of the system's own commands.
+func runuser() string {
+	for _, name := range []string{"runuser", "/usr/sbin/runuser", "/sbin/runuser"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return "runuser"
+}
+
+func (s *postgres) start() error {
+	return s.run("pg_ctl", "-D", s.cluster(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", "60",
+		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -p %d", s.port), "start")
+}
+
+func (s *postgres) stop() error {
+	return s.run("pg_ctl", "-D", s.cluster(), "-m", "immediate", "stop")
+}
+
+// skip skips the test, or fails it where services are required.
+func skip(t testing.TB, why error) {
+	t.Helper()
+	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
+		t.Fatalf("REDO_TEST_REQUIRE is set: %v", why)
+	}
+	t.Skipf("needs Postgres, by REDO_TEST_POSTGRES or installed: %v", why)
+}

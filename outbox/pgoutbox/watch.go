@@ -1,0 +1,55 @@
+package pgoutbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/redo-go/redo/store"
+)
+
+// closeTimeout bounds the farewell of the connection that listened.
+const closeTimeout = 2 * time.Second
+
+// Watch implements [outbox.Watcher]. It listens on a connection of its own, made as the pool makes its connections; with
+// [WithoutNotify] it makes none and tells of nothing.
+func (q *Queue) Watch(ctx context.Context, wake func()) error {
+	if q.silent {
+		<-ctx.Done()
+		return nil
+	}
+	if err := q.listen(ctx, wake); ctx.Err() == nil {
+		return fmt.Errorf("pgoutbox: listening ended: %w: %w", store.ErrUnavailable, err)
+	}
+	return nil
+}
+
+func (q *Queue) listen(ctx context.Context, wake func()) error {
+	cfg := q.pool.Config()
+	if cfg.BeforeConnect != nil {
+		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
+			return err
+		}
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		_ = conn.Close(last)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+q.channel()); err != nil {
+		return err
+	}
+	wake() // for what came before
+	for {
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
+		wake()
+	}
+}

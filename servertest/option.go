@@ -23,6 +23,7 @@ type setup struct {
 	principal func(*http.Request) string
 	store     store.Store
 	guards    []server.Option
+	guard     func(store.Store) (func(http.Handler) http.Handler, error)
 	given     bool // WithStore was called
 	bare      bool
 	lenient   bool
@@ -77,6 +78,12 @@ func WithMiddleware(opts ...server.Option) Option {
 	return optionFunc(func(s *setup) { s.guards = append(s.guards, opts...) })
 }
 
+// Guard replaces the middleware, for a service whose routes need different ones: f gets the store as the faults act on it,
+// and returns what the handler is wrapped in. Not together with [WithMiddleware]; [Principal] then serves [Entry] alone.
+func Guard(f func(st store.Store) (func(http.Handler) http.Handler, error)) Option {
+	return optionFunc(func(s *setup) { s.guard = f })
+}
+
 // Bare takes the middleware away: every request that reaches the service makes an effect, as in a service that knows
 // nothing of idempotency keys. It shows what the same faults do without deduplication.
 func Bare() Option {
@@ -96,7 +103,9 @@ func newSetup(opts []Option) (*setup, error) {
 		return nil, errors.New("servertest: Handler: the handler is nil")
 	case s.given && s.store == nil:
 		return nil, errors.New("servertest: WithStore: the store is nil")
-	case s.bare && (s.given || s.guards != nil):
+	case s.guard != nil && s.guards != nil:
+		return nil, errors.New("servertest: Guard takes the place of the middleware that WithMiddleware has options for")
+	case s.bare && (s.given || s.guards != nil || s.guard != nil):
 		return nil, errors.New("servertest: a Bare server has no store and no middleware")
 	}
 	return s, nil
@@ -123,6 +132,14 @@ func (s *setup) service() (service http.Handler, closeStore func(), err error) {
 	}
 	if seesStore {
 		st = watchStore(st)
+	}
+	if s.guard != nil {
+		guard, err := s.guard(st)
+		if err != nil {
+			closeStore()
+			return nil, nil, fmt.Errorf("servertest: Guard: %w", err)
+		}
+		return guard(handler), closeStore, nil
 	}
 	guards := s.guards
 	if s.principal != nil {

@@ -21,12 +21,14 @@ type Server struct {
 	// URL is the server's base address, without a slash at its end.
 	URL string
 
-	t         testing.TB
+	logf      func(format string, args ...any)
 	ledger    *Ledger
 	scripts   *scripts
 	service   http.Handler
 	principal func(*http.Request) string
 	transport *http.Transport
+
+	closeStore func() // of a store of the server's own
 
 	http     *http.Server
 	listener *wireListener
@@ -51,10 +53,7 @@ func New(t testing.TB, opts ...Option) *Server {
 		t.Fatalf("servertest: listen on loopback: %v", err)
 		return nil
 	}
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	return start(t, l, "http://"+l.Addr().String(), dial, opts)
+	return start(t, l, "http://"+l.Addr().String(), dialNet, opts)
 }
 
 // NewInMemory starts the same server on connections in memory. [Server.Client] and [Server.Transport] reach it, whatever
@@ -69,26 +68,71 @@ func NewInMemory(t testing.TB, opts ...Option) *Server {
 	return start(t, l, memURL, dial, opts)
 }
 
-func start(t testing.TB, l net.Listener, url string, dial func(context.Context, string, string) (net.Conn, error), opts []Option) *Server {
+// Serve starts the server on a listener, for programs that are no tests: a reference server for clients in other
+// languages, a proxy that loses answers. The server owns the listener from then on, also when it returns an error. The
+// caller closes the server, and asks [Server.Unplayed] what a test would have failed for; [Lenient] means nothing here.
+// logf, if not nil, is told of a handler's panic, and may be called concurrently.
+func Serve(l net.Listener, logf func(format string, args ...any), opts ...Option) (*Server, error) {
+	set, err := newSetup(opts)
+	if err == nil && logf == nil {
+		logf = func(string, ...any) {}
+	}
+	var s *Server
+	if err == nil {
+		s, err = open(l, "http://"+l.Addr().String(), dialNet, set, logf)
+	}
+	if err != nil {
+		_ = l.Close() // nothing was accepted yet
+		return nil, err
+	}
+	return s, nil
+}
+
+func start(t testing.TB, l net.Listener, url string, dial dialFunc, opts []Option) *Server {
 	t.Helper()
 	set, err := newSetup(opts)
-	var service http.Handler
-	var closeStore func()
+	var s *Server
 	if err == nil {
-		service, closeStore, err = set.service()
+		s, err = open(l, url, dial, set, t.Logf)
 	}
 	if err != nil {
 		_ = l.Close() // nothing was accepted yet
 		t.Fatal(err)
 		return nil
 	}
+	t.Cleanup(func() {
+		t.Helper()
+		s.Close()
+		if set.lenient {
+			return
+		}
+		for _, missing := range s.Unplayed() {
+			t.Errorf("servertest: %s", missing)
+		}
+	})
+	return s
+}
+
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func dialNet(ctx context.Context, network, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// open serves on the listener, unless the options are wrong.
+func open(l net.Listener, url string, dial dialFunc, set *setup, logf func(string, ...any)) (*Server, error) {
+	service, closeStore, err := set.service()
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
-		URL:       url,
-		t:         t,
-		ledger:    &Ledger{},
-		scripts:   set.scripts,
-		service:   service,
-		principal: set.principal,
+		URL:        url,
+		logf:       logf,
+		ledger:     &Ledger{},
+		scripts:    set.scripts,
+		service:    service,
+		closeStore: closeStore,
+		principal:  set.principal,
 		// No proxy, no transparent decompression, and no timeout of its own: what a test sees is what was scripted.
 		transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
 		listener:  newWireListener(l),
@@ -106,18 +150,7 @@ func start(t testing.TB, l net.Listener, url string, dial func(context.Context, 
 		defer close(s.served)
 		_ = s.http.Serve(s.listener) // returns when the listener is closed
 	}()
-	t.Cleanup(func() {
-		t.Helper()
-		s.Close()
-		closeStore()
-		if set.lenient {
-			return
-		}
-		for _, missing := range s.scripts.unfired() {
-			t.Errorf("servertest: %s", missing)
-		}
-	})
-	return s
+	return s, nil
 }
 
 type connKey struct{}
@@ -149,8 +182,13 @@ func (s *Server) Close() {
 		s.listener.closeConns()
 		s.running.Wait()
 		s.transport.CloseIdleConnections()
+		s.closeStore()
 	})
 }
+
+// Unplayed tells of each scripted fault that has not come to pass, one line each, with the key, the step and the fault. A
+// test of the package's own fails for them at its end.
+func (s *Server) Unplayed() []string { return s.scripts.unfired() }
 
 // begin counts a request in, unless the server is closing.
 func (s *Server) begin() bool {
@@ -204,5 +242,5 @@ func (x *exchange) abort() {
 }
 
 func (s *Server) logPanic(p any, stack []byte) {
-	s.t.Logf("servertest: the handler panicked: %v\n%s", p, stack)
+	s.logf("servertest: the handler panicked: %v\n%s", p, stack)
 }

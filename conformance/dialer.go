@@ -1,0 +1,184 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A dialer makes connections to one server and exchanges one request for one answer on each.
+type dialer struct {
+	address string
+	host    string      // the Host header
+	prefix  string      // the base URL's path
+	tls     *tls.Config // nil: plain
+	timeout time.Duration
+
+	connect func(context.Context) (net.Conn, error) // nil: TCP
+}
+
+func newDialer(u *url.URL, config *tls.Config, timeout time.Duration) *dialer {
+	d := &dialer{host: u.Host, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), timeout: timeout}
+	port := u.Port()
+	if u.Scheme == "https" {
+		d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		if config != nil {
+			d.tls = config.Clone()
+		}
+		if d.tls.ServerName == "" {
+			d.tls.ServerName = u.Hostname()
+		}
+		d.tls.NextProtos = []string{"http/1.1"}
+		if port == "" {
+			port = "443"
+		}
+	} else if port == "" {
+		port = "80"
+	}
+	d.address = net.JoinHostPort(u.Hostname(), port)
+	return d
+}
+
+// trust returns the configuration that trusts the certificates of a PEM file.
+func trust(file string) (*tls.Config, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, configError("ca_file: %v", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, configError("ca_file: %s has no PEM certificate", file)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+}
+
+// dial makes a connection that ends with the context.
+func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
+	connect := d.connect
+	if connect == nil {
+		connect = func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", d.address) }
+	}
+	conn, err := connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if d.tls == nil {
+		return conn, nil
+	}
+	secure := tls.Client(conn, d.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // the handshake's error is what counts
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return secure, nil
+}
+
+// A delivery is a request on its way over a connection of its own.
+type delivery struct {
+	answer *answer
+	conn   net.Conn // nil when it could not be made
+	stop   func() bool
+	cancel context.CancelFunc
+	ctx    context.Context
+	bytes  []byte // what is still to be written
+	method string
+}
+
+// open connects, and counts the time from here.
+func (d *dialer) open(ctx context.Context, r request) *delivery {
+	x := &delivery{answer: &answer{sent: time.Now()}, bytes: r.encode(d.host, d.prefix), method: r.method}
+	x.ctx, x.cancel = context.WithTimeout(ctx, d.timeout)
+	conn, err := d.dial(x.ctx)
+	if err != nil {
+		x.answer.fail(err)
+		x.cancel()
+		return x
+	}
+	x.conn = conn
+	x.answer.sent = time.Now()
+	x.stop = context.AfterFunc(x.ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // ends whatever reads or writes
+	return x
+}
+
+// write puts the next n bytes on the wire, all that is left when n is negative. Its error is not the end: the server
+// may have answered before it has read everything.
+func (x *delivery) write(n int) error {
+	if x.conn == nil {
+		return x.answer.err
+	}
+	if n < 0 || n > len(x.bytes) {
+		n = len(x.bytes)
+	}
+	_, err := x.conn.Write(x.bytes[:n])
+	x.bytes = x.bytes[n:]
+	return err
+}
+
+// finish writes what is left, reads the answer and closes.
+func (x *delivery) finish() *answer {
+	if x.conn == nil {
+		return x.answer
+	}
+	defer x.close()
+	_ = x.write(-1) // reading tells more
+	x.answer.read(x.conn, x.method)
+	if x.answer.err != nil && x.ctx.Err() != nil {
+		x.answer.err = errTimeout
+		if errors.Is(x.ctx.Err(), context.Canceled) {
+			x.answer.err = context.Cause(x.ctx)
+		}
+	}
+	return x.answer
+}
+
+var errTimeout = errors.New("the exchange took longer than the target's timeout")
+
+// abandon closes without an answer.
+func (x *delivery) abandon(why string) *answer {
+	if x.conn != nil {
+		x.close()
+		x.answer.fail(errors.New(why))
+	}
+	return x.answer
+}
+
+func (x *delivery) close() {
+	x.stop()
+	_ = x.conn.Close()
+	x.cancel()
+}
+
+// exchange sends one request and waits for its answer.
+func (d *dialer) exchange(ctx context.Context, r request) *answer {
+	return d.open(ctx, r).finish()
+}
+
+// race sends requests so that they arrive together: each is on the wire but for its last byte before any of those is
+// written.
+func (d *dialer) race(ctx context.Context, requests []request) []*answer {
+	answers := make([]*answer, len(requests))
+	ready := make(chan struct{})
+	var waiting, group sync.WaitGroup
+	waiting.Add(len(requests))
+	for i, r := range requests {
+		group.Go(func() {
+			x := d.open(ctx, r)
+			_ = x.write(len(x.bytes) - 1) // finish finds out
+			waiting.Done()
+			<-ready
+			answers[i] = x.finish()
+		})
+	}
+	waiting.Wait()
+	close(ready)
+	group.Wait()
+	return answers
+}

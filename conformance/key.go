@@ -1,0 +1,139 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// refusal judges an answer that has to refuse a key with one of the statuses, and without an effect.
+func (t *trial) refusal(a *answer, statuses []int) {
+	t.want(slices.Contains(statuses, a.status), "status "+list(statuses), a)
+	t.effect(0)
+}
+
+func list(statuses []int) string {
+	words := make([]string, len(statuses))
+	for i, s := range statuses {
+		words[i] = fmt.Sprint(s)
+	}
+	return strings.Join(words, " or ")
+}
+
+// explained judges whether an error tells a person or a program what it is about.
+func (t *trial) explained(a *answer) {
+	t.want(a.isProblem() || a.header.Get("Link") != "", "application/problem+json or a Link header",
+		fmt.Sprintf("%s, Content-Type %q", a, a.header.Get("Content-Type")))
+}
+
+var keyCases = []Case{{
+	Slug: "key-missing", Level: Should, Needs: []Need{NeedKeyRequired},
+	Sequence: "B1, no key",
+	Rule:     "A request without the key that it needs is refused: 400, explained by a problem document or a Link, and E=0.",
+	Why:      "A client that forgets the key must find out in its first test, and not by a double payment.",
+	Sources:  []Source{draft("2.7", Should), contract("key missing where required", Must)},
+	run: func(t *trial) {
+		a := t.send("a request without a key", t.bare(t.operation(), t.payload()))
+		t.refusal(a, t.run.profile.MissingKey)
+		if t.run.profile.Problems && a.refused() {
+			t.explained(a)
+		}
+	},
+}, {
+	Slug: "key-optional", Level: Should, Needs: []Need{NeedKeyOptional, NeedEffects},
+	Sequence: "B1, B1, no key",
+	Rule:     "Without a key every request is one of its own: both run, E=2.",
+	Why:      "An order that is placed twice on purpose, without a key, is two orders.",
+	Sources:  []Source{contract("methods: required or optional per route", Should)},
+	run: func(t *trial) {
+		p := t.payload()
+		t.accept("a request without a key", t.bare(t.operation(), p))
+		b := t.send("the same without a key", t.bare(t.operation(), p))
+		t.want(b.ok(), "2xx", b)
+		t.effect(2)
+	},
+}, {
+	Slug: "key-empty", Level: Should, Needs: []Need{NeedKeyRequired},
+	Sequence: "an empty key header, B1",
+	Rule:     "A key header without a value is no key: 400, E=0.",
+	Why:      "All clients with an unset variable would share the empty key, and one would get another's response.",
+	Sources:  []Source{draft("2.1", Must), contract("key format", Must)},
+	run: func(t *trial) {
+		a := t.send("an empty key", t.keyed(t.bare(t.operation(), t.payload()), ""))
+		t.refusal(a, slices.Concat(t.run.profile.MissingKey, t.run.profile.MalformedKey))
+	},
+}, {
+	Slug: "key-max-len", Level: Should, Needs: []Need{NeedFreeKeys}, gated: true, after: replays,
+	Sequence: "K of the published greatest length, B1; the same",
+	Rule:     "A key of the published length works: 2xx, and the second is a replay, E=1.",
+	Why:      "A limit that is published and not kept fails the clients that went by it.",
+	Sources:  []Source{stripe(), contract("key format", Must)},
+	run: func(t *trial) {
+		r := t.request(t.operation(), t.longKey(t.run.target.maxKey()), t.payload())
+		a := t.send("the longest key", r)
+		if t.want(a.ok(), "2xx", a) {
+			b := t.send("the same again", r)
+			t.want(a.status == b.status, "the first status again", b)
+			t.proven(t.operation(), a, b)
+		}
+	},
+}, {
+	Slug: "key-too-long", Level: Must, Needs: []Need{NeedFreeKeys, NeedKeyLimit},
+	Sequence: "K one byte longer than published, B1",
+	Rule:     "A key that is too long is refused with a 4xx, never a 5xx, and E=0.",
+	Why:      "A key that does not fit its column is a 500, and the client then retries for ever what can never work.",
+	Sources:  []Source{draft("5", Should), contract("key format", Must)},
+	run: func(t *trial) {
+		a := t.send("a key that is too long", t.request(t.operation(), t.longKey(t.run.target.maxKey()+1), t.payload()))
+		t.want(a.refused(), "4xx", a)
+		t.effect(0)
+	},
+}, {
+	Slug: "key-no-truncate", Level: Must, Needs: []Need{NeedEffects, NeedFreeKeys},
+	Sequence: "K1 and K2 of the greatest length that differ in their last byte, B1",
+	Rule:     "No key is cut off: both run, E=2, or both are refused with a 4xx.",
+	Why:      "Keys that are cut collide, and an order gets the answer of somebody else's.",
+	Sources:  []Source{draft("2.2", Must), contract("never truncated", Must)},
+	run: func(t *trial) {
+		p, key := t.payload(), t.longKey(t.run.target.maxKey()-1)
+		a := t.send("the key that ends in a", t.request(t.operation(), key+"a", p))
+		b := t.send("the key that ends in b", t.request(t.operation(), key+"b", p))
+		if a.refused() && b.refused() {
+			t.effect(0)
+			return
+		}
+		t.want(a.ok() && b.ok(), "2xx or 4xx for both", fmt.Sprintf("%s, and %s", a, b))
+		t.effect(2)
+	},
+}, {
+	Slug: "key-case", Level: Should, Needs: []Need{NeedEffects, NeedFreeKeys},
+	Sequence: "K in small letters and in capitals, B1",
+	Rule:     "Keys are compared byte for byte: E=2.",
+	Why:      "A case-insensitive collation makes one of two keys in base64, and the second operation is never run.",
+	Sources:  []Source{draft("2.1", Must)},
+	run: func(t *trial) {
+		p, key := t.payload(), "k"+t.key()
+		a := t.accept("small letters", t.request(t.operation(), strings.ToLower(key), p))
+		b := t.send("capitals", t.request(t.operation(), strings.ToUpper(key), p))
+		t.want(a.ok() && b.ok(), "2xx for both", fmt.Sprintf("%s, and %s", a, b))
+		t.effect(2)
+	},
+}, {
+	Slug: "key-header-case", Level: Must, gated: true, after: replays,
+	Sequence: "K,B1 under the header's name in small letters; the same in capitals",
+	Rule:     "The header's name is the same in any case: the second is a replay, E=1.",
+	Why:      "HTTP/2 writes every name in small letters; a server that looks for one spelling runs the retry that came over another proxy.",
+	Sources:  []Source{rfc("9110", "5.1", Must)},
+	run: func(t *trial) {
+		r, key, name := t.bare(t.operation(), t.payload()), t.form(t.key()), t.run.target.keyHeader()
+		a := t.send("the name in small letters", r.with(strings.ToLower(name), key))
+		b := t.send("the name in capitals", r.with(strings.ToUpper(name), key))
+		t.want(a.ok() && b.ok(), "2xx for both", fmt.Sprintf("%s, and %s", a, b))
+		if t.fx() {
+			t.effect(1)
+			return
+		}
+		t.want(len(differences(a, b)) == 0, "equal responses", fmt.Sprintf("they differ in %v", differences(a, b)))
+		t.proven(t.operation(), a, b)
+	},
+}}

@@ -1,0 +1,196 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// A mutant is the reference server with one defect, and the cases that find it: exactly those fail or warn.
+type mutant struct {
+	name   string
+	finds  []string
+	defect func(l *lab)
+}
+
+// broken returns the slugs of the results that say that a rule was broken.
+func broken(r Report) []string {
+	var slugs []string
+	for _, res := range r.Results {
+		if res.Verdict.broken() {
+			slugs = append(slugs, res.Slug)
+		}
+	}
+	return slugs
+}
+
+func TestEachMutantFailsItsCasesAndNoOthers(t *testing.T) {
+	all := mutants()
+	targets := make([]Target, len(all))
+	for i, m := range all {
+		l := newLab(t)
+		m.defect(l)
+		targets[i] = l.start().target()
+	}
+	reports := runAll(t, targets, Seed(1))
+	for i, m := range all {
+		t.Run(m.name, func(t *testing.T) {
+			report := reports[i]
+			require.ElementsMatch(t, m.finds, broken(report), "%s", texts(report))
+			require.NotZero(t, report.ExitCode(true))
+			require.Zero(t, report.Count()[Harness], "%s", texts(report))
+		})
+	}
+}
+
+// runAll runs the cases on many targets at a time: they spend their time waiting.
+func runAll(t *testing.T, targets []Target, opts ...Option) []Report {
+	t.Helper()
+	reports, errs := make([]Report, len(targets)), make([]error, len(targets))
+	places := make(chan struct{}, 12)
+	var group sync.WaitGroup
+	for i, target := range targets {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			reports[i], errs[i] = Run(t.Context(), target, opts...)
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		require.NoError(t, err, "%s", texts(reports[i]))
+	}
+	return reports
+}
+
+// Without this a case could be added that nothing ever fails.
+func TestEachCaseThatJudgesHasAMutant(t *testing.T) {
+	found := map[string]bool{}
+	for _, m := range mutants() {
+		for _, slug := range m.finds {
+			found[slug] = true
+		}
+	}
+	for _, c := range Cases() {
+		if c.Level != Inform && c.Slug != slugOracle { // the oracle is inconclusive and never fails; it has a test of its own
+			require.True(t, found[c.Slug], "no mutant fails %s", c.Slug)
+		}
+		delete(found, c.Slug)
+	}
+	require.Empty(t, found, "mutants are said to be found by cases that don't exist")
+}
+
+// rewriting returns a front that changes answers before they are sent.
+func rewriting(change func(r *http.Request, a *httptest.ResponseRecorder)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			rec := newRecorder(w)
+			next.ServeHTTP(rec, r)
+			change(r, rec.ResponseRecorder)
+			copyHeader(w.Header(), rec.Header())
+			w.Header().Del("Content-Length")
+			w.WriteHeader(rec.Code)
+			_, _ = w.Write(rec.Body.Bytes())
+		})
+	}
+}
+
+// rerouting returns a front that changes requests; one that it answers itself goes no further.
+func rerouting(change func(w http.ResponseWriter, r *http.Request, key string, body []byte) (answered bool)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if !change(w, r, r.Header.Get("Idempotency-Key"), body) {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+func isReplay(a *httptest.ResponseRecorder) bool {
+	return a.Header().Get("Idempotent-Replayed") == "true"
+}
+
+func isMismatch(a *httptest.ResponseRecorder) bool {
+	return a.Header().Get("Error-Code") == string(taxonomy.PayloadMismatch)
+}
+
+func isInFlight(a *httptest.ResponseRecorder) bool {
+	return a.Header().Get("Error-Code") == string(taxonomy.InFlight)
+}
+
+// body replaces an answer's body.
+func setBody(a *httptest.ResponseRecorder, s string) {
+	a.Body.Reset()
+	a.Body.WriteString(s)
+}
+
+// refuse answers as the middleware does.
+func refuse(w http.ResponseWriter, status int, code taxonomy.Code) bool {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Error-Code", string(code))
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `{"title":"no","code":"`+string(code)+`"}`)
+	return true
+}
+
+// A memory is what a mutant remembers of keys.
+type memory struct {
+	mu   sync.Mutex
+	seen map[string]string
+	n    map[string]int
+}
+
+func newMemory() *memory { return &memory{seen: map[string]string{}, n: map[string]int{}} }
+
+// first returns what was remembered for the key, after remembering value if nothing was.
+func (m *memory) first(key, value string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.seen[key]; !ok {
+		m.seen[key] = value
+	}
+	return m.seen[key]
+}
+
+func (m *memory) get(key string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen[key]
+}
+
+func (m *memory) put(key, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen[key] = value
+}
+
+func (m *memory) add(key string, n int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.n[key] += n
+	return m.n[key]
+}
+
+// texts is the report for a failure message.
+func texts(r Report) string {
+	var b bytes.Buffer
+	_ = r.WriteText(&b)
+	return b.String()
+}
+
+// closed reports whether the client has gone.
+func closed(ctx context.Context) bool { return ctx.Err() != nil }

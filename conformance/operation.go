@@ -1,0 +1,146 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// An Operation is a request of the target's API. Path, header values and body are templates: see [Target].
+//
+// Where it is a variant of the target's main operation, what it leaves out is the main one's: method, path and body are
+// replaced, headers are added. A method without an effect inherits no body.
+type Operation struct {
+	Method string `json:"method,omitempty"`
+	// Path starts with a slash and may have a query. It is appended to the target's base URL.
+	Path    string            `json:"path,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    Body              `json:"body,omitempty"`
+}
+
+// A Body is the template of a request's body. In JSON it is a string, which is sent as it is, or any other value, which is
+// sent as JSON without white space.
+type Body string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *Body) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		*b = Body(s)
+		return nil
+	}
+	if string(raw) == "null" {
+		*b = ""
+		return nil
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return err
+	}
+	*b = Body(compact.String())
+	return nil
+}
+
+// over returns the operation with what it leaves out taken from base.
+func (o Operation) over(base Operation) Operation {
+	if o.Method == "" {
+		o.Method = base.Method
+	}
+	if o.Path == "" {
+		o.Path = base.Path
+	}
+	if o.Body == "" && !safeMethod(o.Method) {
+		o.Body = base.Body
+	}
+	headers := map[string]string{}
+	for _, set := range []map[string]string{base.Headers, o.Headers} {
+		for name, value := range set {
+			// Names are the same in any case, so the variant's spelling takes the other's place.
+			maps.DeleteFunc(headers, func(other, _ string) bool { return strings.EqualFold(other, name) })
+			headers[name] = value
+		}
+	}
+	o.Headers = headers
+	return o
+}
+
+// without returns the operation as it is without the headers of a variant: they are what triggers it.
+func (o Operation) without(trigger map[string]string) Operation {
+	o.Headers = maps.Clone(o.Headers)
+	for name := range trigger {
+		delete(o.Headers, name)
+	}
+	return o
+}
+
+// has reports whether the operation sets a header.
+func (o Operation) has(header string) bool {
+	for name := range o.Headers {
+		if strings.EqualFold(name, header) {
+			return true
+		}
+	}
+	return false
+}
+
+// texts are the parts that are templates.
+func (o Operation) texts() []string {
+	texts := []string{o.Path, string(o.Body)}
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		texts = append(texts, o.Headers[name])
+	}
+	return texts
+}
+
+// uses reports whether the request has one of the variables in its path or body, which make its payload.
+func (o Operation) uses(names ...string) bool {
+	return uses(o.Path, names...) || uses(string(o.Body), names...)
+}
+
+func (o Operation) validate() error {
+	var wrong []error
+	if !token(o.Method) {
+		wrong = append(wrong, fmt.Errorf("the method %q is no HTTP method", o.Method))
+	}
+	if !strings.HasPrefix(o.Path, "/") || strings.ContainsFunc(o.Path, func(r rune) bool { return r < '!' || r > '~' }) {
+		wrong = append(wrong, fmt.Errorf("the path %q must start with a slash and be printable ASCII without spaces", o.Path))
+	}
+	for _, s := range o.texts() {
+		if _, err := parseTemplate(s); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(append(wrong, validateHeaders(o.Headers))...)
+}
+
+func validateHeaders(headers map[string]string) error {
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		switch {
+		case !token(name):
+			wrong = append(wrong, fmt.Errorf("%q is no header name", name))
+		case slices.ContainsFunc(framing, func(f string) bool { return strings.EqualFold(f, name) }):
+			wrong = append(wrong, fmt.Errorf("the header %s is the harness's own to set", name))
+		case strings.ContainsAny(headers[name], "\r\n\x00"):
+			wrong = append(wrong, fmt.Errorf("the value of the header %s has a line break", name)) // and may be a secret
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// framing are the headers that say where a message ends and where it goes.
+var framing = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}
+
+// token reports whether s is a token (RFC 9110 section 5.6.2), as methods and header names are.
+func token(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+}

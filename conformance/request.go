@@ -1,0 +1,71 @@
+package conformance
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A field is one header line, as it is written: the name's case, the order and the bytes of the value are kept.
+type field struct{ name, value string }
+
+// A request is what is put on the wire.
+type request struct {
+	method string
+	path   string // with the query, below the base URL
+	fields []field
+	body   []byte
+
+	chunked bool // the body is sent in chunks, without saying how long it is
+}
+
+// encode returns the request's bytes. Each request has its connection to itself, so it asks for it to be closed.
+func (r request) encode(host, prefix string) []byte {
+	var b []byte
+	b = append(b, r.method+" "+prefix+r.path+" HTTP/1.1\r\nHost: "+host+"\r\n"...)
+	for _, f := range r.fields {
+		b = append(b, f.name+": "+f.value+"\r\n"...)
+	}
+	if r.chunked {
+		b = append(b, "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"...)
+		half := len(r.body) / 2
+		for _, part := range [][]byte{r.body[:half], r.body[half:]} {
+			if len(part) > 0 { // an empty chunk is the last one
+				b = append(b, strconv.FormatInt(int64(len(part)), 16)+"\r\n"...)
+				b = append(append(b, part...), "\r\n"...)
+			}
+		}
+		return append(b, "0\r\n\r\n"...)
+	}
+	// A length is stated for every method that may have a body, also for none (RFC 9110 section 8.6).
+	if len(r.body) > 0 || !safeMethod(r.method) {
+		b = append(b, "Content-Length: "+strconv.Itoa(len(r.body))+"\r\n"...)
+	}
+	b = append(b, "Connection: close\r\n\r\n"...)
+	return append(b, r.body...)
+}
+
+// with returns the request with one more header line.
+func (r request) with(name, value string) request {
+	r.fields = append(slices.Clone(r.fields), field{name, value})
+	return r
+}
+
+// without returns the request without a header.
+func (r request) without(name string) request {
+	r.fields = slices.DeleteFunc(slices.Clone(r.fields), func(f field) bool { return strings.EqualFold(f.name, name) })
+	return r
+}
+
+// set returns the request with a header in the place of others of the same name.
+func (r request) set(name, value string) request { return r.without(name).with(name, value) }
+
+// withQuery returns the request with one more parameter in its query.
+func (r request) withQuery(parameter string) request {
+	separator := "?"
+	if strings.Contains(r.path, "?") {
+		separator = "&"
+	}
+	r.path += separator + parameter
+	return r
+}

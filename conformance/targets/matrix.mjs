@@ -1,0 +1,144 @@
+// Writes what the reports in .cache/targets/reports say into docs/conformance.md, between the two markers there: the
+// servers with their versions, the matrix, and what each notes.md says of every rule that was seen broken. A broken rule
+// without a note is an error, and so is a note without a broken rule: nothing is printed that nobody has looked into.
+//
+//   node conformance/targets/matrix.mjs
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.join(here, '..', '..');
+const reportsDir = path.join(root, '.cache', 'targets', 'reports');
+const page = path.join(root, 'docs', 'conformance.md');
+
+const names = [
+  'fiber-v3', 'fiber-v2', 'express-idempotency', 'express-idempotency-redis', 'node-idempotency-nestjs',
+  'powertools-lambda', 'powertools-lambda-validated', 'redo-ietf', 'redo-stripe', 'redo-redo',
+];
+const letters = 'ABCDEFGHIJKLMNOP';
+const weights = ['skip', 'pass', 'info', 'warn', 'inconclusive', 'blocked', 'fail', 'harness'];
+const signs = { pass: '✓', info: 'i', warn: '▲', fail: '✗', blocked: '∅', inconclusive: '?', skip: '–', harness: '!' };
+const broken = (verdict) => verdict === 'fail' || verdict === 'warn';
+const own = (source) => source.ref.startsWith('redo contract');
+
+function runsOf(name) {
+  const files = fs.readdirSync(reportsDir).filter((f) => new RegExp(`^${name}\\.\\d+\\.json$`).test(f)).sort();
+  if (files.length === 0) throw new Error(`${name} has no report: run bash conformance/targets/run first`);
+  return files.map((f) => JSON.parse(fs.readFileSync(path.join(reportsDir, f), 'utf8')));
+}
+
+// outside is the strongest level that a source other than redo's own contract gives the rule.
+function outside(result) {
+  const sources = result.sources.filter((s) => !own(s));
+  for (const level of ['MUST', 'SHOULD', 'MAY']) {
+    if (sources.some((s) => s.level === level)) return level;
+  }
+  return sources.length > 0 ? 'described' : 'none';
+}
+
+// worst puts the runs together: of each case the heaviest verdict, and in how many runs it was that.
+function worst(runs) {
+  const cases = new Map();
+  for (const run of runs) {
+    for (const result of run.results) {
+      const before = cases.get(result.slug);
+      if (!before || weights.indexOf(result.verdict) > weights.indexOf(before.verdict)) {
+        cases.set(result.slug, { verdict: result.verdict, times: 1, of: runs.length });
+      } else if (before.verdict === result.verdict) {
+        before.times += 1;
+      }
+    }
+  }
+  return cases;
+}
+
+// versions reads what the target's lock file pins of what it is made of.
+function versions(name) {
+  if (name.startsWith('redo-')) return 'this repository';
+  const dir = path.join(here, name.replace(/-validated$/, ''));
+  if (fs.existsSync(path.join(dir, 'go.mod'))) {
+    const mod = fs.readFileSync(path.join(dir, 'go.mod'), 'utf8');
+    return [...mod.matchAll(/(github\.com\/(?:gofiber\/fiber|valyala\/fasthttp)\S*) (v\S+)/g)].map(([, m, v]) => `${m} ${v}`).join(', ');
+  }
+  const { dependencies } = JSON.parse(fs.readFileSync(path.join(dir, 'package.json'), 'utf8'));
+  return Object.entries(dependencies).map(([m, v]) => `${m} ${v}`).join(', ');
+}
+
+// notesOf reads "- `slug`, `slug`: text" and "- setup: text" from a notes.md; lines below that are indented belong to it.
+function notesOf(name) {
+  const file = name.endsWith('-validated') ? path.join(here, name.slice(0, -10), 'notes-validated.md') : path.join(here, name, 'notes.md');
+  const notes = { setup: '', of: [] };
+  if (!fs.existsSync(file)) return notes;
+  const items = fs.readFileSync(file, 'utf8').split(/^- /m).slice(1);
+  for (const item of items) {
+    const colon = item.indexOf(':');
+    const head = item.slice(0, colon);
+    const text = item.slice(colon + 1).replace(/\s+/g, ' ').trim();
+    if (head === 'setup') notes.setup = text;
+    else notes.of.push({ slugs: [...head.matchAll(/`([^`]+)`/g)].map((m) => m[1]), text });
+  }
+  return notes;
+}
+
+const targets = names.map((name, i) => {
+  const runs = runsOf(name);
+  return { name, letter: letters[i], runs, report: runs[0], cases: worst(runs), notes: notesOf(name) };
+});
+
+// What was found and what is explained have to be the same.
+const wrong = [];
+for (const t of targets) {
+  const found = [...t.cases].filter(([, c]) => broken(c.verdict)).map(([slug]) => slug);
+  for (const [slug, c] of t.cases) {
+    if (c.verdict === 'harness' || c.verdict === 'inconclusive') wrong.push(`${t.name}: ${slug} is ${c.verdict}: run it again`);
+  }
+  const told = t.notes.of.flatMap((n) => n.slugs);
+  for (const slug of found) if (!told.includes(slug)) wrong.push(`${t.name}: ${slug} is broken, and its notes.md does not say why`);
+  for (const slug of told) if (!found.includes(slug)) wrong.push(`${t.name}: notes.md explains ${slug}, which is not broken`);
+}
+if (wrong.length > 0) {
+  console.error(wrong.join('\n'));
+  process.exit(1);
+}
+
+const out = [];
+const days = [...new Set(targets.flatMap((t) => t.runs.map((r) => r.started.slice(0, 10))))].sort();
+out.push(`Run on ${days.join(' and ')}, ${targets[0].runs.length} times each.`, '');
+out.push('| | Server | Versions | Profile | Passed | Failed | Warned |', '|---|---|---|---|---|---|---|');
+for (const t of targets) {
+  const count = (v) => [...t.cases.values()].filter((c) => c.verdict === v).length;
+  out.push(`| ${t.letter} | ${t.report.target} | ${versions(t.name)} | ${t.report.profile} | ${count('pass')} | ${count('fail')} | ${count('warn')} |`);
+}
+out.push('', `| Case | Here | Elsewhere | ${targets.map((t) => t.letter).join(' | ')} |`, `|---|---|---|${targets.map(() => '---').join('|')}|`);
+const order = targets.at(-1).report.results;
+for (const result of order) {
+  const cells = targets.map((t) => {
+    const c = t.cases.get(result.slug);
+    if (!c) return '';
+    const some = broken(c.verdict) && c.times < c.of ? ` (${c.times} of ${c.of})` : '';
+    return `${signs[c.verdict]} ${c.verdict}${some}`;
+  });
+  const level = outside(result);
+  out.push(`| ${result.slug} | ${result.level} | ${level} | ${cells.join(' | ')} |`);
+}
+for (const t of targets.filter((x) => x.notes.setup)) {
+  out.push('', `### ${t.letter}: ${t.report.target}`, '', t.notes.setup, '');
+  const level = (slug) => t.report.results.find((r) => r.slug === slug);
+  for (const n of t.notes.of) {
+    const verdicts = n.slugs.map((slug) => {
+      const r = level(slug);
+      const elsewhere = outside(r);
+      return `\`${slug}\` (${t.cases.get(slug).verdict}; ${r.level} here, elsewhere ${elsewhere})`;
+    });
+    out.push(`- ${verdicts.join(', ')}: ${n.text}`);
+  }
+}
+
+const begin = '<!-- written by conformance/targets/matrix.mjs: begin -->';
+const end = '<!-- end -->';
+const text = fs.readFileSync(page, 'utf8');
+const from = text.indexOf(begin);
+const to = text.indexOf(end);
+if (from < 0 || to < from) throw new Error(`docs/conformance.md has no markers`);
+fs.writeFileSync(page, `${text.slice(0, from)}${begin}\n\n${out.join('\n')}\n\n${text.slice(to)}`);

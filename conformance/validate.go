@@ -1,0 +1,187 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// maxWait is the longest retention that is waited for.
+const maxWait = time.Minute
+
+// Validate returns an error that names everything that is wrong with the description, and matches ErrConfig. Run calls it.
+func (t Target) Validate() error {
+	var wrong []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	part := func(name string, err error) {
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if _, err := t.base(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if _, err := t.profile(); err != nil {
+		wrong = append(wrong, err)
+	}
+	err := t.Operation.validate()
+	part("operation", err)
+	for _, v := range t.variants() {
+		if err == nil {
+			part(v.name, v.operation.over(t.Operation).validate())
+		}
+		check(!v.operation.has(t.keyHeader()), "%s: the header %s is the harness's own to set", v.name, t.keyHeader())
+	}
+	check(!t.Operation.has(t.keyHeader()), "operation: the header %s is the harness's own to set", t.keyHeader())
+	check(!safeMethod(t.Operation.Method), "operation: %s makes no effect", t.Operation.Method)
+	check(t.Key.MaxLength >= 0, "key: max_length %d is negative", t.Key.MaxLength)
+	check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key: max_length %d is less than %d, too short for keys that don't collide", t.Key.MaxLength, minKey)
+	check(t.Key.Header == "" || token(t.Key.Header), "key: %q is no header name", t.Key.Header)
+	for i, p := range t.Principals {
+		part(fmt.Sprintf("principals %d", i+1), validateHeaders(p.Headers))
+	}
+	for _, name := range t.SecretHeaders {
+		check(token(name), "secret_headers: %q is no header name", name)
+	}
+	check(t.Timeout >= 0, "timeout %v is negative", t.Timeout)
+	check(t.Retention >= 0, "retention %v is negative", t.Retention)
+	if t.Effects != nil {
+		part("effects", t.Effects.validate())
+		check(!t.Effects.isolated() || t.Operation.uses(varCase),
+			"effects: they are counted by {{case}}, and the operation does not have {{case}} in its path or body")
+	}
+	if t.Slow != nil {
+		check(time.Duration(t.Slow.Takes) < t.timeout(), "slow: takes %v must be less than the timeout, %v", t.Slow.Takes, t.timeout())
+		check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow: takes %v must be 50ms or more", t.Slow.Takes)
+	}
+	if t.Crash != nil {
+		check(t.Crash.Lease > 0, "crash: lease %v is not positive", t.Crash.Lease)
+	}
+	if t.Expiring != nil {
+		check(t.Expiring.Retention > 0, "expiring: retention %v is not positive", t.Expiring.Retention)
+		check(t.Expiring.Retention <= Duration(maxWait), "expiring: retention %v is longer than %v, too long to wait for", t.Expiring.Retention, maxWait)
+	}
+	if t.Restart != nil {
+		check((len(t.Restart.Command) > 0) != (t.Restart.Func != nil), "restart: there must be one command")
+		check(t.Restart.Within >= 0, "restart: within %v is negative", t.Restart.Within)
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(wrong...))
+	}
+	return nil
+}
+
+// A variant is one of the operations that a target may have beside its main one.
+type variant struct {
+	name      string
+	operation Operation
+}
+
+func (t Target) variants() []variant {
+	var all []variant
+	add := func(name string, o *Operation) {
+		if o != nil {
+			all = append(all, variant{name, *o})
+		}
+	}
+	add("second_operation", t.Second)
+	add("patch", t.Patch)
+	add("empty", t.Empty)
+	add("large", t.Large)
+	add("invalid", t.Invalid)
+	add("interim", t.Interim)
+	add("get", t.Get)
+	add("rate_limited", t.Limited)
+	if t.Slow != nil {
+		add("slow", &t.Slow.Operation)
+	}
+	if t.Fault != nil {
+		add("fault", &t.Fault.Operation)
+	}
+	if t.Crash != nil {
+		add("crash", &t.Crash.Operation)
+	}
+	if t.Expiring != nil {
+		add("expiring", &t.Expiring.Operation)
+	}
+	return all
+}
+
+func safeMethod(method string) bool {
+	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, method)
+}
+
+// declares reports whether the target has what a case needs.
+func (t Target) declares(n Need, p Profile) bool {
+	switch n {
+	case NeedEffects:
+		return t.Effects != nil
+	case NeedSlow:
+		return t.Slow != nil
+	case NeedPrincipal:
+		return len(t.Principals) >= 2
+	case NeedFault:
+		return t.Fault != nil
+	case NeedLimit:
+		return t.Limited != nil
+	case NeedCrash:
+		return t.Crash != nil
+	case NeedExpiry:
+		return t.Expiring != nil || t.Retention > 0 && t.Retention <= Duration(maxWait)
+	case NeedRestart:
+		return t.Restart != nil
+	case NeedKeyRequired:
+		return t.Key.Required != nil && *t.Key.Required
+	case NeedKeyOptional:
+		return t.Key.Required != nil && !*t.Key.Required
+	case NeedKeyStrict:
+		return t.Key.Strict
+	case NeedKeyLimit:
+		return t.Key.MaxLength > 0 || p.MaxKey > 0
+	case NeedFreeKeys:
+		return !t.Key.UUID
+	case NeedPayloads:
+		return t.Operation.uses(varPayload, varNumber)
+	case NeedBody:
+		return len(t.Operation.Body) >= 2
+	case NeedJSON:
+		return reorder([]byte(fill(string(t.Operation.Body), sampleValues))) != nil
+	case NeedSecond:
+		return t.Second != nil
+	case NeedPatch:
+		return t.Patch != nil
+	case NeedEmpty:
+		return t.Empty != nil
+	case NeedLarge:
+		return t.Large != nil
+	case NeedInvalid:
+		return t.Invalid != nil
+	case NeedInterim:
+		return t.Interim != nil
+	case NeedGet:
+		return t.Get != nil
+	case NeedProblems:
+		return p.Problems
+	case NeedCodes:
+		return p.Codes
+	case NeedBothForms:
+		return p.BothForms
+	case NeedQuery:
+		return p.Query
+	case NeedFirst:
+		return p.MismatchFirst
+	}
+	return false
+}
+
+// minKey is how long the harness's own keys are: a UUID.
+const minKey = 36
+
+// sampleValues fill a template to see what it makes.
+var sampleValues = map[string]string{varPayload: "p1", varNumber: "1", varCase: "c1", varRun: "r1"}

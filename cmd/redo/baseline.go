@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/redo-go/redo/conformance"
+)
+
+// readBaseline reads the failures that are known. Each line has a case and why it is expected to fail; what follows a
+// # at a line's start is a comment. No name is no baseline.
+func readBaseline(name string) ([]conformance.Option, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("--baseline: %w", err)
+	}
+	var opts []conformance.Option
+	seen := map[string]int{}
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		slug, reason, _ := strings.Cut(line, " ")
+		reason = strings.TrimSpace(reason)
+		switch {
+		case reason == "":
+			return nil, fmt.Errorf("--baseline: %s:%d: %s has no reason: say why it is expected to fail", name, number, slug)
+		case seen[slug] != 0:
+			return nil, fmt.Errorf("--baseline: %s:%d: %s is there already, in line %d", name, number, slug, seen[slug])
+		}
+		seen[slug] = number
+		opts = append(opts, conformance.ExpectFailure(slug, reason))
+	}
+	return opts, nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redo-go/redo/cmd/redo/internal/form"
+	"github.com/redo-go/redo/cmd/redo/internal/reference"
+	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
+	"github.com/redo-go/redo/conformance"
+)
+
+// A check is the command's flags.
+type check struct {
+	terminal
+	target   targetFlags
+	choice   choice
+	outputs  outputs
+	strict   bool
+	baseline string
+	seed     uint64
+	timeout  time.Duration
+	workers  int
+	list     bool
+	explain  string
+	init     bool
+}
+
+func newCheck(t terminal) *cobra.Command {
+	k := &check{terminal: t}
+	cmd := &cobra.Command{
+		Use:   "check [flags] TARGET",
+		Short: "Try whether a server keeps the rules of the Idempotency-Key",
+		Long: `check sends requests to a server and says which rules of the Idempotency-Key it breaks, with the
+evidence. TARGET is a file that describes the server (YAML or JSON, - is standard input), or for a
+first try the URL of one operation, which is sent with POST.
+
+What the description does not declare is not tried. Without a way to count effects a replay can't be
+told from a second run, so that most rules stay unproved: --effects is worth its trouble. A target
+file may name commands, which are run: read somebody else's before you use it.
+
+Exit codes:
+  0  conforms
+  1  a MUST is broken or could not be shown, or an expected failure now passes
+  2  wrong flags, a wrong description, or no case selected
+  3  the target can't be reached, or does not do what the description says
+  4  the run did not come to its end
+
+An interrupt ends the run, and what was found by then is reported.`,
+		Example: `  redo check http://localhost:8080/refunds --body '{"amount":{{number}}}'
+  redo check --init > target.yaml
+  redo check target.yaml
+  redo check target.yaml --run 'replay-*' --skip replay-large --strict
+  redo check target.yaml --output report.json --output junit.xml
+  redo check --list --run conc
+  redo check --explain fault-lost-response`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error { return k.run(c, args) },
+	}
+	f := cmd.Flags()
+	k.choice.flags(f)
+	k.target.flags(f)
+	k.outputs.flags(f)
+	f.BoolVar(&k.strict, "strict", false, "rules of all levels count, not only those that are a MUST")
+	f.StringVar(&k.baseline, "baseline", "", "`file` of failures that are known: on each line a case and why it is expected")
+	f.Uint64Var(&k.seed, "seed", 0, "repeat the choices of the run that reported this seed (default random)")
+	f.DurationVar(&k.timeout, "timeout", 0, "end the run after this long, such as 5m (default never)")
+	f.IntVar(&k.workers, "concurrency", 8, "how many cases run at a time, where effects are counted by case")
+	f.BoolVar(&k.list, "list", false, "list the cases, and send nothing")
+	f.StringVar(&k.explain, "explain", "", "explain the `case`, and send nothing")
+	f.BoolVar(&k.init, "init", false, "print a target file to start from, and send nothing")
+	cmd.MarkFlagsMutuallyExclusive("list", "explain", "init")
+	complete(cmd, "run", caseNames)
+	complete(cmd, "skip", caseNames)
+	complete(cmd, "explain", caseNames)
+	complete(cmd, "format", form.Names)
+	complete(cmd, "profile", reference.Profiles)
+	return cmd
+}
+
+func (k *check) run(c *cobra.Command, args []string) error {
+	if k.init {
+		_, err := io.WriteString(k.out, targetfile.Example)
+		return err
+	}
+	if k.explain != "" {
+		return explainCase(k.out, k.explain)
+	}
+	opts, err := k.choice.options()
+	if err != nil {
+		return err
+	}
+	if k.list {
+		return listCases(k.out, k.choice, k.outputs.format)
+	}
+	if len(args) == 0 {
+		return errors.New("say what to check: the URL of an operation, or a target file; redo check --init prints one")
+	}
+	if k.timeout < 0 {
+		return fmt.Errorf("--timeout is %v, it must not be negative", k.timeout)
+	}
+	target, err := k.target.read(args[0], k.in, c.Flags().Changed)
+	if err != nil {
+		return err
+	}
+	known, err := readBaseline(k.baseline)
+	if err != nil {
+		return err
+	}
+	opts = append(opts, known...)
+	opts = append(opts, conformance.Concurrency(k.workers))
+	if c.Flags().Changed("seed") {
+		opts = append(opts, conformance.Seed(k.seed))
+	}
+	files, err := k.outputs.open()
+	if err != nil {
+		return err
+	}
+	defer files.close()
+	return k.try(c.Context(), target, opts, files, args[0])
+}
+
+// try runs the cases and reports, however the run ended.
+func (k *check) try(ctx context.Context, target conformance.Target, opts []conformance.Option, files *files, name string) error {
+	if k.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, k.timeout, fmt.Errorf("--timeout: %v have passed", k.timeout))
+		defer cancel()
+	}
+	line := newProgress(k.terminal)
+	report, runErr := conformance.Run(ctx, target, append(opts, conformance.Progress(line.show))...)
+	line.clear()
+	o := form.Options{Strict: k.strict, Colors: k.colors, Verbose: k.outputs.verbose, Command: "redo check " + quoteArg(name)}
+	code := report.ExitCode(k.strict)
+	var wrong error
+	if ran(report) || k.outputs.format != "text" {
+		wrong = files.standard(k.out, o, report)
+		if wrong == nil && k.outputs.format == "text" {
+			runErr = nil // the text has told it
+		}
+	}
+	if wrong = errors.Join(wrong, files.write(o, report)); wrong != nil {
+		if code == conformance.ExitConforms {
+			code = conformance.ExitFault
+		}
+		runErr = errors.Join(runErr, fmt.Errorf("the report could not be written: %w", wrong))
+	}
+	return ended(code, runErr)
+}
+
+// ended ends the program with a status; err, where there is one, is still to be told.
+func ended(code int, err error) error {
+	if code == conformance.ExitConforms {
+		return nil
+	}
+	return exit{code, err}
+}
+
+// ran reports whether any case was tried.
+func ran(r conformance.Report) bool {
+	return slices.ContainsFunc(r.Results, func(res conformance.Result) bool {
+		return res.Verdict != conformance.Harness || len(res.Findings) > 0
+	})
+}

@@ -1,0 +1,26 @@
+module github.com/redo-go/redo/cmd/redo
+
+go 1.26.0
+
+// Until the first release: the command line and what it shows move together.
+replace github.com/redo-go/redo => ../../
+
+require (
+	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
+	github.com/rogpeppe/go-internal v1.16.0
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.10
+	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.6
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
+	golang.org/x/sys v0.45.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+	golang.org/x/tools v0.36.0 // indirect
+)

@@ -1,0 +1,188 @@
+// Package reference is a server that keeps the rules of the Idempotency-Key: redo's middleware in front of a small shop,
+// with a way to count its effects and with everything else that a conformance target can declare. Scripts of faults can
+// be played in front of it, for clients to be tried against.
+package reference
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/servertest"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// A Config says how the server is set up. The zero value is a server with redo's own profile that requires keys, over
+// a store in memory.
+type Config struct {
+	// Store keeps the records and stays the caller's to close; nil is one in memory.
+	Store store.Store
+	// Profile is redo, ietf or stripe; empty is redo.
+	Profile string
+	// KeyOptional runs requests without a key.
+	KeyOptional bool
+	// Wait is how long a duplicate waits for the first request; zero refuses it at once.
+	Wait time.Duration
+	// Bare forgets keys: every request makes an effect.
+	Bare bool
+	// Script is what becomes of requests, see package script.
+	Script []servertest.Option
+}
+
+// How the target's special operations are set.
+const (
+	slowness       = 400 * time.Millisecond
+	shortRetention = 2 * time.Second
+	lease          = time.Second
+)
+
+// Profiles returns the names that Config.Profile may have.
+func Profiles() []string { return []string{"redo", "ietf", "stripe"} }
+
+// Serve starts the server on the listener, which it owns from then on. The caller closes it. logf, if not nil, is told of
+// panics.
+func Serve(l net.Listener, cfg Config, logf func(string, ...any)) (*servertest.Server, error) {
+	if cfg.Profile != "" && !slices.Contains(Profiles(), cfg.Profile) {
+		_ = l.Close() // nothing was accepted yet
+		return nil, fmt.Errorf("there is no profile %q, there are %s", cfg.Profile, strings.Join(Profiles(), ", "))
+	}
+	s := newShop()
+	opts := append([]servertest.Option{servertest.Handler(s), servertest.Principal(principal)}, cfg.Script...)
+	switch {
+	case cfg.Bare && cfg.Store != nil:
+		_ = l.Close() // as above
+		return nil, errors.New("a bare server forgets keys, and so has no store")
+	case cfg.Bare:
+		opts = append(opts, servertest.Bare())
+	default:
+		if cfg.Store != nil {
+			opts = append(opts, servertest.WithStore(cfg.Store))
+		}
+		opts = append(opts, servertest.Guard(cfg.guard))
+	}
+	srv, err := servertest.Serve(l, logf, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s.open(srv.Ledger())
+	return srv, nil
+}
+
+// guard makes the middlewares: one of the routes, and one of the route whose keys are forgotten soon.
+func (c Config) guard(st store.Store) (func(http.Handler) http.Handler, error) {
+	opts := []server.Option{server.Principal(principal), server.LeaseTTL(lease), server.Wait(c.Wait), server.MaxResponse(2 << 20)}
+	if !c.KeyOptional {
+		opts = append(opts, server.Required())
+	}
+	switch c.Profile {
+	case "ietf":
+		opts = append(opts, server.IETFStatuses())
+	case "stripe":
+		opts = append(opts, server.StoreServerErrors())
+	}
+	usual, err := server.New(st, opts...)
+	if err != nil {
+		return nil, err
+	}
+	short, err := server.New(st, append(opts, server.Retention(shortRetention))...)
+	if err != nil {
+		return nil, err
+	}
+	return func(h http.Handler) http.Handler {
+		usual, short := usual(h), short(h)
+		routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/short" {
+				short.ServeHTTP(w, r)
+				return
+			}
+			usual.ServeHTTP(w, r)
+		})
+		if c.Profile == "stripe" {
+			return stripeStatuses(routes)
+		}
+		return routes
+	}, nil
+}
+
+// principal is whose token it is. Those without one are one principal.
+func principal(r *http.Request) string {
+	if token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); token != "" {
+		return token
+	}
+	return "anonymous"
+}
+
+// stripeStatuses answers a mismatch with Stripe's status, which the middleware has no option for.
+func stripeStatuses(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&stripeWriter{ResponseWriter: w}, r)
+	})
+}
+
+type stripeWriter struct {
+	http.ResponseWriter
+	replaced bool
+}
+
+func (w *stripeWriter) WriteHeader(status int) {
+	if status != http.StatusConflict || w.Header().Get("Error-Code") != string(taxonomy.PayloadMismatch) {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	w.replaced = true
+	w.Header().Del("Content-Length")
+	wire.WriteProblem(w.ResponseWriter, wire.Problem{
+		Title: "Idempotency-Key used for another request", Status: http.StatusBadRequest, Code: string(taxonomy.PayloadMismatch),
+	})
+}
+
+func (w *stripeWriter) Write(b []byte) (int, error) {
+	if w.replaced {
+		return len(b), nil // of the document that was replaced
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *stripeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Target describes the server for conformance runs.
+func Target(baseURL string, c Config) conformance.Target {
+	required := !c.KeyOptional
+	t := conformance.Target{
+		Name:    "redo serve",
+		BaseURL: baseURL,
+		Profile: c.Profile,
+		Operation: conformance.Operation{
+			Method: "POST", Path: "/orders",
+			Headers: map[string]string{"Content-Type": "application/json"},
+			Body:    `{"account":"{{case}}","item":"{{payload}}","amount":{{number}}}`,
+		},
+		Key: conformance.Key{Required: &required, MaxLength: 255, Strict: true},
+		Principals: []conformance.Principal{
+			{Name: "alice", Headers: map[string]string{"Authorization": "Bearer alice-of-redo-serve"}},
+			{Name: "bob", Headers: map[string]string{"Authorization": "Bearer bob-of-redo-serve"}},
+		},
+		Effects:  &conformance.Effects{URL: "/effects?account={{case}}", Path: "count"},
+		Second:   &conformance.Operation{Path: "/refunds"},
+		Patch:    &conformance.Operation{Method: "PATCH"},
+		Empty:    &conformance.Operation{Path: "/empty"},
+		Large:    &conformance.Operation{Path: "/large"},
+		Invalid:  &conformance.Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
+		Interim:  &conformance.Operation{Headers: map[string]string{headerInterim: "1"}},
+		Get:      &conformance.Operation{Method: "GET", Path: "/orders?account={{case}}"},
+		Fault:    &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{headerFault: "500"}}},
+		Limited:  &conformance.Operation{Headers: map[string]string{headerFault: "429"}},
+		Slow:     &conformance.Slow{Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}}, Takes: conformance.Duration(slowness)},
+		Crash:    &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{headerFault: "crash"}}, Lease: conformance.Duration(2 * lease)},
+		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"}, Retention: conformance.Duration(shortRetention)},
+	}
+	return t
+}

@@ -1,0 +1,155 @@
+package targetfile
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/conformance"
+)
+
+func TestYAMLAndJSONSayTheSame(t *testing.T) {
+	const asYAML = `
+base_url: http://localhost:8080
+operation: &op
+  method: POST
+  path: /orders
+  headers: {X-Number: "1", X-Date: 2024-05-06}
+  body:                     # sent as JSON, in this order
+    z: 1.50
+    a: [true, null, "<&>", 12345678901234567890]
+key: {required: false}
+slow: {headers: {X-Slow: 400ms}, takes: 400ms}
+second_operation: *op
+`
+	const asJSON = `{"base_url": "http://localhost:8080",
+	"operation": {"method": "POST", "path": "/orders", "headers": {"X-Number": "1", "X-Date": "2024-05-06"},
+		"body": {"z": 1.50, "a": [true, null, "<&>", 12345678901234567890]}},
+	"key": {"required": false}, "slow": {"headers": {"X-Slow": "400ms"}, "takes": "400ms"},
+	"second_operation": {"method": "POST", "path": "/orders", "headers": {"X-Number": "1", "X-Date": "2024-05-06"},
+		"body": {"z": 1.50, "a": [true, null, "<&>", 12345678901234567890]}}}`
+	one, err := Parse("target.yaml", []byte(asYAML))
+	require.NoError(t, err)
+	two, err := Parse("target.json", []byte(asJSON))
+	require.NoError(t, err)
+	three, err := Parse("-", []byte(asJSON)) // JSON is YAML
+	require.NoError(t, err)
+	require.Equal(t, two, one)
+	require.Equal(t, two, three)
+	require.Equal(t, conformance.Body(`{"z":1.50,"a":[true,null,"<&>",12345678901234567890]}`), one.Operation.Body)
+	require.Equal(t, conformance.Duration(400*time.Millisecond), one.Slow.Takes)
+	require.False(t, *one.Key.Required)
+}
+
+func TestWrongFilesAreRefused(t *testing.T) {
+	const good = "base_url: http://localhost\noperation: {method: POST, path: /x}\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":               {"", "the target file is empty"},
+		"only a comment":      {"# nothing\n", "the target file is empty"},
+		"no YAML":             {"a: [", "line 1"},
+		"two documents":       {good + "---\n" + good, "more than one YAML document"},
+		"a member twice":      {good + "base_url: http://other\n", `line 3: the member "base_url" is there twice`},
+		"an unknown member":   {good + "efects: {}\n", `unknown field "efects"`},
+		"an unknown deep one": {good + "key: {requird: true}\n", `unknown field "requird"`},
+		"a name that is none": {good + "? [a]\n: b\n", "line 3: the name of a member must be a text"},
+		"a foreign number":    {good + "key: {max_length: 0x40}\n", `line 3: "0x40" is no number of JSON`},
+		"not a number":        {good + "key: {max_length: .nan}\n", `".nan" is no number of JSON`},
+		"a foreign tag":       {good + "name: !!binary aGk=\n", "line 3: the tag !!binary means nothing here"},
+		"no object":           {"- 1\n", "cannot unmarshal"},
+		"a wrong type":        {good + "key: {required: maybe}\n", "cannot unmarshal"},
+		"too deep":            {"a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested too deeply"},
+		"aliases that grow":   {bomb(), "the target is too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse("target.yaml", []byte(c.text))
+			require.ErrorIs(t, err, conformance.ErrConfig)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// bomb is a small file of more than 10^12 texts.
+func bomb() string {
+	text := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'n'; c++ {
+		one := "*" + string(c-1) + ","
+		text += string(c) + ": &" + string(c) + " [" + strings.Repeat(one, 9) + "*" + string(c-1) + "]\n"
+	}
+	return text
+}
+
+func TestExampleIsRead(t *testing.T) {
+	target, err := Parse("example.yaml", []byte(Example))
+	require.NoError(t, err)
+	require.Equal(t, "/orders", target.Operation.Path)
+}
+
+// What the example has as comments is right as well, once it is taken in. Only the ways to count exclude each other.
+func TestExampleIsRightInItsComments(t *testing.T) {
+	member := regexp.MustCompile(`(?m)^( *)# ([a-z_]+:( |$)| +- name:| +[a-z_]+: )`)
+	whole := member.ReplaceAllString(Example, "$1$2")
+	require.NotContains(t, whole, "# principals:")
+	_, err := Parse("example.yaml", []byte(whole))
+	require.EqualError(t, err, "conformance: wrong configuration: effects: there must be one of url, command and response_id")
+
+	for _, name := range members(reflect.TypeFor[conformance.Target]()) {
+		require.Regexp(t, `[ {]`+name+`:|^`+name+`:|\n`+name+`:`, whole, "the example does not show %s", name)
+	}
+}
+
+// members returns the names of a struct's members in JSON, and of those within.
+func members(of reflect.Type) []string {
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return members(of.Elem())
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	var names []string
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+		names = append(names, members(f.Type)...)
+	}
+	return names
+}
+
+func TestFormatIsReadBack(t *testing.T) {
+	target, err := Parse("example.yaml", []byte(Example))
+	require.NoError(t, err)
+	text, err := Format(target)
+	require.NoError(t, err)
+	again, err := Parse("again.yaml", text)
+	require.NoError(t, err)
+	require.Equal(t, target, again)
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("base_url: http://localhost\noperation: {method: POST, path: /x}\n")
+	f.Add(Example)
+	f.Add("a: &a [*a]")
+	f.Fuzz(func(t *testing.T, text string) {
+		target, err := Parse("target.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		out, err := Format(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse("target.yaml", out); err != nil {
+			t.Errorf("%q is written as %q, which is not read: %v", text, out, err)
+		}
+	})
+}

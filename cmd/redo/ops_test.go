@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+func TestOnlyAYesIsAYes(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yep\n": false} {
+		var asked bytes.Buffer
+		require.Equal(t, want, newAsker(terminal{in: strings.NewReader(answer), err: &asked}).yes(t.Context(), "Sure?"), "%q", answer)
+		require.Equal(t, "Sure? [y/N] ", asked.String())
+	}
+}
+
+func TestInterruptIsANo(t *testing.T) {
+	silent, w := io.Pipe()
+	t.Cleanup(func() { _ = w.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, newAsker(terminal{in: silent, err: io.Discard}).yes(ctx, "Sure?"))
+}
+
+func TestURLsAndHeadersShowNoSecrets(t *testing.T) {
+	require.Equal(t, "http://x/y?***", withoutQuery("http://x/y?token=abc"))
+	require.Equal(t, "http://x/y", withoutQuery("http://x/y"))
+	for name, want := range map[string]bool{
+		"Authorization": true, "X-Api-Key": true, "Cookie": true, "X-Session-Id": true, "Content-Type": false, "Accept": false, "If-Match": false,
+	} {
+		require.Equal(t, want, secret(name), name)
+	}
+}
+
+func TestShownOperationMasksHeadersThatAProfileShouldNotKeep(t *testing.T) {
+	var out bytes.Buffer
+	writeOperation(&out, listed{Name: "refund:1", State: "pending", Method: "POST", URL: "http://x/y", request: &request{
+		URL: "http://x/y", Host: "z", Header: map[string][]string{"X-Session-Id": {"abc"}, "Accept": {"*/*"}}, Whole: true, Unapplied: true, Body: []byte{0xFF},
+	}}, true)
+	require.Regexp(t, `^name       refund:1
+state      pending
+begun      0001-01-01T00:00:00Z, 0s ago
+request    POST http://x/y
+host       z
+header     Accept: \*/\*
+header     X-Session-Id: \*\*\*
+resumable  no: run the same code again
+effect     not applied, as far as every attempt says
+
+"\\xff"
+$`, out.String())
+}
+
+func TestOperationOfAnotherReleaseIsShownAsSuch(t *testing.T) {
+	op := operationOf(store.Record{ID: store.ID{Key: "refund:1"}, Meta: []byte(`{"v":2,"key":"k"}`)})
+	require.Equal(t, "its request has version 2, this program reads 1", op.Problem)
+	require.Empty(t, op.Key)
+	op = operationOf(store.Record{ID: store.ID{Key: "refund:1"}, Meta: []byte("not JSON")})
+	require.Equal(t, "its request can't be read", op.Problem)
+}

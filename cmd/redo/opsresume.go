@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store/boltstore"
+)
+
+// A resumption is the flags of ops resume.
+type resumption struct {
+	*ops
+	yes, all, body bool
+	headers        []string
+	profile        string
+}
+
+// clientProfiles by their names.
+var clientProfiles = map[string]func() redo.Profile{
+	"redo": redo.RedoProfile, "ietf": redo.IETFProfile, "stripe": redo.StripeProfile,
+}
+
+func (o *ops) resume() *cobra.Command {
+	r := &resumption{ops: o}
+	cmd := &cobra.Command{
+		Use:   "resume [flags] FILE NAME...",
+		Short: "Send pending operations again, under their own keys",
+		Long: `resume sends the stored request of each operation again, under the key that it was begun with, and
+retries it as the client does. Before each it asks. Credentials are not stored: give them with
+--header. An operation that does not get a final answer stays pending; the exit code is then 1.`,
+		Example: `  redo ops resume payments.redo refund:ch_9ab:1000 --header "Authorization: Bearer $TOKEN"
+  redo ops resume payments.redo --all --yes`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if r.all == (len(args) > 1) {
+				return errors.New("name the operations to resume, or say --all")
+			}
+			opts, err := r.options()
+			if err != nil {
+				return err
+			}
+			return o.with(args[0], opts, func(_ *boltstore.Store, client *redo.Client) error {
+				return r.run(c.Context(), client, args[1:])
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&r.all, "all", false, "resume all that is pending")
+	f.BoolVar(&r.yes, "yes", false, "do not ask")
+	f.BoolVar(&r.body, "body", false, "show the answers' bodies")
+	f.StringArrayVar(&r.headers, "header", nil, "send the header `'Name: value'` too, such as credentials (repeatable)")
+	f.StringVar(&r.profile, "profile", "redo", "how the server speaks: redo, ietf or stripe, as the client's `profile`")
+	complete(cmd, "profile", func() []string { return slices.Sorted(maps.Keys(clientProfiles)) })
+	return cmd
+}
+
+func (r *resumption) options() ([]redo.Option, error) {
+	headers, err := parseHeaders(r.headers)
+	if err != nil {
+		return nil, err
+	}
+	profile, ok := clientProfiles[r.profile]
+	if !ok {
+		return nil, fmt.Errorf("--profile: there is no profile %q, there are redo, ietf and stripe", r.profile)
+	}
+	return []redo.Option{redo.WithProfile(profile()), redo.WithCredentials(func(req *http.Request) error {
+		for name, value := range headers {
+			req.Header.Set(name, value)
+		}
+		return nil
+	})}, nil
+}
+
+// run resumes the operations, oldest first. One that fails does not keep the others from being tried.
+func (r *resumption) run(ctx context.Context, client *redo.Client, names []string) error {
+	chosen, err := r.choose(ctx, client, names)
+	if err != nil {
+		return failed(err)
+	}
+	ask := newAsker(r.terminal)
+	left := 0
+	for _, op := range chosen {
+		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutQuery(op.URL), op.Key, seconds(op.Age.Seconds()))
+		if op.Resumable && !r.yes && !ask.yes(ctx, "Send it again?") {
+			if ctx.Err() != nil {
+				return failed(errors.New("interrupted: what was not resumed stays pending"))
+			}
+			fmt.Fprintf(r.out, "%s: not sent\n", op.Name)
+			left++
+			continue
+		}
+		if !r.one(ctx, client, op) {
+			left++
+		}
+	}
+	if left > 0 {
+		return failed(fmt.Errorf("%d of %d operations did not succeed", left, len(chosen)))
+	}
+	return nil
+}
+
+// choose returns the operations with the names, or all.
+func (r *resumption) choose(ctx context.Context, client *redo.Client, names []string) ([]redo.Operation, error) {
+	var chosen []redo.Operation
+	found := map[string]bool{}
+	for op, err := range client.Pending(ctx) {
+		wanted := r.all || slices.Contains(names, op.Name) || op.Key != "" && slices.Contains(names, op.Key)
+		switch {
+		case err != nil && (op.Name == "" || wanted):
+			return nil, err
+		case wanted:
+			found[op.Name], found[op.Key] = true, true
+			chosen = append(chosen, op)
+		}
+	}
+	for _, name := range names {
+		if !found[name] {
+			return nil, fmt.Errorf("nothing pending has the name or the key %q", name)
+		}
+	}
+	return chosen, nil
+}
+
+// one resumes an operation and says what came of it.
+func (r *resumption) one(ctx context.Context, client *redo.Client, op redo.Operation) bool {
+	resp, err := client.Resume(ctx, op)
+	if err != nil {
+		var e *redo.Error
+		text := strings.TrimPrefix(err.Error(), "redo: ")
+		if !errors.As(err, &e) {
+			fmt.Fprintf(r.out, "%s: %s\n", op.Name, text)
+			return false
+		}
+		text = strings.TrimPrefix(text, fmt.Sprintf("operation %q: ", op.Name))
+		fmt.Fprintf(r.out, "%s: %s\n", op.Name, text)
+		if hint := e.Code.Hint(); hint != "" {
+			fmt.Fprintf(r.out, "  %s\n", hint)
+		}
+		r.show(e.Response)
+		return false
+	}
+	how := ""
+	if redo.Replayed(resp) {
+		how = ", replayed"
+	}
+	fmt.Fprintf(r.out, "%s: %s%s\n", op.Name, resp.Status, how)
+	r.show(resp)
+	return true
+}
+
+// maxShown is how many bytes of an answer are shown.
+const maxShown = 64 << 10
+
+// show writes the body where that is wanted, and closes it.
+func (r *resumption) show(resp *http.Response) {
+	if resp == nil {
+		return
+	}
+	if r.body {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxShown)) // what came is shown
+		fmt.Fprintf(r.out, "%s\n", body)
+	}
+	_ = resp.Body.Close() // its outcome is known by now
+}
+
+// An asker asks on the terminal's standard error and reads answers from its input.
+type asker struct {
+	terminal
+	answers *bufio.Reader
+}
+
+func newAsker(t terminal) asker { return asker{t, bufio.NewReader(t.in)} }
+
+// yes asks a question. Everything but y and yes is a no, and so are the end of the input and of the context. The reading
+// of an answer that nobody waits for ends with the program.
+func (a asker) yes(ctx context.Context, question string) bool {
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := a.answers.ReadString('\n') // what came before the end is the answer
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case line := <-answer:
+		return line == "y" || line == "yes"
+	case <-ctx.Done():
+		fmt.Fprintln(a.err)
+		return false
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
+)
+
+// A request is what the client keeps of one with a pending operation: JSON, made to be read by an operator.
+type request struct {
+	Version   int         `json:"v"`
+	Key       string      `json:"key"`
+	Method    string      `json:"method"`
+	URL       string      `json:"url"`
+	Host      string      `json:"host"`
+	Header    http.Header `json:"header"`
+	Body      []byte      `json:"body"`
+	Whole     bool        `json:"whole"`
+	Unapplied bool        `json:"unapplied"`
+}
+
+// requestVersion is the version of the above.
+const requestVersion = 1
+
+func (o *ops) show() *cobra.Command {
+	var body bool
+	cmd := &cobra.Command{
+		Use:     "show [flags] FILE NAME|KEY",
+		Short:   "Show one operation, by its name, or by its key while it is pending",
+		Example: "  redo ops show payments.redo refund:ch_9ab:1000\n  redo ops show payments.redo refund:ch_9ab:1000 --body",
+		Args:    usageArgs(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.with(args[0], nil, func(st *boltstore.Store, _ *redo.Client) error {
+				op, err := o.find(c.Context(), st, args[1])
+				if err != nil {
+					return failed(err)
+				}
+				if o.asJSON {
+					return writeJSON(o.out, op)
+				}
+				writeOperation(o.out, op, body)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&body, "body", false, "show the request's query and body too")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print JSON, without the body")
+	cmd.MarkFlagsMutuallyExclusive("body", "json")
+	return cmd
+}
+
+// find returns the operation with the name, or the pending one with the key.
+func (o *ops) find(ctx context.Context, st *boltstore.Store, nameOrKey string) (listed, error) {
+	rec, err := st.Find(ctx, store.ID{Scope: o.scope, Key: nameOrKey})
+	if err == nil {
+		return operationOf(rec), nil
+	}
+	if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
+		return listed{}, err
+	}
+	for rec, err := range st.Pending(ctx, o.scope) {
+		if err != nil {
+			return listed{}, err
+		}
+		if op := operationOf(rec); op.Key == nameOrKey {
+			return op, nil
+		}
+	}
+	return listed{}, fmt.Errorf("there is no operation %q in the scope %q, and no pending one with that key: %w", nameOrKey, o.scope, store.ErrNotFound)
+}
+
+func operationOf(rec store.Record) listed {
+	l := listed{
+		Name: rec.ID.Key, State: rec.State.String(), CreatedAt: rec.CreatedAt.UTC(), Age: rec.Age().Seconds(),
+	}
+	var r request
+	switch err := json.Unmarshal(rec.Meta, &r); {
+	case err != nil:
+		l.Problem = "its request can't be read"
+	case r.Version != requestVersion:
+		l.Problem = fmt.Sprintf("its request has version %d, this program reads %d", r.Version, requestVersion)
+	default:
+		l.Key, l.Method, l.URL, l.request = r.Key, r.Method, withoutQuery(r.URL), &r
+		l.Resumable = r.Whole && rec.State == store.StatePending
+	}
+	return l
+}
+
+// writeOperation writes an operation for a person.
+func writeOperation(w io.Writer, op listed, body bool) {
+	line := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%-10s %s\n", label, text)
+		}
+	}
+	line("name", op.Name)
+	line("key", op.Key)
+	line("state", op.State)
+	line("begun", fmt.Sprintf("%s, %v ago", op.CreatedAt.Format(time.RFC3339), seconds(op.Age)))
+	line("problem", op.Problem)
+	r := op.request
+	if r == nil {
+		return
+	}
+	url := op.URL
+	if body {
+		url = r.URL
+	}
+	line("request", strings.TrimSpace(op.Method+" "+url))
+	if !strings.Contains(r.URL, "://"+r.Host+"/") {
+		line("host", r.Host)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		for _, v := range r.Header[name] {
+			if secret(name) {
+				v = masked
+			}
+			line("header", name+": "+v)
+		}
+	}
+	switch {
+	case op.State != "pending":
+	case op.Resumable:
+		line("resumable", "yes")
+	default:
+		line("resumable", "no: run the same code again")
+	}
+	if op.State == "pending" && r.Unapplied {
+		line("effect", "not applied, as far as every attempt says")
+	}
+	switch {
+	case !r.Whole:
+	case !body:
+		line("body", fmt.Sprintf("%d bytes, shown by --body", len(r.Body)))
+	case utf8.Valid(r.Body):
+		fmt.Fprintf(w, "\n%s\n", r.Body)
+	default:
+		fmt.Fprintf(w, "\n%q\n", r.Body)
+	}
+}
+
+// masked takes a secret's place.
+const masked = "***"
+
+// withoutQuery masks a URL's query, which may hold what a log must not.
+func withoutQuery(url string) string {
+	before, _, found := strings.Cut(url, "?")
+	if !found {
+		return url
+	}
+	return before + "?" + masked
+}
+
+// secret reports whether a header may hold credentials. The client keeps none of them; what a profile names is kept, and
+// this is for profiles that name too much.
+func secret(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"auth", "cookie", "key", "token", "secret", "password", "signature", "credential", "session"},
+		func(part string) bool { return strings.Contains(name, part) })
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redo-go/redo/cmd/redo/internal/script"
+	"github.com/redo-go/redo/servertest"
+)
+
+// playing are the flags of what plays faults.
+type playing struct {
+	listen  string
+	scripts []string
+	lenient bool
+	urlFile string
+}
+
+func (p *playing) flags(c *cobra.Command, address string) {
+	f := c.Flags()
+	f.StringVar(&p.listen, "listen", address, "listen on this `address`; port 0 is any free one")
+	f.StringArrayVar(&p.scripts, "script", nil, "faults by key, such as `'k1: reset-after-effect, 503, ok'`; @ and a file name reads them from there (repeatable)")
+	f.StringVar(&p.urlFile, "url-file", "", "once it listens, write its URL into this `file`")
+	f.BoolVar(&p.lenient, "lenient", false, "let faults of the script be left over at the end")
+}
+
+const scriptHelp = `A script names a key and what becomes of its requests, in the order of their arrival:
+
+  k1: reset-after-effect, 503, ok
+
+The key * is every other key, next is the next key that shows up, and - is requests without one.
+Between scripts stand line breaks or semicolons. The faults are:
+
+%s
+
+The program runs until it is interrupted. It then ends with status 1 if faults of the script have
+not come to pass: what a client was not put through it has not survived.`
+
+// options reads the scripts.
+func (p *playing) options() ([]servertest.Option, error) {
+	texts := make([]string, len(p.scripts))
+	for i, text := range p.scripts {
+		texts[i] = text
+		if name, ok := strings.CutPrefix(text, "@"); ok {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return nil, fmt.Errorf("--script: %w", err)
+			}
+			texts[i] = string(data)
+		}
+	}
+	return script.Parse(texts...)
+}
+
+// ready tells where it listens.
+func (p *playing) ready(t terminal, name, url string) error {
+	fmt.Fprintf(t.err, "redo %s: %s\n", name, url)
+	if p.urlFile == "" {
+		return nil
+	}
+	if err := writeWhole(p.urlFile, []byte(url+"\n")); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// until serves until the context ends, and says which faults did not come to pass.
+func (p *playing) until(ctx context.Context, t terminal, srv *servertest.Server) error {
+	<-ctx.Done()
+	srv.Close()
+	l := srv.Ledger()
+	fmt.Fprintf(t.err, "%d requests, %d effects\n", len(srv.Requests()), l.Total())
+	missing := srv.Unplayed()
+	if p.lenient || len(missing) == 0 {
+		return nil
+	}
+	for _, m := range missing {
+		fmt.Fprintln(t.err, m)
+	}
+	return failed(fmt.Errorf("%d of the script's faults did not come to pass; --lenient lets them", len(missing)))
+}

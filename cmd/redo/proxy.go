@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redo-go/redo/cmd/redo/internal/script"
+	"github.com/redo-go/redo/servertest"
+)
+
+func newProxy(t terminal) *cobra.Command {
+	var p playing
+	cmd := &cobra.Command{
+		Use:   "proxy [flags] URL",
+		Short: "Stand in front of a server and lose, delay and garble its answers",
+		Long: `proxy passes requests on to the server at URL, once each, and plays scripted faults on their way. "After the
+effect" means here that the server has answered. It speaks HTTP/1.1 to the client, and HTTP or
+HTTPS to the server.
+
+` + fmt.Sprintf(scriptHelp, script.Help()) + `
+
+Faults of the store are not the proxy's to make.`,
+		Example: `  redo proxy http://localhost:8080 --script '*: reset-after-effect, ok'
+  redo proxy https://staging.example.com --listen 127.0.0.1:9001 --script 'next: 503, delay(2s)'`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			upstream, err := url.Parse(args[0])
+			if err != nil || !isURL(args[0]) || upstream.Host == "" || upstream.User != nil || upstream.RawQuery != "" {
+				return fmt.Errorf("the server must be an http or https URL with a host, and without credentials or a query")
+			}
+			opts, err := p.options()
+			if err != nil {
+				return err
+			}
+			l, err := net.Listen("tcp", p.listen)
+			if err != nil {
+				return failed(err)
+			}
+			opts = append(opts, servertest.Bare(), servertest.Handler(forward(upstream, logTo(t))))
+			srv, err := servertest.Serve(l, logTo(t), opts...)
+			if err != nil {
+				return err
+			}
+			defer srv.Close()
+			if err := p.ready(t, "proxy", srv.URL); err != nil {
+				return err
+			}
+			return p.until(c.Context(), t, srv)
+		},
+	}
+	p.flags(cmd, "127.0.0.1:8081")
+	return cmd
+}
+
+// forward passes requests on, each exactly once: a connection that is used again would let net/http's client send a
+// request with a key a second time, and what is tried is not the proxy's retries.
+func forward(upstream *url.URL, logf func(string, ...any)) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		FlushInterval: -1, // what the server streams is not held back
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			logf("%s %s: %v", r.Method, r.URL.Path, err)
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+}

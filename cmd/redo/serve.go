@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redo-go/redo/cmd/redo/internal/reference"
+	"github.com/redo-go/redo/cmd/redo/internal/script"
+	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
+	"github.com/redo-go/redo/store/boltstore"
+)
+
+func newServe(t terminal) *cobra.Command {
+	var p playing
+	var cfg reference.Config
+	var file, target string
+	var printTarget bool
+	cmd := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "Run a server that keeps the rules, with scripted faults, for clients to be tried against",
+		Long: `serve runs redo's middleware in front of a small shop: POST /orders and /refunds with a JSON object
+whose "amount" is positive make one effect each. What a client in any language has to show is read
+back from GET /effects?key=K, the number of effects, and GET /requests?key=K, what came over the
+wire. X-Slow: 400ms makes an order slow, X-Fault: 500, 429 or crash makes it fail. What was seen is
+kept in memory.
+
+` + fmt.Sprintf(scriptHelp, script.Help()),
+		Example: `  redo serve --script 'k1: reset-after-effect, 503, ok'
+  redo serve --script '*: reset-after-effect' --script '"k:2": delay-in-handler(2s)'
+  redo serve --listen 127.0.0.1:9000 --store records.redo --write-target target.yaml
+  redo serve --print-target > target.yaml`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if printTarget {
+				return printTargetOf(t, "http://"+p.listen, cfg)
+			}
+			if cfg.Script, err = p.options(); err != nil {
+				return err
+			}
+			if file != "" {
+				st, err := boltstore.Open(file)
+				if err != nil {
+					return failed(err)
+				}
+				defer func() { err = errors.Join(err, st.Close()) }()
+				cfg.Store = st
+			}
+			l, err := net.Listen("tcp", p.listen)
+			if err != nil {
+				return failed(err)
+			}
+			srv, err := reference.Serve(l, cfg, logTo(t))
+			if err != nil {
+				return err
+			}
+			defer srv.Close()
+			if target != "" {
+				text, err := targetfile.Format(reference.Target(srv.URL, cfg))
+				if err == nil {
+					err = writeWhole(target, text)
+				}
+				if err != nil {
+					return failed(err)
+				}
+			}
+			if err := p.ready(t, "serve", srv.URL); err != nil {
+				return err
+			}
+			return p.until(c.Context(), t, srv)
+		},
+	}
+	p.flags(cmd, "127.0.0.1:8080")
+	f := cmd.Flags()
+	f.StringVar(&file, "store", "", "keep records in this `file` (default in memory)")
+	f.StringVar(&cfg.Profile, "profile", "redo", "answer as the `house` redo, ietf or stripe does")
+	f.BoolVar(&cfg.KeyOptional, "key-optional", false, "run requests without a key")
+	f.DurationVar(&cfg.Wait, "wait", 0, "let a duplicate wait so long for the first request (default refuse it at once)")
+	f.BoolVar(&cfg.Bare, "bare", false, "forget keys, so that every request makes an effect: what redo check has to find")
+	f.StringVar(&target, "write-target", "", "once the server listens, write the target `file` that describes it for redo check")
+	f.BoolVar(&printTarget, "print-target", false, "print that target file, and serve nothing")
+	complete(cmd, "profile", reference.Profiles)
+	return cmd
+}
+
+func logTo(t terminal) func(string, ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(t.err, format+"\n", args...) }
+}
+
+func printTargetOf(t terminal, url string, cfg reference.Config) error {
+	text, err := targetfile.Format(reference.Target(url, cfg))
+	if err != nil {
+		return failed(err)
+	}
+	_, err = t.out.Write(text)
+	return err
+}
+
+// writeWhole writes a file in one step: whoever waits for it never sees half of it.
+func writeWhole(name string, text []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".redo-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}

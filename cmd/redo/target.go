@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
+	"github.com/redo-go/redo/conformance"
+)
+
+// targetFlags stand for a whole target where TARGET is a URL, and change some of it where it is a file.
+type targetFlags struct {
+	profile, baseURL, keyHeader, caFile string
+	headers                             []string
+	method, body, effects, effectsPath  string
+	required                            bool
+}
+
+// onlyWithURL are the flags that a file says better.
+var onlyWithURL = []string{"method", "body", "effects", "effects-path", "key-required"}
+
+func (t *targetFlags) flags(f *pflag.FlagSet) {
+	f.StringVar(&t.profile, "profile", "", "judge by the `house` redo, ietf or stripe (default the file's, or redo)")
+	f.StringVar(&t.baseURL, "base-url", "", "the server's `URL` in place of the file's")
+	f.StringArrayVar(&t.headers, "header", nil, "send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
+	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")
+	f.StringVar(&t.caFile, "ca-file", "", "PEM `file` of certificates to trust in place of the system's")
+	f.StringVar(&t.method, "method", http.MethodPost, "with a URL: the operation's `method`")
+	f.StringVar(&t.body, "body", "", "with a URL: the operation's `body`, a template; @ and a file name reads it from there")
+	f.StringVar(&t.effects, "effects", "", "with a URL: the `URL`, or its path, of a GET that counts effects, a template")
+	f.StringVar(&t.effectsPath, "effects-path", "", "with a URL: the `path` to the count in that JSON, such as data.count")
+	f.BoolVar(&t.required, "key-required", false, "with a URL: whether it refuses requests without a key (default not tried)")
+}
+
+// read returns the target that the argument and the flags describe.
+func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string) bool) (conformance.Target, error) {
+	var target conformance.Target
+	var err error
+	if isURL(name) {
+		target, err = t.fromURL(name, given)
+	} else {
+		for _, flag := range onlyWithURL {
+			if given(flag) {
+				return target, fmt.Errorf("--%s goes with a URL: put it into the target file", flag)
+			}
+		}
+		target, err = readTarget(name, stdin)
+	}
+	if err != nil {
+		return target, err
+	}
+	if t.profile != "" {
+		target.Profile, target.CustomProfile = t.profile, nil
+	}
+	if t.baseURL != "" {
+		target.BaseURL = t.baseURL
+	}
+	if t.keyHeader != "" {
+		target.Key.Header = t.keyHeader
+	}
+	if t.caFile != "" {
+		target.CAFile = t.caFile
+	}
+	if err := t.addHeaders(&target); err != nil {
+		return target, err
+	}
+	return target, target.Validate()
+}
+
+func isURL(s string) bool {
+	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
+}
+
+func readTarget(name string, stdin io.Reader) (conformance.Target, error) {
+	var data []byte
+	var err error
+	if name == "-" {
+		data, err = io.ReadAll(stdin)
+	} else {
+		data, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return conformance.Target{}, fmt.Errorf("read the target: %w", err)
+	}
+	target, err := targetfile.Parse(name, data)
+	if err != nil {
+		return target, fmt.Errorf("%s: %w", name, err)
+	}
+	return target, nil
+}
+
+// fromURL makes a target of one operation.
+func (t *targetFlags) fromURL(raw string, given func(flag string) bool) (conformance.Target, error) {
+	var target conformance.Target
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return target, errors.New("the URL can't be read") // and is not shown: it may hold a password
+	}
+	if u.User != nil {
+		return target, errors.New("the URL must not hold credentials: send them with --header")
+	}
+	if t.baseURL != "" {
+		return target, errors.New("--base-url goes with a target file")
+	}
+	target.BaseURL = u.Scheme + "://" + u.Host
+	// As it was typed: escaping would take the braces of a template away.
+	path := strings.TrimPrefix(raw, target.BaseURL)
+	path, _, _ = strings.Cut(path, "#")
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	target.Operation = conformance.Operation{Method: t.method, Path: path}
+	body, err := t.readBody()
+	if err != nil {
+		return target, err
+	}
+	target.Operation.Body = conformance.Body(body)
+	if looksLikeJSON(body) {
+		target.Operation.Headers = map[string]string{"Content-Type": "application/json"}
+	}
+	if t.effectsPath != "" && t.effects == "" {
+		return target, errors.New("--effects-path needs --effects")
+	}
+	if t.effects != "" {
+		target.Effects = &conformance.Effects{URL: t.effects, Path: t.effectsPath}
+	}
+	if given("key-required") {
+		target.Key.Required = &t.required
+	}
+	return target, nil
+}
+
+func (t *targetFlags) readBody() (string, error) {
+	name, isFile := strings.CutPrefix(t.body, "@")
+	if !isFile {
+		return t.body, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("--body: %w", err)
+	}
+	return string(data), nil
+}
+
+// looksLikeJSON reports whether the template makes a JSON object or array.
+func looksLikeJSON(body string) bool {
+	filled := strings.NewReplacer("{{number}}", "1", "{{payload}}", "p", "{{case}}", "c", "{{run}}", "r").Replace(body)
+	trimmed := strings.TrimSpace(filled)
+	return trimmed != "" && strings.ContainsRune("{[", rune(trimmed[0])) && json.Valid([]byte(filled))
+}
+
+// plainHeaders say nothing that would have to be masked.
+var plainHeaders = []string{"Accept", "Accept-Language", "Content-Type", "Content-Language", "User-Agent", "Prefer"}
+
+func (t *targetFlags) addHeaders(target *conformance.Target) error {
+	headers, err := parseHeaders(t.headers)
+	if err != nil {
+		return err
+	}
+	for name, value := range headers {
+		if target.Operation.Headers == nil {
+			target.Operation.Headers = map[string]string{}
+		}
+		for other := range target.Operation.Headers {
+			if strings.EqualFold(other, name) {
+				delete(target.Operation.Headers, other)
+			}
+		}
+		target.Operation.Headers[name] = value
+		if !slices.Contains(plainHeaders, http.CanonicalHeaderKey(name)) {
+			target.SecretHeaders = append(target.SecretHeaders, name)
+		}
+	}
+	return nil
+}
+
+// parseHeaders reads --header flags. Errors name no value, which may be a secret.
+func parseHeaders(lines []string) (map[string]string, error) {
+	headers := map[string]string{}
+	for i, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		name = strings.TrimSpace(name)
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--header %d is not of the form 'Name: value'", i+1)
+		}
+		headers[name] = strings.TrimSpace(value)
+	}
+	return headers, nil
+}

@@ -5,6 +5,11 @@
 //	go run ./benchmarks -quick    everything, coarsely, in seconds
 //	go run ./benchmarks -run 'memory|large' -rounds 41
 //
+//	go run ./benchmarks -run scale      tables of 10,000 and of 10,000,000 records, some minutes and 5 GB in Postgres
+//
+// The scenarios named after an engine are run where one answers: REDO_TEST_POSTGRES and REDO_TEST_REDIS name it, else
+// it is looked for on this machine. They keep to a schema or a prefix of their own, and remove it.
+//
 // In each scenario the contestants take turns, round after round, so that what else the machine does meets them all.
 // A figure is the median over the rounds, with the least and the greatest beside it; a ratio is the median of the
 // ratios within each round. At the end stand the targets that redo sets itself. With -check a missed one makes the

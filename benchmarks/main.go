@@ -23,6 +23,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	only := flags.String("run", "", "measure only the scenarios whose name matches this `regexp`")
 	rounds := flags.Int("rounds", 21, "how many rounds")
 	slice := flags.Duration("slice", 80*time.Millisecond, "how long a contestant runs in one round")
+	records := flags.Int("records", manyRecords, "how many records the large tables hold of the scenarios named scale-…")
 	dir := flags.String("dir", os.TempDir(), "where files are written, and removed")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -37,13 +38,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if *quick && !given["slice"] {
 		*slice = 50 * time.Millisecond
 	}
-	wanted, err := choose(scenarios(), *only)
+	wanted, err := choose(scenarios(*records), *only)
 	switch {
 	case err != nil:
 	case flags.NArg() > 0:
 		err = fmt.Errorf("benchmarks: unexpected argument %q", flags.Arg(0))
 	case *rounds < 1:
 		err = fmt.Errorf("benchmarks: -rounds is %d, it must be at least 1", *rounds)
+	case *records < few:
+		err = fmt.Errorf("benchmarks: -records is %d, it must be at least %d", *records, few)
 	case *slice <= 0:
 		err = fmt.Errorf("benchmarks: -slice is %v, it must be positive", *slice)
 	}
@@ -80,7 +83,7 @@ func choose(all []scenario, pattern string) ([]scenario, error) {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.name)
-		if re.MatchString(s.name) {
+		if re.MatchString(s.name) && (pattern != "" || !s.slow) {
 			chosen = append(chosen, s)
 		}
 	}
@@ -96,8 +99,19 @@ func (p pace) playAll(w io.Writer, wanted []scenario) (missed int, err error) {
 	start := time.Now()
 	played := map[string]outcome{}
 	where, widest := "", 0.0
+	defer func() {
+		for _, s := range wanted {
+			if s.end != nil {
+				err = errors.Join(err, s.end())
+			}
+		}
+	}()
 	for _, s := range wanted {
 		o, err := p.play(s)
+		if errors.Is(err, errNoEngine) {
+			fmt.Fprintf(w, "%s: not run: %v\n\n", s.name, err)
+			continue
+		}
 		if err != nil {
 			return 0, fmt.Errorf("benchmarks: %w", err)
 		}

@@ -57,6 +57,7 @@ func TestWrongArguments(t *testing.T) {
 		{"an argument that is no flag", []string{"memory"}, `unexpected argument "memory"`},
 		{"no round", []string{"-rounds", "0"}, "-rounds is 0"},
 		{"no time", []string{"-slice", "0"}, "-slice is 0s"},
+		{"fewer records than the small table", []string{"-records", "9"}, "-records is 9"},
 		{"an expression that can't be read", []string{"-run", "("}, "-run"},
 		{"an expression that nothing matches", []string{"-run", "nothing"}, "matches none of memory, loopback"},
 	} {

@@ -17,7 +17,15 @@ type pace struct {
 
 // play measures a scenario. The number of operations is found in a round that does not count, and is the same in all
 // that do.
-func (p pace) play(s scenario) (outcome, error) {
+func (p pace) play(s scenario) (out outcome, err error) {
+	err = s.staged(func() error {
+		out, err = p.playReady(s)
+		return err
+	})
+	return out, err
+}
+
+func (p pace) playReady(s scenario) (outcome, error) {
 	counts := make([]int, len(s.contestants))
 	for i, c := range s.contestants {
 		var err error
@@ -57,6 +65,9 @@ func (p pace) with(c contestant, f func(runner) error) (err error) {
 func (p pace) calibrate(c contestant, step int) (n int, err error) {
 	err = p.with(c, func(r runner) error {
 		for n = step; ; {
+			if err := r.supply(n); err != nil {
+				return err
+			}
 			start := time.Now()
 			if err := r.run(n); err != nil {
 				return err
@@ -76,7 +87,10 @@ func (p pace) calibrate(c contestant, step int) (n int, err error) {
 // measure runs n operations after a few that warm up caches, connections and files.
 func (p pace) measure(c contestant, n int) (got sample, err error) {
 	err = p.with(c, func(r runner) error {
-		if err := r.run(max(1, n/20)); err != nil {
+		if err := r.filled(max(1, n/20)); err != nil {
+			return err
+		}
+		if err := r.supply(n); err != nil {
 			return err
 		}
 		runtime.GC()

@@ -1,6 +1,10 @@
 package main
 
-import "sync"
+import (
+	"errors"
+	"slices"
+	"sync"
+)
 
 // A scenario is one piece of work, and those who do it.
 type scenario struct {
@@ -10,6 +14,24 @@ type scenario struct {
 	callers   int    // goroutines that a contestant uses; zero means one
 	// contestants take turns in this order.
 	contestants []contestant
+	// ready prepares what the contestants share, before the first is opened; an error that wraps errNoEngine means that
+	// the scenario can't be run here. done undoes it after the scenario, end after the last one of the run. All are nil
+	// when they share nothing.
+	ready, done, end func() error
+	slow             bool // run only when -run names it
+}
+
+// staged runs f between ready and done.
+func (s scenario) staged(f func() error) (err error) {
+	if s.ready != nil {
+		if err := s.ready(); err != nil {
+			return err
+		}
+	}
+	if s.done != nil {
+		defer func() { err = errors.Join(err, s.done()) }()
+	}
+	return f()
 }
 
 // A contestant is one way to do a scenario's work.
@@ -23,8 +45,25 @@ type contestant struct {
 type runner struct {
 	// run does the operation n times and checks what came of each. It is not called concurrently.
 	run func(n int) error
+	// refill makes what n operations use up, before they are timed; nil when that is nothing.
+	refill func(n int) error
 	// close releases what open acquired; nil when that is nothing.
 	close func() error
+}
+
+// filled is run with what it needs.
+func (r runner) filled(n int) error {
+	if err := r.supply(n); err != nil {
+		return err
+	}
+	return r.run(n)
+}
+
+func (r runner) supply(n int) error {
+	if r.refill == nil {
+		return nil
+	}
+	return r.refill(n)
 }
 
 func (r runner) stop() error {
@@ -34,9 +73,15 @@ func (r runner) stop() error {
 	return r.close()
 }
 
+// manyRecords is how many records the large tables of the scale scenarios hold unless -records says otherwise.
+const manyRecords = 10_000_000
+
+// manyInMemory is how many there are at most in an engine that keeps them in memory.
+const manyInMemory = 1_000_000
+
 // scenarios returns all of them, in the order of the report.
-func scenarios() []scenario {
-	return []scenario{
+func scenarios(records int) []scenario {
+	return slices.Concat([]scenario{
 		memoryScenario(),
 		loopbackScenario(),
 		largeScenario(),
@@ -45,7 +90,12 @@ func scenarios() []scenario {
 		durableScenario(1),
 		durableScenario(64),
 		middlewareScenario(),
-	}
+		redisScenario(false),
+		redisScenario(true),
+		postgresScenario(false),
+		postgresScenario(true),
+		effectScenario(),
+	}, redisScales(min(records, manyInMemory)), postgresScales(records))
 }
 
 // serially returns a runner that makes one call of op after the other. The calls are numbered from 0, over all runs.

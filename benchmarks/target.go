@@ -20,6 +20,7 @@ type target struct {
 // lazy Complete.
 func targets() []target {
 	const times, count, size = "%.2f×", "%.0f", "%.0f B"
+	growth := func(o outcome) figure { return o.ratio(byLarge, bySmall) }
 	only := func(v float64) figure { return figure{v, v, v} }
 	return []target{
 		{"memory", "redo.Do takes no longer than StandardClient", 1, false, times, func(o outcome) figure {
@@ -43,6 +44,24 @@ func targets() []target {
 		{"durable-64", "64 callers get at least 10 times the operations of bbolt's Update", 10, true, times, func(o outcome) figure {
 			return o.ratio(byUpdate, byStore)
 		}},
+		{"redis-first", "64 callers get at least 90 % of what the driver gets with the same scripts", 0.9, true, times, func(o outcome) figure {
+			return o.ratio(byEngine, byRedo)
+		}},
+		{"redis-replay", "64 callers get at least 90 % of what the driver gets with the same script", 0.9, true, times, func(o outcome) figure {
+			return o.ratio(byEngine, byRedo)
+		}},
+		{"postgres-first", "64 callers get at least 90 % of what the driver gets with the same statements", 0.9, true, times, func(o outcome) figure {
+			return o.ratio(byEngine, byRedo)
+		}},
+		{"postgres-replay", "64 callers get at least 90 % of what the driver gets with the same statement", 0.9, true, times, func(o outcome) figure {
+			return o.ratio(byEngine, byRedo)
+		}},
+		{"scale-redis-first", "a first run beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
+		{"scale-redis-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
+		{"scale-redis-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
+		{"scale-postgres-first", "a first run beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
+		{"scale-postgres-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
+		{"scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
 		{"middleware", "a first run makes at most 20 allocations more than the bare handler", 20, false, count, func(o outcome) figure {
 			return only(o.allocs(byFirst) - o.allocs(byHandler))
 		}},

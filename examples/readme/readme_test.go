@@ -16,8 +16,12 @@ var block = regexp.MustCompile("(?s)```go\n(.*?)```")
 func TestEverySnippetIsCompiledAndRun(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	source, err := os.ReadFile("snippets_test.go")
-	require.NoError(t, err)
+	var source []byte
+	for _, name := range []string{"snippets_test.go", "transaction_test.go", "webhook_test.go", "conformance_test.go"} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		source = append(source, text...)
+	}
 	snippets := block.FindAllStringSubmatch(string(readme), -1)
 	require.NotEmpty(t, snippets)
 	code := unindented(string(source))

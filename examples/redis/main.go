@@ -1,0 +1,126 @@
+// Redis shows several machines that share one memory of what was done. Two copies of an order service stand behind a
+// load balancer that sends every retry to the other copy, as a phone on a bad network would meet it. They share their
+// records in Redis, so that an order is made once, whichever copy is asked, and however often at once.
+//
+//	go run ./examples/redis
+//	go run ./examples/redis -redis redis://cache:6379/0
+//
+// It wants a Redis or Valkey whose maxmemory-policy is noeviction: on this machine, or where -redis or REDO_TEST_REDIS
+// says. Its keys there begin with "redo-example", and its records expire after a minute.
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store/redisstore"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// here is where Redis is looked for when nothing says otherwise.
+const here = "redis://127.0.0.1:6379/0"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := tell(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "redis:", err)
+		os.Exit(1)
+	}
+}
+
+func tell(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("redis", flag.ContinueOnError)
+	url := flags.String("redis", cmp.Or(os.Getenv("REDO_TEST_REDIS"), here), "the `URL` of a Redis or Valkey")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	book := &orders{}
+	var copies [2]*httptest.Server
+	for i := range copies {
+		// Each copy has a store of its own, as each machine would. They meet in Redis.
+		opening, cancel := context.WithTimeout(ctx, 5*time.Second)
+		st, err := redisstore.Open(opening, *url, redisstore.WithPrefix("redo-example"))
+		cancel()
+		if errors.Is(err, redisstore.ErrEviction) {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("no Redis answers; start one (redis-server, or docker run --rm -p 6379:6379 redis) or name one with -redis: %w", err)
+		}
+		defer func() { _ = st.Close() }()
+		once := server.Middleware(st, server.Required(), server.Wait(5*time.Second), server.Retention(time.Minute))
+		mux := http.NewServeMux()
+		mux.Handle("POST /orders", once(book.handler(i+1)))
+		copies[i] = httptest.NewServer(mux)
+		defer copies[i].Close()
+	}
+	return shop(ctx, out, book, [2]string{copies[0].URL, copies[1].URL})
+}
+
+// shop is what customers do.
+func shop(ctx context.Context, out io.Writer, book *orders, copies [2]string) error {
+	client, err := redo.New()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	suffix := "-" + rand.Text() // the records of an earlier run may still be there
+	order := func(key string, to, pieces int) (Order, error) {
+		return redo.Call[Order](redo.WithKey(ctx, key+suffix), client, "POST", copies[to]+"/orders", OrderRequest{Article: "shoes", Pieces: pieces})
+	}
+
+	first, err := order("order-1138", 0, 1)
+	if err != nil {
+		return err
+	}
+	again, err := order("order-1138", 1, 1)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "order-1138: made by copy %d as number %d; the retry, which reached copy 2, was told number %d\n", first.Copy, first.Number, again.Number)
+
+	var all sync.WaitGroup
+	var told [20]Order
+	var failures [20]error
+	for i := range told {
+		all.Go(func() { told[i], failures[i] = order("order-1139", i%2, 1) })
+	}
+	all.Wait()
+	if err := errors.Join(failures[:]...); err != nil {
+		return err
+	}
+	same := 0
+	for _, o := range told {
+		if o == told[0] {
+			same++
+		}
+	}
+	fmt.Fprintf(out, "order-1139: asked for 20 times at once on both copies; %d callers were told number %d\n", same, told[0].Number)
+
+	_, err = order("order-1139", 0, 7)
+	if !errors.Is(err, taxonomy.PayloadMismatch) {
+		return fmt.Errorf("another payload under a used key: expected a mismatch, got %w", err)
+	}
+	fmt.Fprintf(out, "order-1139 for 7 pieces: refused, %v\n", redo.CodeOf(err))
+
+	made := book.made()
+	fmt.Fprintf(out, "\noperations=2 effects=%d\n", made)
+	if made != 2 || same != len(told) || again != first {
+		return errors.New("the two copies did not share their records")
+	}
+	return nil
+}

@@ -110,11 +110,9 @@ func freePort() (int, error) {
 }
 
 func startRedis(dir string, port int) (string, func() error, error) {
-	binary, err := exec.LookPath("redis-server")
+	binary, err := redisBinary()
 	if err != nil {
-		if binary, err = exec.LookPath("valkey-server"); err != nil {
-			return "", nil, errors.New("neither redis-server nor valkey-server is on PATH")
-		}
+		return "", nil, err
 	}
 	cmd := exec.Command(binary, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--maxmemory-policy", "noeviction")
 	if err := cmd.Start(); err != nil {
@@ -133,6 +131,19 @@ func startRedis(dir string, port int) (string, func() error, error) {
 		}
 	}
 	return "", nil, errors.Join(fmt.Errorf("%s does not answer", binary), stop())
+}
+
+// redisBinary returns what REDO_TEST_REDIS_SERVER names, or what is on PATH.
+func redisBinary() (string, error) {
+	if name := os.Getenv("REDO_TEST_REDIS_SERVER"); name != "" {
+		return exec.LookPath(name)
+	}
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("neither redis-server nor valkey-server is on PATH")
 }
 
 func pong(port int) bool {

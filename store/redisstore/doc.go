@@ -21,8 +21,8 @@
 //     close it.
 //   - A primary without appendonly that restarts before it is failed over comes back empty, and its replicas follow it.
 //   - Eviction would delete records and so let work run twice. Open and New refuse a server whose maxmemory-policy is not
-//     noeviction, unless [AllowEviction] says otherwise. A full server refuses new claims with store.ErrUnavailable, and
-//     still lets owners complete.
+//     noeviction, unless [AllowEviction] says otherwise. A full server refuses new claims and take-overs with
+//     store.ErrUnavailable, and still lets owners renew, complete and release.
 //
 // Where an effect must never be doubled by the loss of a machine, keep the record with the effect in one transactional
 // database.
@@ -31,7 +31,8 @@
 //
 // A call that never reached the server, or that the server refused, is store.ErrUnavailable. Once a write was handed to
 // the connection and no answer came, whether the connection broke or the context ended first, it is store.ErrUnknown,
-// beside the context's error if that was the reason. Reads change nothing and so are never unknown. Callers that need a
+// beside the context's error if that was the reason. A server that takes no writes, since it could not write its last
+// snapshot, say, still replays results and lists what is pending. Reads change nothing and so are never unknown. Callers that need a
 // connection share the dial of whoever comes first; when that one gives up, the others' calls are sent again.
 //
 // Redirections of a cluster are followed. While it moves a slot it may refuse that slot's scripts for want of some of

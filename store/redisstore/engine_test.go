@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,8 +95,14 @@ func scan(ctx context.Context, t *testing.T, c rueidis.Client, pattern string) (
 	return keys
 }
 
+// engineBinary is what private servers are started from: what REDO_TEST_REDIS_SERVER names, or what is on PATH.
 func engineBinary(t testing.TB) string {
 	t.Helper()
+	if name := os.Getenv("REDO_TEST_REDIS_SERVER"); name != "" {
+		path, err := exec.LookPath(name)
+		require.NoError(t, err, "REDO_TEST_REDIS_SERVER") // no other is meant
+		return path
+	}
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
@@ -123,6 +130,14 @@ type engine struct {
 	port   int
 	cmd    *exec.Cmd
 	log    bytes.Buffer
+}
+
+// A run on one engine must not be taken for one on another.
+func TestServerIsTheOneThatIsNamed(t *testing.T) {
+	named := filepath.Join(t.TempDir(), "named-server")
+	require.NoError(t, os.Symlink(engineBinary(t), named))
+	t.Setenv("REDO_TEST_REDIS_SERVER", named)
+	require.Equal(t, named, privateEngine(t).info(t, "server")["executable"])
 }
 
 // privateEngine starts a server with the settings given as on its command line. It ends with the test.

@@ -1,8 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -128,34 +126,4 @@ func TestResultTooLarge(t *testing.T) {
 	l := acquire(t, st, claim("k")).Lease
 	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 9)}), store.ErrInvalid)
 	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 8)}))
-}
-
-// Nothing is evicted, so a server that is full must refuse: new work, but not the end of work that was begun.
-func TestFullServer(t *testing.T) {
-	e := privateEngine(t)
-	st := open(t, e.url())
-	begun := acquire(t, st, claim("begun")).Lease
-	require.NoError(t, command(t, e.url(), "CONFIG", "SET", "maxmemory", "1mb").Error())
-	require.NoError(t, st.Check(t.Context()))
-
-	_, err := st.Reserve(t.Context(), claim("new"))
-	require.ErrorIs(t, err, store.ErrUnavailable)
-	require.NotErrorIs(t, err, store.ErrUnknown)
-	_, err = st.Find(t.Context(), claim("new").ID)
-	require.ErrorIs(t, err, store.ErrNotFound)
-	var listed []string
-	for r, err := range st.Pending(t.Context(), "") {
-		require.NoError(t, err)
-		listed = append(listed, r.ID.Key)
-	}
-	require.Equal(t, []string{"begun"}, listed)
-
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	require.Equal(t, context.DeadlineExceeded, st.Wait(ctx, begun.ID, begun.Fence))
-
-	require.NoError(t, st.Complete(t.Context(), begun, store.Outcome{Result: []byte("result")}))
-	g, err := st.Reserve(t.Context(), claim("begun"))
-	require.NoError(t, err)
-	require.Equal(t, store.Complete, g.Verdict, fmt.Sprint(g.Record))
 }

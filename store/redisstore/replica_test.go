@@ -38,10 +38,13 @@ func (e *engine) inStepWith(t *testing.T, primary *engine) {
 
 func (e *engine) replication(t *testing.T) map[string]string {
 	t.Helper()
-	info, err := command(t, e.url(), "INFO", "replication").ToString()
-	require.NoError(t, err)
+	return e.info(t, "replication")
+}
+
+func (e *engine) info(t *testing.T, section string) map[string]string {
+	t.Helper()
 	fields := map[string]string{}
-	for line := range strings.Lines(info) {
+	for line := range strings.Lines(e.tells(t, "INFO", section)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		fields[name] = value
 	}

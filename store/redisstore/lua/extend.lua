@@ -4,6 +4,9 @@ local length, meta = ARGV[4], ARGV[5] -- nil: keep what there is
 
 local r, no = pendingUnder(record, fence)
 if not r then return no end
+-- Changes nothing. It comes first since a script that has begun to write is not refused for want of memory: an owner that
+-- could not renew would have its work begun again, beside it, as soon as there is room.
+redis.call('ZREM', pending, '')
 local lease = duration > 0 and now + duration or 0
 local created, x = sub(r, 52, 67), tonumber(sub(r, 68, 84))
 local moves = x ~= 0 and x < lease

@@ -25,7 +25,7 @@ type server struct {
 	url      string
 }
 
-var errNoPostgres = errors.New("no pg_ctl and initdb on PATH or below /usr/lib/postgresql")
+var errNoPostgres = errors.New("Postgres is neither in REDO_TEST_POSTGRES nor installed: no pg_ctl and initdb on PATH or below /usr/lib/postgresql")
 
 // newDir makes a directory that another user can be given, which one below t.TempDir's could not reach.
 func newDir() (string, error) { return os.MkdirTemp("", "pgstore") }
@@ -204,5 +204,5 @@ func skip(t testing.TB, why error) {
 	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
 		t.Fatalf("REDO_TEST_REQUIRE is set: %v", why)
 	}
-	t.Skipf("needs Postgres, by REDO_TEST_POSTGRES or installed: %v", why)
+	t.Skipf("needs a service: %v", why)
 }

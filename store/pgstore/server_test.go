@@ -45,17 +45,21 @@ func newServer(dir string) (*server, error) {
 	if err := s.run("initdb", "-D", s.cluster(), "-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "--no-sync"); err != nil {
 		return nil, err
 	}
-	// Another program may take the port between its choice and its use.
+	return s, s.startSomewhere()
+}
+
+// startSomewhere starts the server on a free port. Another program may take that between its choice and its use.
+func (s *server) startSomewhere() (err error) {
 	for range 5 {
 		if s.port, err = freePort(); err != nil {
-			return nil, err
+			return err
 		}
 		if err = s.start(); err == nil {
 			break
 		}
 	}
 	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
-	return s, err
+	return err
 }
 
 // binaries returns the directory of pg_ctl: that on PATH, or the newest that Debian has installed.

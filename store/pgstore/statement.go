@@ -163,20 +163,24 @@ const forgetSQL = `
 DELETE FROM {table} WHERE scope = $1::bytea AND key = $2::bytea AND fence = $3::bigint AND state <> 1
 	AND (expires_at IS NULL OR expires_at > clock_timestamp())`
 
+// primarySQL makes a read fail on a standby as a write does, whose answer may have been overtaken: txid_current() is refused
+// there, and not called on the primary. In a subquery it is looked at once, and where no row is found as well.
+const primarySQL = ` AND (SELECT CASE WHEN pg_is_in_recovery() THEN txid_current() IS NULL ELSE true END)`
+
 // Whether what a read finds has expired is judged by the instant that it returns.
 const findSQL = `
 SELECT fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp()
-FROM {table} WHERE scope = $1::bytea AND key = $2::bytea`
+FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
 
 const watchSQL = `
 SELECT state = 1, fence, expires_at, clock_timestamp()
-FROM {table} WHERE scope = $1::bytea AND key = $2::bytea`
+FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
 
 // pendingSQL reads a page after a position, of what was made before the list began: a loop that makes records
 // would else never end.
 const pendingSQL = `
 SELECT scope, key, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp()
-FROM {table} WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND created_at <= $3::timestamptz`
+FROM {table} WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND created_at <= $3::timestamptz` + primarySQL
 
 const pendingOrderSQL = ` ORDER BY created_at, born LIMIT 64`
 

@@ -32,6 +32,7 @@ type way struct {
 // Each handle of a case speaks in another way, and the handles share the few connections of one pooler. A case has a
 // table of its own.
 func TestContractBehindAPooler(t *testing.T) {
+	t.Parallel()
 	home, b := newPlace(t), newPooler(t, serverURL(t))
 	var cases atomic.Int64
 	newCase := func() pooledCase { return pooledCase{home, b, fmt.Sprint("case ", cases.Add(1))} }

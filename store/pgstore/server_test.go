@@ -23,6 +23,7 @@ type server struct {
 	bin, dir string
 	port     int
 	url      string
+	killed   bool // and not started again
 }
 
 var errNoPostgres = errors.New("Postgres is neither in REDO_TEST_POSTGRES nor installed: no pg_ctl and initdb on PATH or below /usr/lib/postgresql")
@@ -143,11 +144,18 @@ func runuser() string {
 }
 
 func (s *server) start() error {
-	return s.run("pg_ctl", "-D", s.cluster(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", "60",
+	err := s.run("pg_ctl", "-D", s.cluster(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", "60",
 		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -p %d", s.port), "start")
+	if err == nil {
+		s.killed = false
+	}
+	return err
 }
 
 func (s *server) stop() error {
+	if s.killed {
+		return nil // there is nobody to ask
+	}
 	return s.run("pg_ctl", "-D", s.cluster(), "-m", "immediate", "stop")
 }
 
@@ -162,6 +170,7 @@ func (s *server) kill() error {
 	if err != nil {
 		return err
 	}
+	s.killed = true
 	return syscall.Kill(n, syscall.SIGKILL)
 }
 

@@ -77,15 +77,24 @@ func both(one, two *server) string {
 	return strings.Replace(one.url, fmt.Sprintf("127.0.0.1:%d", one.port), hosts, 1) + "&target_session_attrs=read-write"
 }
 
-// A standby answers nothing: what it says may have been overtaken, and who asks after a lost answer has to be told the truth.
-func TestStandbyIsRefused(t *testing.T) {
+func TestStandby(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers of its own")
+	}
+	t.Parallel()
 	primary := privateServer(t)
 	p := place{url: primary.url, schema: "public", conns: 2}
-	on := p.open(t)
-	pending := reserve(t, on, claim("pending"), store.Acquired)
+	st := p.open(t)
+	sqlExec(t, admin(t, p.url), "CREATE TABLE effects (key text NOT NULL)")
 	standby := privateStandby(t, primary)
-	standby.inStepWith(t, primary)
+	t.Run("is refused", func(t *testing.T) { refusesAsStandby(t, st, primary, standby) })
+	t.Run("is promoted and was behind", func(t *testing.T) { wasBehind(t, p, st, primary, standby) })
+}
 
+// A standby answers nothing: what it says may have been overtaken, and who asks after a lost answer has to be told the truth.
+func refusesAsStandby(t *testing.T, on *pgstore.Store, primary, standby *server) {
+	pending := reserve(t, on, claim("pending"), store.Acquired)
+	standby.inStepWith(t, primary)
 	_, err := pgstore.Open(t.Context(), standby.url)
 	require.ErrorIs(t, err, pgstore.ErrStandby)
 	require.ErrorIs(t, err, store.ErrUnavailable)

@@ -107,8 +107,11 @@ WITH turn AS MATERIALIZED (
 SELECT place::text, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at,
 	CASE WHEN pg_try_advisory_xact_lock_shared($8::integer, $9::integer) IS NOT NULL THEN clock_timestamp() END FROM written`
 
+// A fence is a place in the sequence and 16 bits of chance. A standby that was behind when it was promoted draws places again
+// that the lost primary gave out: the lease of an owner who is lost must not fit the record of another.
 const writeSQL = `), drawn AS MATERIALIZED (
-	SELECT clock_timestamp() AS instant, nextval({fence text}::regclass) AS fence FROM turn WHERE had
+	SELECT clock_timestamp() AS instant, nextval({fence text}::regclass) * 65536 + floor(random() * 65536)::bigint AS fence
+	FROM turn WHERE had
 ), written AS (
 	INSERT INTO {table} AS r (scope, key, fingerprint, state, meta, fence, born, lease_until, created_at, expires_at)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, $5::bytea, fence, fence,

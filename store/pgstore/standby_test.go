@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,6 +18,9 @@ import (
 // privateStandby is a streaming standby of the server, to be promoted.
 func privateStandby(t *testing.T, primary *server) *server {
 	t.Helper()
+	if _, err := os.Stat(filepath.Join(primary.bin, "pg_basebackup")); err != nil {
+		skip(t, err)
+	}
 	dir, err := newDir()
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })

@@ -22,7 +22,8 @@ var (
 	ErrForeign = errors.New("pgstore: not a table of this package")
 	// ErrVersion: the table was made by another version of this package.
 	ErrVersion = errors.New("pgstore: table of another version")
-	// ErrStandby: the server is a standby; records have to be read and written on the primary.
+	// ErrStandby: the server is a standby; records have to be read and written on the primary. A primary whose transactions
+	// are read-only by default is told the same when it is written to.
 	ErrStandby = errors.New("pgstore: server is a standby")
 )
 

@@ -16,9 +16,9 @@ import (
 )
 
 // busy has the pooler open all of its connections, so that whoever comes next is sent round.
-func (b pooler) busy(t testing.TB) {
+func (p pooler) busy(t testing.TB) {
 	t.Helper()
-	pool := newPool(t, b.url("exec"), poolSize)
+	pool := newPool(t, p.url("exec"), poolSize)
 	var seen []int32
 	for range poolSize {
 		tx, err := pool.Begin(context.Background())

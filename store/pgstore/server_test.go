@@ -26,7 +26,7 @@ type server struct {
 	killed   bool // and not started again
 }
 
-var errNoPostgres = errors.New("Postgres is neither in REDO_TEST_POSTGRES nor installed: no pg_ctl and initdb on PATH or below /usr/lib/postgresql")
+var errNoPostgres = errors.New("no pg_ctl and initdb on PATH or below /usr/lib/postgresql; most tests take REDO_TEST_POSTGRES as well")
 
 // newDir makes a directory that another user can be given, which one below t.TempDir's could not reach.
 func newDir() (string, error) { return os.MkdirTemp("", "pgstore") }

@@ -48,7 +48,7 @@ func (s *records) PurgeEvery(ctx context.Context, interval time.Duration, observ
 			observe(purged, err)
 		}
 	})
-	if open.Err() != nil && ctx.Err() == nil {
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		return errClosed
 	}
 	return err

@@ -26,5 +26,9 @@
 //
 // Enqueue and Redrive notify the relays with pg_notify, which takes effect with the commit; a relay listens on a connection
 // of its own beside the pool. In Postgres transactions that notify commit one after the other, in the whole database, so
-// that [WithoutNotify] suits those with a very high rate of commits, and poolers that can't LISTEN: relays then poll.
+// that [WithoutNotify] suits those with a very high rate of commits: relays then poll.
+//
+// It suits transaction poolers too, through which nobody can listen: a relay whose queue does not know that polls all the same, and
+// leaves a LISTEN in one of the pooler's sessions, which then collects notifications that nobody reads. Where the pooler can't keep
+// prepared statements, set default_query_exec_mode=exec in the connection string.
 package pgoutbox

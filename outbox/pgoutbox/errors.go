@@ -27,6 +27,10 @@ var (
 	ErrStandby = errors.New("pgoutbox: server is a standby")
 )
 
+// errNotPrepared says what to set: the session that a statement was prepared in is not the one that it is sent to.
+var errNotPrepared = fmt.Errorf("pgoutbox: a transaction pooler keeps no prepared statements: "+
+	"set default_query_exec_mode=exec in the connection string: %w", store.ErrUnavailable)
+
 // SQLSTATE codes, from appendix A of the Postgres manual.
 const (
 	serializationFailure = "40001"
@@ -37,6 +41,8 @@ const (
 	undefinedTable       = "42P01"
 	undefinedSchema      = "3F000"
 	queryCanceled        = "57014"
+	unknownStatement     = "26000"
+	duplicateStatement   = "42P05"
 )
 
 // maxTries bounds how often a statement is made again.
@@ -115,6 +121,8 @@ func (q *Queue) refusal(ctx context.Context, pg *pgconn.PgError) error {
 		return fmt.Errorf("%w: %s: create it with Migrate, or apply the text of Migration: %w: %w", ErrNoTable, q.name(), pg, store.ErrUnavailable)
 	case readOnly:
 		return fmt.Errorf("%w: %w: %w", ErrStandby, pg, store.ErrUnavailable)
+	case unknownStatement, duplicateStatement:
+		return fmt.Errorf("%w: %w", errNotPrepared, pg)
 	case queryCanceled:
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -12,8 +12,14 @@
 // Each call is one statement in a transaction of its own, and returns after Postgres has acknowledged the commit:
 // what synchronous_commit promises is what is kept, on a standby too where it is set so. One exception: a
 // Complete whose Outcome is Lazy commits with synchronous_commit off; it is visible at once, and a crash of the
-// server may lose the last fraction of a second of it. A failover to a standby that was behind forgets what the
-// standby had not got; use a synchronous standby where that matters.
+// server may lose the last fraction of a second of it.
+//
+// A failover to a synchronous standby loses nothing that was acknowledged. One to a standby that was behind forgets what that
+// had not got: a lost reservation lets a second owner in beside the first, a lost completion leaves its record pending, to be
+// taken over when the lease has ended, and a lost take-over leaves the earlier owner in its place. A lost transaction is
+// lost whole, its effect with its record. That is all: a lease of the lost history fits no record that was reserved since, but for
+// one in 65,536 of those whose place in the fence's sequence was drawn for the same ID again. What is fenced downstream may see
+// smaller fences for as long as the sequence is behind what the lost primary gave out.
 //
 // A Reserve that finds the record complete, in flight or under another fingerprint writes nothing: no
 // transaction id is assigned and nothing is committed to the log. Statements that fail to serialize or that
@@ -22,9 +28,16 @@
 // # Connections
 //
 // The store keeps no state in a session: no session locks, no LISTEN, no temporary tables. It works behind a
-// transaction pooler; one that can't keep prepared statements needs [WithExecMode] with pgx.QueryExecModeExec,
-// or default_query_exec_mode=exec in the connection string. It must be the primary that answers: Check refuses
-// a standby. A Reserve that writes has a transaction-level advisory lock on 64 bits of a hash of its ID, so that fences
+// transaction pooler; one that can't keep prepared statements needs default_query_exec_mode=exec in the connection
+// string. [WithExecMode] with pgx.QueryExecModeExec does the same for the store's own statements; what is done in the transactions
+// of Begin goes in the pool's mode. Without either, calls fail with an error that says so and wraps store.ErrUnavailable.
+//
+// It must be the primary that answers. On a standby every method returns [ErrStandby], the reads too: who asks after a lost
+// answer would else be told what has been overtaken. A connection string that names several hosts needs
+// target_session_attrs=read-write; then calls fail with store.ErrUnavailable or store.ErrUnknown while there is no primary, and the
+// same Store goes on with the next one.
+//
+// A Reserve that writes has a transaction-level advisory lock on 64 bits of a hash of its ID, so that fences
 // are drawn in the order in which they are written. Nobody waits for it but a Reserve for another Reserve.
 //
 // # Transactions

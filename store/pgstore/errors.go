@@ -22,11 +22,16 @@ var (
 	ErrForeign = errors.New("pgstore: not a table of this package")
 	// ErrVersion: the table was made by another version of this package.
 	ErrVersion = errors.New("pgstore: table of another version")
-	// ErrStandby: the server is a standby; records have to be read and written on the primary.
+	// ErrStandby: the server is a standby; records have to be read and written on the primary. A primary whose transactions
+	// are read-only by default is told the same when it is written to.
 	ErrStandby = errors.New("pgstore: server is a standby")
 )
 
 var errNotGranted = errors.New("pgstore: privilege missing")
+
+// errNotPrepared says what to set: the session that a statement was prepared in is not the one that it is sent to.
+var errNotPrepared = fmt.Errorf("pgstore: a transaction pooler keeps no prepared statements: "+
+	"set default_query_exec_mode=exec in the connection string, or WithExecMode(pgx.QueryExecModeExec): %w", store.ErrUnavailable)
 
 // errStalled is what Wait returns when a look got no answer.
 var errStalled = fmt.Errorf("pgstore: no answer within %v: %w", lookLimit, store.ErrUnavailable)
@@ -60,6 +65,8 @@ const (
 	noTransaction        = "25P01"
 	transactionFailed    = "25P02"
 	uniqueViolation      = "23505"
+	unknownStatement     = "26000"
+	duplicateStatement   = "42P05"
 )
 
 // again reports whether a statement that failed so has changed nothing and may do better the next time.
@@ -136,6 +143,8 @@ func (s *records) refusal(ctx context.Context, pg *pgconn.PgError) error {
 		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, pg)
 	case transactionFailed:
 		return fmt.Errorf("pgstore: a statement in the transaction has failed, so that it can only be rolled back or discarded; put what may fail in a savepoint: %w", pg)
+	case unknownStatement, duplicateStatement:
+		return fmt.Errorf("%w: %w", errNotPrepared, pg)
 	case noPrivilege, lockNotAvailable, serializationFailure, deadlockDetected:
 		return fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, pg)
 	}

@@ -79,9 +79,10 @@ func checkName(what, name string, limit int) error {
 	return nil
 }
 
-// WithExecMode sets how statements are sent, whatever the pool's default is. pgx.QueryExecModeExec needs no prepared
-// statements, and is what a transaction pooler that can't keep them asks for; pgx.QueryExecModeSimpleProtocol
-// works too. The default is the pool's own mode.
+// WithExecMode sets how the store's statements are sent, whatever the pool's default is. pgx.QueryExecModeExec needs no prepared
+// statements, and is what a transaction pooler that can't keep them asks for; pgx.QueryExecModeSimpleProtocol and
+// pgx.QueryExecModeCacheDescribe work too. pgx.QueryExecModeDescribeExec must never be used behind one: a statement and its
+// arguments may reach two sessions, and the arguments another statement. The default is the pool's own mode.
 func WithExecMode(m pgx.QueryExecMode) Option {
 	return option(func(c *config) error {
 		switch m {

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,8 +43,12 @@ func (s *records) PurgeEvery(ctx context.Context, interval time.Duration, observ
 	open, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
-	err := store.PurgeEvery(open, s, interval, observe)
-	if open.Err() != nil && ctx.Err() == nil {
+	err := store.PurgeEvery(open, s, interval, func(purged int, err error) {
+		if observe != nil && (purged > 0 || !errors.Is(err, errClosed)) { // the closing itself is returned
+			observe(purged, err)
+		}
+	})
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		return errClosed
 	}
 	return err

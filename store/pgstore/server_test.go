@@ -23,9 +23,10 @@ type server struct {
 	bin, dir string
 	port     int
 	url      string
+	killed   bool // and not started again
 }
 
-var errNoPostgres = errors.New("no pg_ctl and initdb on PATH or below /usr/lib/postgresql")
+var errNoPostgres = errors.New("no pg_ctl and initdb on PATH or below /usr/lib/postgresql; most tests take REDO_TEST_POSTGRES as well")
 
 // newDir makes a directory that another user can be given, which one below t.TempDir's could not reach.
 func newDir() (string, error) { return os.MkdirTemp("", "pgstore") }
@@ -45,17 +46,21 @@ func newServer(dir string) (*server, error) {
 	if err := s.run("initdb", "-D", s.cluster(), "-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "--no-sync"); err != nil {
 		return nil, err
 	}
-	// Another program may take the port between its choice and its use.
+	return s, s.startSomewhere()
+}
+
+// startSomewhere starts the server on a free port. Another program may take that between its choice and its use.
+func (s *server) startSomewhere() (err error) {
 	for range 5 {
 		if s.port, err = freePort(); err != nil {
-			return nil, err
+			return err
 		}
 		if err = s.start(); err == nil {
 			break
 		}
 	}
 	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
-	return s, err
+	return err
 }
 
 // binaries returns the directory of pg_ctl: that on PATH, or the newest that Debian has installed.
@@ -139,11 +144,18 @@ func runuser() string {
 }
 
 func (s *server) start() error {
-	return s.run("pg_ctl", "-D", s.cluster(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", "60",
+	err := s.run("pg_ctl", "-D", s.cluster(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", "60",
 		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -p %d", s.port), "start")
+	if err == nil {
+		s.killed = false
+	}
+	return err
 }
 
 func (s *server) stop() error {
+	if s.killed {
+		return nil // there is nobody to ask
+	}
 	return s.run("pg_ctl", "-D", s.cluster(), "-m", "immediate", "stop")
 }
 
@@ -158,6 +170,7 @@ func (s *server) kill() error {
 	if err != nil {
 		return err
 	}
+	s.killed = true
 	return syscall.Kill(n, syscall.SIGKILL)
 }
 
@@ -204,5 +217,5 @@ func skip(t testing.TB, why error) {
 	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
 		t.Fatalf("REDO_TEST_REQUIRE is set: %v", why)
 	}
-	t.Skipf("needs Postgres, by REDO_TEST_POSTGRES or installed: %v", why)
+	t.Skipf("needs a service: %v", why)
 }

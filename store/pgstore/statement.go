@@ -107,8 +107,11 @@ WITH turn AS MATERIALIZED (
 SELECT place::text, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at,
 	CASE WHEN pg_try_advisory_xact_lock_shared($8::integer, $9::integer) IS NOT NULL THEN clock_timestamp() END FROM written`
 
+// A fence is a place in the sequence and 16 bits of chance. A standby that was behind when it was promoted draws places again
+// that the lost primary gave out: the lease of an owner who is lost must not fit the record of another.
 const writeSQL = `), drawn AS MATERIALIZED (
-	SELECT clock_timestamp() AS instant, nextval({fence text}::regclass) AS fence FROM turn WHERE had
+	SELECT clock_timestamp() AS instant, nextval({fence text}::regclass) * 65536 + floor(random() * 65536)::bigint AS fence
+	FROM turn WHERE had
 ), written AS (
 	INSERT INTO {table} AS r (scope, key, fingerprint, state, meta, fence, born, lease_until, created_at, expires_at)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, $5::bytea, fence, fence,
@@ -163,20 +166,24 @@ const forgetSQL = `
 DELETE FROM {table} WHERE scope = $1::bytea AND key = $2::bytea AND fence = $3::bigint AND state <> 1
 	AND (expires_at IS NULL OR expires_at > clock_timestamp())`
 
+// primarySQL makes a read fail on a standby as a write does, whose answer may have been overtaken: txid_current() is refused
+// there, and not called on the primary. In a subquery it is looked at once, and where no row is found as well.
+const primarySQL = ` AND (SELECT CASE WHEN pg_is_in_recovery() THEN txid_current() IS NULL ELSE true END)`
+
 // Whether what a read finds has expired is judged by the instant that it returns.
 const findSQL = `
 SELECT fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp()
-FROM {table} WHERE scope = $1::bytea AND key = $2::bytea`
+FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
 
 const watchSQL = `
 SELECT state = 1, fence, expires_at, clock_timestamp()
-FROM {table} WHERE scope = $1::bytea AND key = $2::bytea`
+FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
 
 // pendingSQL reads a page after a position, of what was made before the list began: a loop that makes records
 // would else never end.
 const pendingSQL = `
 SELECT scope, key, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp()
-FROM {table} WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND created_at <= $3::timestamptz`
+FROM {table} WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND created_at <= $3::timestamptz` + primarySQL
 
 const pendingOrderSQL = ` ORDER BY created_at, born LIMIT 64`
 

@@ -103,10 +103,13 @@ func (p place) openSQL(t testing.TB) *pgstore.SQLStore {
 // effects makes the table that the tests' work goes to, where its name alone leads to it.
 func (p *place) effects(t testing.TB) {
 	t.Helper()
-	schema := pgx.Identifier{p.schema}.Sanitize()
-	sqlExec(t, admin(t, p.url), "CREATE TABLE "+schema+".effects (key text NOT NULL)")
-	p.change = append(p.change, func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["search_path"] = schema })
+	sqlExec(t, admin(t, p.url), "CREATE TABLE "+p.effectsTable()+" (key text NOT NULL)")
+	p.change = append(p.change, func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{p.schema}.Sanitize()
+	})
 }
+
+func (p place) effectsTable() string { return pgx.Identifier{p.schema, "effects"}.Sanitize() }
 
 // written counts the committed effects.
 func (p place) written(ctx context.Context, key string) (n int, err error) {
@@ -115,7 +118,7 @@ func (p place) written(ctx context.Context, key string) (n int, err error) {
 		return 0, err
 	}
 	defer conn.Close(ctx)
-	text := "SELECT FROM " + pgx.Identifier{p.schema, "effects"}.Sanitize() + " WHERE key = $1"
+	text := "SELECT FROM " + p.effectsTable() + " WHERE key = $1"
 	result := conn.ExecParams(ctx, text, [][]byte{[]byte(key)}, nil, nil, nil).Read()
 	return int(result.CommandTag.RowsAffected()), result.Err
 }

@@ -32,6 +32,7 @@ type broken struct {
 	enqueued func(err error) error
 	redrive  func() bool
 	purge    func(age time.Duration) time.Duration
+	watch    func(ctx context.Context, wake func()) error
 	commits  bool // a rollback
 }
 
@@ -78,6 +79,13 @@ func (b *broken) Purge(ctx context.Context, age time.Duration, limit int) (int, 
 		age = b.purge(age)
 	}
 	return b.Queue.Purge(ctx, age, limit)
+}
+
+func (b *broken) Watch(ctx context.Context, wake func()) error {
+	if b.watch != nil {
+		return b.watch(ctx, wake)
+	}
+	return b.Queue.Watch(ctx, wake)
 }
 
 type brokenTx struct {
@@ -258,6 +266,20 @@ func TestBrokenQueueFails(t *testing.T) {
 		{"redriven event starts anew under its own id", "nothing is redriven", func(b *broken) { b.redrive = func() bool { return false } }},
 		{"purge deletes what was sent long ago, and nothing else", "whatever its age", func(b *broken) {
 			b.purge = func(time.Duration) time.Duration { return 0 }
+		}},
+		{"watcher is woken by a commit", "nothing is told", func(b *broken) {
+			b.watch = func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }
+		}},
+		{"watcher is woken by a commit", "only its beginning is told", func(b *broken) {
+			b.watch = func(ctx context.Context, wake func()) error { wake(); <-ctx.Done(); return nil }
+		}},
+		{"watcher is woken by a commit", "its end is an error", func(b *broken) {
+			b.watch = func(ctx context.Context, wake func()) error {
+				if err := b.Queue.Watch(ctx, wake); err != nil {
+					return err
+				}
+				return ctx.Err()
+			}
 		}},
 	} {
 		t.Run(m.name+"/"+m.fault, func(t *testing.T) {

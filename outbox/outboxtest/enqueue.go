@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
@@ -160,13 +161,25 @@ var enqueueCases = []Case{
 				t.Skipf("the queue is no outbox.Watcher")
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			woken, ended := make(chan struct{}, 100), make(chan error, 1)
-			go func() { ended <- w.Watch(ctx, func() { woken <- struct{}{} }) }()
-			<-woken // it listens
+			defer cancel()
+			var calls atomic.Int64
+			ended := make(chan error, 1)
+			go func() { ended <- w.Watch(ctx, func() { calls.Add(1) }) }()
+			t.until("Watch has called wake to say that it listens", func() bool { return calls.Load() > 0 })
+			before := calls.Load()
 			t.enqueue(q, event("k", ""))
-			<-woken
+			t.until("Watch has called wake for a new event", func() bool { return calls.Load() > before })
 			cancel()
-			t.ok(<-ended, "Watch")
+			var err error
+			t.until("Watch has returned after its context ended", func() bool {
+				select {
+				case err = <-ended:
+					return true
+				default:
+					return false
+				}
+			})
+			t.ok(err, "Watch")
 		},
 	},
 }

@@ -25,7 +25,8 @@ import (
 //
 // Nobody waits for somebody else's f. While one runs, the error matches taxonomy.InFlight: call again later. It
 // matches taxonomy.PayloadMismatch when the ID was used with another fingerprint, and [ErrUnknown] when the answer to
-// the commit was lost and the store can't tell yet: call again, which tells. With any other error nothing was done.
+// the commit was lost and the store can't tell yet: call again, which tells. It stays ErrUnknown where that is the outcome,
+// see [UnknownOutcome]. With any other error nothing was done.
 // The claim's Lease and Meta are not used.
 func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context.Context, tx T) (Outcome, error)) (o Outcome, again bool, err error) {
 	tx, g, err := st.Begin(ctx, c)
@@ -35,8 +36,8 @@ func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context
 	switch g.Verdict {
 	case Acquired, TakenOver:
 	case Complete, Failed:
-		if g.Record.TxEnded() {
-			return Outcome{}, false, fmt.Errorf("store: %v: %w by an earlier call, and what it did was not recorded: %w", c.ID, ErrTxEnded, ErrUnknown)
+		if g.Record.OutcomeUnknown() {
+			return Outcome{}, false, fmt.Errorf("store: %v: what an earlier call did is not known, and it is not done again: %w", c.ID, ErrUnknown)
 		}
 		return Outcome{Failed: g.Verdict == Failed, Result: g.Record.Result}, true, nil
 	case InFlight:

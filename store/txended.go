@@ -8,7 +8,7 @@ import "errors"
 // [ErrUnknown]: it was committed, or may have been, so that nobody may be told that nothing was done. The store settles the
 // record by itself then, as the work must not be done again. Commit does so with its outcome, under Grant.Lease's fence as
 // ever. Discard and Rollback, and a Commit with an invalid outcome, come too late for what they were to do, and nobody knows
-// what was committed: they settle the record with [TxEndedOutcome], under a new fence, so that nobody takes it for theirs.
+// what was committed: they settle the record with [UnknownOutcome], under a new fence, so that nobody takes it for theirs.
 // If the process dies before, or the store can't be reached, the record is pending or absent as after a crash between any
 // effect and its record, and the next owner makes the effect again.
 //
@@ -18,14 +18,3 @@ import "errors"
 // can refuse to be ended does: its user gets an error. If that was a commit, the Tx goes on as if it had not been asked for;
 // after a rollback Commit is refused as if it had been made.
 var ErrTxEnded = errors.New("store: the transaction was ended by its user")
-
-// txEnded is a result that nobody else writes by chance.
-const txEnded = "redo: the transaction of this work was committed by its user, and what it did is not known (9f1c52e07ab84d36)"
-
-// TxEndedOutcome is what a [TxStore] settles a record with when work was committed that its owner meant to undo: it is
-// neither a success nor a refusal, and must not be done again. See [ErrTxEnded].
-func TxEndedOutcome() Outcome { return Outcome{Result: []byte(txEnded)} }
-
-// TxEnded reports whether the record was settled with [TxEndedOutcome]: something was committed, and nobody knows what it
-// is worth. An operator reads back what was done, and may then Forget the record.
-func (r Record) TxEnded() bool { return r.State == StateComplete && string(r.Result) == txEnded }

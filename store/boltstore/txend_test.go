@@ -219,7 +219,7 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 				commits++
 				r := find(t, s, "k")
 				require.Equal(t, c.nobodys, r.Fence > g.Lease.Fence)
-				require.Equal(t, c.nobodys, r.TxEnded())
+				require.Equal(t, c.nobodys, r.OutcomeUnknown())
 				require.Equal(t, store.StateComplete, r.State)
 			} else {
 				_, err := s.Find(t.Context(), g.Lease.ID)
@@ -250,7 +250,7 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 		err := tx.Commit(t.Context(), store.Outcome{Retention: -1})
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorIs(t, err, store.ErrUnknown)
-		require.True(t, find(t, s, "k").TxEnded())
+		require.True(t, find(t, s, "k").OutcomeUnknown())
 	})
 	t.Run("tried to commit it, and the disk failed late", func(t *testing.T) {
 		for name, end := range settling {
@@ -265,7 +265,7 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 				require.ErrorIs(t, err, store.ErrTxEnded)
 				require.ErrorIs(t, err, store.ErrUnknown)
 				require.True(t, paid(t, s, "k"), "the file shows it")
-				require.Equal(t, name == "Discard", find(t, s, "k").TxEnded())
+				require.Equal(t, name == "Discard", find(t, s, "k").OutcomeUnknown())
 			})
 		}
 	})

@@ -36,7 +36,7 @@ func (t *transaction) endedByUser(w wish, o store.Outcome, cause error) error {
 	}
 	nobodys := made && (w != toCommit || errors.Is(cause, store.ErrInvalid))
 	if nobodys {
-		o = store.TxEndedOutcome()
+		o = store.UnknownOutcome()
 	}
 	rec, st, err := t.record(o, nobodys)
 	if err != nil {

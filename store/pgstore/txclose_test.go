@@ -80,7 +80,7 @@ func closes[T any, S txStore[T]](t *testing.T, p place, st S, by ender[T]) store
 	require.NoError(t, by.write(t.Context(), ended.Tx(), "COMMIT"))
 	requireEnded(t, ended.Rollback(t.Context()), store.ErrUnknown)
 	_, g := begin(t, beside, claim(key("ended")), store.Complete)
-	require.True(t, g.Record.TxEnded(), "its record is settled by a store that is closed, too")
+	require.True(t, g.Record.OutcomeUnknown(), "its record is settled by a store that is closed, too")
 	require.NoError(t, st.Close())
 	begin(t, beside, claim(key("last")), store.InFlight)
 	return last

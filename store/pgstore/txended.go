@@ -35,7 +35,7 @@ func (t *held[T]) endedByUser(ctx context.Context, w wish) error {
 	}
 	text, o := t.records.sql.complete, w.outcome
 	if w.undo || errors.Is(w.against, store.ErrInvalid) {
-		text, o = t.records.sql.completeNobodys, store.TxEndedOutcome()
+		text, o = t.records.sql.completeNobodys, store.UnknownOutcome()
 	}
 	err = t.records.anyway(ctx, true, func(on session) error { return completeOn(ctx, on, text, t.Lease, o) })
 	if err != nil {

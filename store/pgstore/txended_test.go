@@ -138,7 +138,7 @@ func replaced[T any](t *testing.T, p place, st store.TxStore[T], by ender[T]) {
 		p.requireEffects(t, key+" later", 0)
 		_, again := begin(t, st, claim(key), c.verdict)
 		if c.verdict == store.Complete {
-			require.Equal(t, c.way == "Discard", again.Record.TxEnded())
+			require.Equal(t, c.way == "Discard", again.Record.OutcomeUnknown())
 			require.Equal(t, c.way == "Commit", again.Record.Fence == g.Lease.Fence)
 		}
 	}

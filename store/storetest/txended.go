@@ -53,8 +53,8 @@ var txEndedCases = []Case{{
 				t.ended(way.end(tx, t.Context()), store.ErrUnknown, way.name)
 				t.effects(st, key, 1)
 				r := t.denied(st, unleased(key), store.Complete)
-				if !r.TxEnded() {
-					t.fatalf("after %s of what its user committed the record is %s with the result %q, want TxEndedOutcome's", way.name, r.State, r.Result)
+				if !r.OutcomeUnknown() {
+					t.fatalf("after %s of what its user committed the record is %s with the result %q, want UnknownOutcome's", way.name, r.State, r.Result)
 				}
 				if r.Fence <= g.Lease.Fence {
 					t.fatalf("the record is settled under fence %d, want one above the transaction's, %d: it is not its outcome", r.Fence, g.Lease.Fence)
@@ -166,7 +166,7 @@ var txEndedCases = []Case{{
 			if key == "succeeds" {
 				t.ok(err, "Once after work that commits and succeeds")
 			} else {
-				t.ended(err, store.ErrUnknown, "Once after work that commits and "+key)
+				t.is(err, store.ErrUnknown, "Once after work that commits and "+key)
 			}
 			if again != (err == nil) || o.Failed {
 				t.fatalf("work that commits and %s is told as %+v, again %t", key, o, again)

@@ -69,7 +69,7 @@ var txEndedMutants = []txMutant{{
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			tx, g, err := s.Begin(ctx, c)
-			if g.Record.TxEnded() {
+			if g.Record.OutcomeUnknown() {
 				g.Record.Fence--
 			}
 			return tx, g, err

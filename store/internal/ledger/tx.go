@@ -120,7 +120,7 @@ func (o *open) Commit(ctx context.Context, out store.Outcome) error {
 func (o *open) Discard(ctx context.Context, out store.Outcome) error {
 	return o.end(func(now time.Time) error {
 		if o.tx.committed {
-			return o.endedByUser(cmp.Or(out.Validate(), ctx.Err()), store.TxEndedOutcome(), now)
+			return o.endedByUser(cmp.Or(out.Validate(), ctx.Err()), store.UnknownOutcome(), now)
 		}
 		if err := cmp.Or(ctx.Err(), out.Validate()); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (o *open) Discard(ctx context.Context, out store.Outcome) error {
 func (o *open) Rollback(context.Context) error {
 	err := o.end(func(now time.Time) error {
 		if o.tx.committed {
-			return o.endedByUser(nil, store.TxEndedOutcome(), now)
+			return o.endedByUser(nil, store.UnknownOutcome(), now)
 		}
 		return nil
 	})
@@ -153,10 +153,10 @@ func (o *open) endedByUser(cause error, out store.Outcome, now time.Time) error 
 		return errors.Join(cause, store.ErrTxEnded, store.ErrInvalid)
 	}
 	if out.Validate() != nil {
-		out = store.TxEndedOutcome()
+		out = store.UnknownOutcome()
 	}
 	r := settled(o.rec, out, now)
-	if r.TxEnded() {
+	if r.OutcomeUnknown() {
 		o.s.fence++
 		r.Fence = o.s.fence
 	}

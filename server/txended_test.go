@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,8 +51,9 @@ func TestHandlerThatCommitsItself(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var log bytes.Buffer
+			var seen recorder
 			b := newBank(t, nil, ending((*bbolt.Tx).Commit, c.run), server.HandlerTimeout(20*time.Millisecond),
-				server.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+				server.Logger(slog.New(slog.NewTextHandler(&log, nil))), server.Observe(&seen))
 			if c.first == panics {
 				require.Panics(t, func() { b.do() })
 			} else {
@@ -61,6 +63,7 @@ func TestHandlerThatCommitsItself(t *testing.T) {
 					require.NotContains(t, requireProblem(t, w, 503, "DEPENDENCY.unavailable").Detail, "Nothing was done")
 				}
 			}
+			require.Equal(t, c.again != 0, slices.Contains(seen.methods(), "Find"), "only a success may be confirmed by its record")
 			require.Contains(t, log.String(), "level=ERROR")
 			require.Contains(t, log.String(), store.ErrTxEnded.Error())
 			for range 2 {

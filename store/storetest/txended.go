@@ -205,7 +205,7 @@ func (t *trial) ended(err, known error, call string) {
 	t.Helper()
 	t.is(err, store.ErrTxEnded, call)
 	t.is(err, known, call)
-	if known != store.ErrUnknown && errors.Is(err, store.ErrUnknown) {
+	if !errors.Is(known, store.ErrUnknown) && errors.Is(err, store.ErrUnknown) {
 		t.fatalf("%s: error %v, which is store.ErrUnknown, though nothing was done", call, err)
 	}
 }

@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -20,7 +21,7 @@ func requireEnded(t testing.TB, err, known error) {
 	require.ErrorIs(t, err, store.ErrTxEnded)
 	require.ErrorIs(t, err, known)
 	require.NotErrorIs(t, err, store.ErrLost)
-	if known != store.ErrUnknown {
+	if !errors.Is(known, store.ErrUnknown) {
 		require.NotErrorIs(t, err, store.ErrUnknown)
 	}
 }

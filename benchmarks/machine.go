@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -80,15 +81,30 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// peers names the modules that redo is measured beside, with their versions.
+// measured are the modules that redo is measured beside, and those through which both reach an engine.
+var measured = []string{
+	"github.com/hashicorp/go-retryablehttp",
+	"github.com/jackc/pgx/v5",
+	"github.com/redis/rueidis",
+	"go.etcd.io/bbolt",
+}
+
+// peers names the measured modules of the build, with their versions.
 func peers() []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return nil
 	}
-	var found []string
-	for _, m := range info.Deps {
-		if m.Path == "github.com/hashicorp/go-retryablehttp" || m.Path == "go.etcd.io/bbolt" {
+	return versions(info.Deps)
+}
+
+func versions(deps []*debug.Module) (found []string) {
+	for _, m := range deps {
+		switch {
+		case !slices.Contains(measured, m.Path):
+		case m.Replace != nil:
+			found = append(found, strings.TrimSpace(m.Path+" => "+m.Replace.Path+" "+m.Replace.Version))
+		default:
 			found = append(found, m.Path+" "+m.Version)
 		}
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,5 +39,24 @@ broken line
 		t.Run(c.rule, func(t *testing.T) {
 			require.Equal(t, c.want, fileSystem(c.mounts, c.dir))
 		})
+	}
+}
+
+func TestVersions(t *testing.T) {
+	require.Equal(t, []string{"github.com/jackc/pgx/v5 v5.1.2", "go.etcd.io/bbolt => ../bbolt", "github.com/redis/rueidis => example.com/fork v1.0.0"},
+		versions([]*debug.Module{
+			{Path: "github.com/jackc/pgx/v5", Version: "v5.1.2"},
+			{Path: "github.com/stretchr/testify", Version: "v1.0.0"},
+			{Path: "go.etcd.io/bbolt", Version: "v1.4.0", Replace: &debug.Module{Path: "../bbolt"}},
+			{Path: "github.com/redis/rueidis", Version: "v1.0.1", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.0"}},
+		}))
+}
+
+// A module under another major version, or one that is no longer measured, would silently go unnamed.
+func TestEachMeasuredModuleIsRequired(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	for _, path := range measured {
+		require.Contains(t, string(mod), "\t"+path+" v")
 	}
 }

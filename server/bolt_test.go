@@ -153,7 +153,7 @@ func TestTransactionInBolt(t *testing.T) {
 	t.Run("a panic after Store is undone, and never runs again", func(t *testing.T) {
 		b := newBank(t, nil, after(server.Store, func(http.ResponseWriter, *http.Request) { panic("x") }))
 		require.Panics(t, func() { b.do() })
-		requireProblem(t, b.do(), 409, "CONFLICT.idempotency.result_not_stored")
+		requireProblem(t, b.do(), 409, "CONFLICT.idempotency.outcome_unknown")
 		require.Zero(t, b.effects())
 	})
 	t.Run("a client that leaves changes nothing", func(t *testing.T) {

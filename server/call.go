@@ -160,7 +160,8 @@ func (c *call) finish(ctx context.Context) {
 		return
 	}
 	if s == settleRelease {
-		if err := c.own.giveBack(); errors.Is(err, store.ErrLost) && c.out.status < 400 {
+		err := c.own.giveBack()
+		if errors.Is(err, store.ErrTxEnded) || errors.Is(err, store.ErrLost) && c.out.status < 400 {
 			c.answerLost(err)
 			return
 		}
@@ -193,7 +194,7 @@ func (c *call) overflow() mode {
 
 // abandon settles the record of a handler that did not return. An effect that was made is never run again: a retry
 // learns that it was made and that there is no response to show. Its writes in a transaction may be half of what was to be
-// written, and are undone.
+// written, and are undone: a retry then learns that nobody knows.
 func (c *call) abandon() {
 	c.event.Status = http.StatusInternalServerError
 	if c.settled || c.out.mode == discarding {
@@ -207,14 +208,18 @@ func (c *call) abandon() {
 	if status < 200 {
 		status = http.StatusInternalServerError
 	}
-	_ = c.record(settleComplete, true, wire.AppendTombstone(nil, status))
+	_ = c.record(settleComplete, true, c.own.unfinished(status))
 }
 
 // timedOut answers for a handler that returned without a word after its context had ended.
 func (c *call) timedOut(ctx context.Context) {
 	lost := errors.Is(context.Cause(ctx), store.ErrLost)
 	err := c.own.giveBack()
-	if lost || errors.Is(err, store.ErrLost) {
+	switch {
+	case errors.Is(err, store.ErrTxEnded):
+		c.answerLost(err)
+		return
+	case lost || errors.Is(err, store.ErrLost):
 		c.answerLost(store.ErrLost)
 		return
 	}

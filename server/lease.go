@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
@@ -27,6 +28,9 @@ func (l byLease) giveBack() error {
 	}
 	return err
 }
+
+// unfinished implements ownership: the effect stands, and there is no response to show.
+func (byLease) unfinished(status int) []byte { return wire.AppendTombstone(nil, status) }
 
 // handBack implements ownership: it gives up the lease, and not the record. Failing that the lease runs out.
 func (l byLease) handBack() { _ = l.call.extend(l.call.visit(), 0, nil) }

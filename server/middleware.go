@@ -186,6 +186,10 @@ func (c *call) remembered() bool {
 
 // replay answers with what is recorded.
 func (c *call) replay(rec store.Record) {
+	if rec.OutcomeUnknown() {
+		c.refuse(taxonomy.OutcomeUnknown, "What the first request with this key did is not known: read back what it did.")
+		return
+	}
 	resp, err := wire.DecodeResponse(rec.Result)
 	switch {
 	case errors.Is(err, wire.ErrNotStored):

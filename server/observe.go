@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -87,7 +88,7 @@ func (c *call) report() {
 func (c *call) log() {
 	e, level := &c.event, slog.LevelInfo
 	switch {
-	case e.Kind == Unavailable || e.Kind == FailedOpen || e.Code.In(taxonomy.Configuration):
+	case e.Kind == Unavailable || e.Kind == FailedOpen || e.Code.In(taxonomy.Configuration) || errors.Is(c.err, store.ErrTxEnded):
 		level = slog.LevelError
 	case e.Kind == TookOver || e.Kind == Conflicted:
 		level = slog.LevelWarn

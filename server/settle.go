@@ -25,8 +25,13 @@ type ownership interface {
 	// record unknown otherwise.
 	settle(o store.Outcome, undo bool) error
 
-	// giveBack lets the next request with the key run the handler.
+	// giveBack lets the next request with the key run the handler. An error is store.ErrTxEnded when it does not, since
+	// there is an effect.
 	giveBack() error
+
+	// unfinished returns the result that is recorded for a handler that has said that it made its effect, and then did
+	// not return.
+	unfinished(status int) []byte
 
 	// handBack leaves a record that was taken over pending, for the next request to take over.
 	handBack()

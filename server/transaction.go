@@ -29,12 +29,16 @@ import (
 //	5xx with StoreServerErrors                   undone       the response        gets it replayed
 //	any status after Store                       committed    the response        gets it replayed
 //	a panic, Goexit                              undone       none                runs the handler
-//	a panic, Goexit after Store                  undone       that it was done    gets 409, result_not_stored
+//	a panic, Goexit after Store                  undone       that it is unknown  gets 409, outcome_unknown
 //	the commit fails                             undone       none                runs the handler
 //
 // A terminal 4xx undoes the writes because it tells the client that nothing was applied. Of a request that took a key
 // over, "none" leaves the record as it was. When the commit fails the answer is 503 with Retry-After, whatever the
 // handler's was. The same goes for a commit whose answer was lost and that the record does not show: the retry tells.
+//
+// A handler that commits or rolls back by itself breaks the table, see store.ErrTxEnded. Work that it committed is never
+// called undone: a success is recorded and sent, and with any other outcome the answer is 503 and the next request gets 409,
+// outcome_unknown. Work that it rolled back is no success: the answer is 503. Either way the log's line is an error.
 //
 // What the handler does outside of the transaction has no part in it, and may happen again: when the commit fails, Store
 // does not keep the key. The transaction is open as long as the handler runs, so calls to others belong elsewhere. The
@@ -61,8 +65,8 @@ func Transactional[T any]() Option {
 }
 
 // Tx returns the transaction that the handler's writes belong in, on a route with Transactional. It may be used by one
-// goroutine at a time, and neither be committed nor rolled back: its outcome follows from the handler's. A function given
-// to Recover gets it too.
+// goroutine at a time, and neither be committed nor rolled back, by a deferred call either: its outcome follows from the
+// handler's. A function given to Recover gets it too.
 //
 // It returns false for a request without a key, for a T that is not the route's, outside of the middleware, and once the
 // handler has returned. Whoever keeps the transaction for longer than the handler runs uses one that is over.
@@ -123,6 +127,12 @@ func (t *inTransaction) settle(o store.Outcome, undo bool) error {
 	}
 	err := write(c.visit(), t.tx, o)
 	switch {
+	case errors.Is(err, store.ErrTxEnded) && errors.Is(err, store.ErrUnknown):
+		c.err = err // the handler's fault, for the log
+		if undo {
+			return err
+		}
+		return t.look(err)
 	case errors.Is(err, store.ErrUnknown):
 		err = t.look(err)
 	case err != nil:
@@ -151,15 +161,23 @@ func (t *inTransaction) look(lost error) error {
 }
 
 // giveBack implements ownership. The transaction is over even when the rollback fails, so there is nobody to tell but the
-// log.
+// log, unless the handler has committed what was to be rolled back.
 func (t *inTransaction) giveBack() error {
 	c := t.call
 	t.end()
 	defer c.rest()
+	err := c.rollback(c.visit(), t.tx)
+	c.err = errors.Join(c.err, err)
+	if errors.Is(err, store.ErrTxEnded) && errors.Is(err, store.ErrUnknown) {
+		return err
+	}
 	c.event.To = c.event.From
-	c.err = errors.Join(c.err, c.rollback(c.visit(), t.tx))
 	return nil
 }
+
+// unfinished implements ownership. Its writes are undone, so it must not be told as applied; what else it has done nobody
+// knows.
+func (*inTransaction) unfinished(int) []byte { return store.UnknownOutcome().Result }
 
 // handBack implements ownership: a rollback leaves a record that was taken over as it was.
 func (t *inTransaction) handBack() { _ = t.giveBack() }

@@ -149,7 +149,7 @@ func TestTransactionPanic(t *testing.T) {
 			b := newBook(nil)
 			g := newBookRig(t, b, writing("half", after(server.Store, end)))
 			require.Equal(t, want, begin(g))
-			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
+			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
 			require.Equal(t, 1, g.ran())
 			require.Equal(t, 1, b.count("Discard"))
 			require.Empty(t, b.committed())

@@ -20,12 +20,13 @@ import (
 //
 // An error of f rolls everything back and is returned as it is; the next call runs f anew. An outcome that is
 // Failed undoes what f wrote and is kept: that is how a refusal is remembered. A panic in f rolls back and goes on.
-// f must not commit or roll back itself, and should do nothing outside of tx: what it does there happens
-// again when the transaction fails after f has returned.
+// f must not commit or roll back itself: the error then matches [ErrTxEnded], beside f's own if there is one. f should do
+// nothing outside of tx: what it does there happens again when the transaction fails after f has returned.
 //
 // Nobody waits for somebody else's f. While one runs, the error matches taxonomy.InFlight: call again later. It
 // matches taxonomy.PayloadMismatch when the ID was used with another fingerprint, and [ErrUnknown] when the answer to
-// the commit was lost and the store can't tell yet: call again, which tells. With any other error nothing was done.
+// the commit was lost and the store can't tell yet: call again, which tells. It stays ErrUnknown where that is the outcome,
+// see [UnknownOutcome]. With any other error nothing was done.
 // The claim's Lease and Meta are not used.
 func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context.Context, tx T) (Outcome, error)) (o Outcome, again bool, err error) {
 	tx, g, err := st.Begin(ctx, c)
@@ -35,6 +36,9 @@ func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context
 	switch g.Verdict {
 	case Acquired, TakenOver:
 	case Complete, Failed:
+		if g.Record.OutcomeUnknown() {
+			return Outcome{}, false, fmt.Errorf("store: %v: what an earlier call did is not known, and it is not done again: %w", c.ID, ErrUnknown)
+		}
 		return Outcome{Failed: g.Verdict == Failed, Result: g.Record.Result}, true, nil
 	case InFlight:
 		return Outcome{}, false, fmt.Errorf("store: %v: another call is running it: %w", c.ID, taxonomy.InFlight)
@@ -44,13 +48,20 @@ func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context
 		return Outcome{}, false, fmt.Errorf("%w: Begin gave %v", ErrUnavailable, g.Verdict)
 	}
 
-	// A context that has ended must not keep the transaction open. This also runs when f panics or calls Goexit.
-	last := context.WithoutCancel(ctx)
-	defer func() { _ = tx.Rollback(last) }()
-	if o, err = f(ctx, tx.Tx()); err != nil {
-		return Outcome{}, false, err
+	over := false
+	defer func() { // also when f panics or calls Goexit
+		if over {
+			return
+		}
+		// A context that has ended must not keep the transaction open.
+		if ended := tx.Rollback(context.WithoutCancel(ctx)); errors.Is(ended, ErrTxEnded) {
+			err = errors.Join(err, ended)
+		}
+	}()
+	if o, err = f(ctx, tx.Tx()); err == nil {
+		err = o.Validate()
 	}
-	if err := o.Validate(); err != nil {
+	if err != nil {
 		return Outcome{}, false, err
 	}
 	end := tx.Commit
@@ -58,7 +69,8 @@ func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context
 		end = tx.Discard
 	}
 	err = end(ctx, o)
-	if errors.Is(err, ErrUnknown) {
+	over = true
+	if errors.Is(err, ErrUnknown) && !errors.Is(err, ErrTxEnded) {
 		err = confirm(ctx, st, g.Lease, err)
 	}
 	if err != nil {

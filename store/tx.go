@@ -34,7 +34,7 @@ type TxStore[T any] interface {
 // a Rollback after any of them does nothing and returns nil. It may not be used concurrently.
 type Tx[T any] interface {
 	// Tx returns the engine's transaction, for the caller's own reads and writes. Committing it or rolling it back
-	// is the Tx's business alone.
+	// is the Tx's business alone: what comes of it all the same is told at [ErrTxEnded].
 	Tx() T
 
 	// Commit settles the record and commits it together with all that was written through Tx. With store.ErrUnknown
@@ -49,6 +49,6 @@ type Tx[T any] interface {
 	Discard(ctx context.Context, o Outcome) error
 
 	// Rollback undoes all of it: the record is as it was before Begin. The transaction is over even when it returns
-	// an error.
+	// an error, and nothing of it is kept unless that is ErrTxEnded.
 	Rollback(ctx context.Context) error
 }

@@ -48,6 +48,9 @@ func (s *Store) carry(tx *bbolt.Tx, d *draft, st state, commit func(*bbolt.Tx) e
 		// A panic comes before bbolt writes its meta page, so nothing was changed. Closing needs the lock.
 		s.stuck = errors.Is(guarded(tx.Rollback), ErrCorrupt)
 	}
+	if err == nil {
+		s.reserved(st)
+	}
 	return err, unknown
 }
 

@@ -67,6 +67,8 @@ func TestTxContract(t *testing.T) {
 			}
 			return err
 		},
+		Commit:       func(_ context.Context, tx *bbolt.Tx) error { return tx.Commit() },
+		Rollback:     func(_ context.Context, tx *bbolt.Tx) error { return tx.Rollback() },
 		SingleWriter: true,
 	},
 		storetest.Beside(func(_ *testing.T, first store.Store) store.Store { return first }),

@@ -43,9 +43,12 @@
 //
 // Two rules can be broken through the bbolt transaction. The bucket "redo" is not the application's: where it was deleted
 // or replaced Commit is store.ErrInvalid and does nothing. And it is not for the application to end the bbolt
-// transaction. Rolled back by it, Commit is store.ErrInvalid and records nothing. Committed by it, the effect is made:
-// Commit then settles the record in a second commit, before which a crash leaves the effect without its record; Discard
-// settles it too and is store.ErrInvalid; Rollback is store.ErrUnknown and leaves the record as it was.
+// transaction, which is [store.ErrTxEnded]. What it has committed is settled in a second commit, before which a crash leaves
+// the effect without its record. Of what it has rolled back Discard remembers the refusal, and Rollback returns nil.
+//
+// A Begin that is rolled back commits nothing. Its fence is used up all the same, over a crash too: the file reserves 1024
+// fences at a time. So of as many Begins in a row that are rolled back, with no other change in between, one costs a
+// commit, and so does the first after Open.
 //
 // [Store.Close] does not wait for a transaction that nobody ends: see there.
 //

@@ -60,6 +60,11 @@ func (s *Store) hold(ctx context.Context, c store.Claim) (h *hold, g store.Grant
 				unsaved.due = true
 				return change{}, nil
 			}
+			if s.fence >= s.fences {
+				unsaved = s.current // whose commit reserves more
+				unsaved.due = true
+				return change{}, nil
+			}
 			s.fence++
 			next.fence, next.epoch = s.fence, s.epoch
 			h = newHold(key, cur, next)
@@ -81,7 +86,7 @@ func (s *Store) hold(ctx context.Context, c store.Claim) (h *hold, g store.Grant
 			return nil, store.Grant{}, err
 		}
 		if unsaved.err != nil {
-			return nil, store.Grant{}, fmt.Errorf("boltstore: %q: what stands of %v can't be committed: %s: %w", s.path, c.ID, unsaved.err.Error(), store.ErrUnavailable)
+			return nil, store.Grant{}, fmt.Errorf("boltstore: %q: what has to be on disk before %v is begun can't be committed: %s: %w", s.path, c.ID, unsaved.err.Error(), store.ErrUnavailable)
 		}
 	}
 }

@@ -160,7 +160,8 @@ func (s *Store) load() error {
 			return err
 		})
 	})
-	if err == nil && !found {
+	fresh := err == nil && !found
+	if fresh {
 		err = guarded(func() error { return s.db.Update(create) })
 		s.stuck = errors.Is(err, ErrCorrupt)
 		s.stats.Commits = 1
@@ -168,7 +169,10 @@ func (s *Store) load() error {
 	if err != nil {
 		return explain(s.path, err)
 	}
-	s.fence, s.epoch = st.fence, st.epoch+1
+	s.fence, s.fences, s.epoch = st.fence, st.fence, st.epoch+1
+	if fresh {
+		s.fences = fenceBlock
+	}
 	return nil
 }
 
@@ -195,7 +199,7 @@ func create(tx *bbolt.Tx) error {
 	if err := root.Put(formatKey, append([]byte(magic), formatVersion)); err != nil {
 		return err
 	}
-	return root.Put(stateKey, state{}.append(nil))
+	return root.Put(stateKey, state{fence: fenceBlock}.append(nil))
 }
 
 // readFormat says whether the file is ours, found, or has no bucket at all, which makes it a new one.
@@ -228,7 +232,7 @@ func isFormat(v []byte) bool {
 
 // A state is what outlives the process beside the records. Every commit writes it.
 type state struct {
-	fence uint64 // the last fence given out
+	fence uint64 // the last one reserved: none above it was given out
 	epoch uint64 // counts the Opens that wrote
 }
 

@@ -34,6 +34,7 @@ type Store struct {
 	mu       sync.Mutex
 	clock    clock
 	fence    uint64 // the last fence given out
+	fences   uint64 // the last fence that the file has reserved
 	overlay  map[string]*cell
 	held     map[string]*hold
 	open     *transaction // that has the turn

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +54,12 @@ func (t *transaction) Tx() *bbolt.Tx { return t.tx }
 
 // Commit implements [store.Tx].
 func (t *transaction) Commit(ctx context.Context, o store.Outcome) error {
-	return t.settle(ctx, o, false)
+	return t.settle(ctx, o, toCommit)
 }
 
 // Discard implements [store.Tx].
 func (t *transaction) Discard(ctx context.Context, o store.Outcome) error {
-	return t.settle(ctx, o, true)
+	return t.settle(ctx, o, toDiscard)
 }
 
 // Rollback implements [store.Tx].
@@ -67,29 +68,33 @@ func (t *transaction) Rollback(context.Context) error {
 		return nil
 	}
 	defer t.leave()
-	if t.escaped {
-		return fmt.Errorf("boltstore: the transaction was committed by its caller: it can't be undone, and its record is not settled: %w", store.ErrUnknown)
+	if t.tx.DB() == nil {
+		return t.endedByUser(toRollBack, store.Outcome{}, nil)
 	}
 	return t.undo()
 }
 
 // settle ends the transaction with the outcome: together with what was written through tx, or alone.
-func (t *transaction) settle(ctx context.Context, o store.Outcome, alone bool) error {
+func (t *transaction) settle(ctx context.Context, o store.Outcome, w wish) error {
 	if !t.end() {
 		return fmt.Errorf("boltstore: %w: the transaction is over", store.ErrInvalid)
 	}
 	defer t.leave()
-	rec, st, err := t.prepare(ctx, o)
+	err := cmp.Or(checkOutcome(o), ctx.Err())
+	if t.tx.DB() == nil {
+		return t.endedByUser(w, o, err)
+	}
+	var rec *record
+	var st state
+	if err == nil {
+		rec, st, err = t.record(o, false)
+	}
 	if err != nil {
-		err = errors.Join(err, t.undo())
-		if t.escaped {
-			return t.answer(err, true)
-		}
-		return err
+		return errors.Join(err, t.undo())
 	}
 	d := &draft{writes: []write{{t.hold.key, rec}}}
-	if alone || t.tx.DB() == nil {
-		return t.settleAlone(d, st, alone)
+	if w == toDiscard {
+		return t.settleAlone(d, st)
 	}
 	if err := t.intact(); err != nil {
 		return errors.Join(err, t.undo())
@@ -102,45 +107,24 @@ func (t *transaction) settle(ctx context.Context, o store.Outcome, alone bool) e
 	return nil
 }
 
-// settleAlone commits the record in a transaction of its own: the caller's is undone, or its caller has ended it. The
-// hold still stands, so nobody comes in between.
-func (t *transaction) settleAlone(d *draft, st state, alone bool) error {
-	s := t.store
+// settleAlone undoes the caller's transaction and commits the record in another. The hold still stands, so nobody comes in
+// between.
+func (t *transaction) settleAlone(d *draft, st state) error {
 	if err := t.undo(); err != nil {
 		return err
 	}
-	tx, err := s.begin()
-	if err != nil {
-		t.failed = err
-		return t.answer(err, t.escaped)
-	}
-	// Only a commit of the caller's can have come before.
-	made := t.committed || t.escaped && tx.ID() > t.id
-	if !made && !alone {
-		err := fmt.Errorf("boltstore: %w: the transaction was rolled back by its caller, nothing is recorded", store.ErrInvalid)
-		return errors.Join(err, guarded(tx.Rollback))
-	}
-	err, unknown := s.carry(tx, d, st, s.commit)
+	err, unknown := t.store.write(d, st)
 	if err != nil {
 		t.failed, t.unknown = err, unknown
-		return t.answer(err, unknown || made)
+		return t.answer(err, unknown)
 	}
 	t.settled = true
-	if made && alone {
-		return fmt.Errorf("boltstore: %w: the transaction was committed by its caller and can't be undone; the record is settled", store.ErrInvalid)
-	}
 	return nil
 }
 
-// prepare makes the record as it shall stand. What the caller has committed itself is settled even if the context has
-// ended or the store is being closed: the effect is made.
-func (t *transaction) prepare(ctx context.Context, o store.Outcome) (*record, state, error) {
-	if err := ctx.Err(); err != nil && !t.escaped {
-		return nil, state{}, err
-	}
-	if err := checkOutcome(o); err != nil {
-		return nil, state{}, err
-	}
+// record makes the record as it shall stand, under a new fence if it is nobody's. What the user has committed himself is
+// settled even if it has expired or the store is being closed: the effect is made.
+func (t *transaction) record(o store.Outcome, nobodys bool) (*record, state, error) {
 	sum := checksum(o.Result)
 	s := t.store
 	s.mu.Lock()
@@ -153,7 +137,11 @@ func (t *transaction) prepare(ctx context.Context, o store.Outcome) (*record, st
 		standing = alive(standing, now) // it may have expired meanwhile
 	}
 	rec, err := complete(standing, t.hold.taken.fence, o, o.Result, sum, now)
-	return rec, state{fence: s.fence, epoch: s.epoch}, err
+	if err == nil && nobodys {
+		s.fence++
+		rec.fence = s.fence
+	}
+	return rec, s.state(), err
 }
 
 // end takes the right to end the transaction, which is given once.

@@ -90,7 +90,9 @@ func TestBeginByWhatStands(t *testing.T) {
 		{name: "the live lease of an earlier process", stand: func(t *testing.T, s *Store, c store.Claim) *Store {
 			mustReserve(t, s, c, store.Acquired)
 			require.NoError(t, s.Close())
-			return mustOpen(t, s.path)
+			s = mustOpen(t, s.path)
+			mustReserve(t, s, claim("another"), store.Acquired) // its commit reserves fences
+			return s
 		}, want: store.TakenOver, meta: true},
 		{name: "another payload", stand: func(t *testing.T, s *Store, c store.Claim) *Store {
 			c.Lease = 0
@@ -180,7 +182,7 @@ func TestFenceInTheFileNeverFallsBack(t *testing.T) {
 	require.NoError(t, second.tx.Commit(t.Context(), store.Outcome{}))
 	top := s.fence
 	require.NoError(t, s.Close())
-	require.Equal(t, top, mustOpen(t, path).fence)
+	require.Equal(t, top+fenceBlock, mustOpen(t, path).fence)
 }
 
 type begun struct {

@@ -94,9 +94,11 @@ func TestCloseWithAnOpenTransaction(t *testing.T) {
 		require.NoError(t, pay(tx.Tx(), "k"))
 		require.NoError(t, tx.Tx().Commit())
 		require.ErrorIs(t, s.Close(), ErrTxOpen)
-		require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+		err := tx.Commit(t.Context(), store.Outcome{Result: []byte("r")})
+		require.ErrorIs(t, err, store.ErrTxEnded)
+		require.ErrorIs(t, err, store.ErrUnknown)
 		require.NoError(t, s.Close())
-		require.Equal(t, store.StateComplete, find(t, mustOpen(t, s.path), "k").State)
+		require.Equal(t, "r", string(find(t, mustOpen(t, s.path), "k").Result))
 	})
 }
 

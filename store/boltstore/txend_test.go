@@ -172,11 +172,13 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 		want    error
 		effect  bool
 		settled bool
+		nobodys bool // and under a fence of its own
 	}{
-		{name: "committed, Commit", itself: commit, end: "Commit", effect: true, settled: true},
-		{name: "committed, Commit under an ended context", itself: commit, end: "Commit", ctx: canceled, effect: true, settled: true},
-		{name: "committed, Discard", itself: commit, end: "Discard", want: store.ErrInvalid, effect: true, settled: true},
-		{name: "committed, Rollback", itself: commit, end: "Rollback", want: store.ErrUnknown, effect: true},
+		{name: "committed, Commit", itself: commit, end: "Commit", want: store.ErrUnknown, effect: true, settled: true},
+		{name: "committed, Commit under an ended context", itself: commit, end: "Commit", ctx: canceled, want: store.ErrUnknown, effect: true, settled: true},
+		{name: "committed, Discard", itself: commit, end: "Discard", want: store.ErrUnknown, effect: true, settled: true, nobodys: true},
+		{name: "committed, Discard under an ended context", itself: commit, end: "Discard", ctx: canceled, want: context.Canceled, effect: true, settled: true, nobodys: true},
+		{name: "committed, Rollback", itself: commit, end: "Rollback", want: store.ErrUnknown, effect: true, settled: true, nobodys: true},
 		{name: "rolled back, Commit", itself: rollback, end: "Commit", want: store.ErrInvalid},
 		{name: "rolled back, Commit under an ended context", itself: rollback, end: "Commit", ctx: canceled, want: context.Canceled},
 		{name: "rolled back, Discard", itself: rollback, end: "Discard", settled: true},
@@ -203,7 +205,10 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 			if c.want == nil {
 				require.NoError(t, err(ctx))
 			} else {
-				require.ErrorIs(t, err(ctx), c.want)
+				got := err(ctx)
+				require.ErrorIs(t, got, c.want)
+				require.ErrorIs(t, got, store.ErrTxEnded)
+				require.Equal(t, c.effect, errors.Is(got, store.ErrUnknown), "nobody is told that nothing was done")
 			}
 			require.Equal(t, c.effect, paid(t, s, "k"))
 			commits := before
@@ -213,7 +218,8 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 			if c.settled {
 				commits++
 				r := find(t, s, "k")
-				require.Equal(t, g.Lease.Fence, r.Fence)
+				require.Equal(t, c.nobodys, r.Fence > g.Lease.Fence)
+				require.Equal(t, c.nobodys, r.OutcomeUnknown())
 				require.Equal(t, store.StateComplete, r.State)
 			} else {
 				_, err := s.Find(t.Context(), g.Lease.ID)
@@ -232,7 +238,10 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 		require.NoError(t, pay(tx.Tx(), "k"))
 		require.NoError(t, tx.Tx().Commit())
 		f.how = refuse
-		require.ErrorIs(t, tx.Commit(t.Context(), store.Outcome{}), store.ErrUnknown, "the effect is made")
+		err := tx.Commit(t.Context(), store.Outcome{})
+		require.ErrorIs(t, err, store.ErrUnknown, "the effect is made")
+		require.ErrorIs(t, err, store.ErrTxEnded)
+		require.ErrorIs(t, err, errDisk)
 	})
 	t.Run("committed, and the outcome is invalid", func(t *testing.T) {
 		s := mustOpen(t, tempFile(t))
@@ -241,6 +250,7 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 		err := tx.Commit(t.Context(), store.Outcome{Retention: -1})
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorIs(t, err, store.ErrUnknown)
+		require.True(t, find(t, s, "k").OutcomeUnknown())
 	})
 	t.Run("tried to commit it, and the disk failed late", func(t *testing.T) {
 		for name, end := range settling {
@@ -252,13 +262,10 @@ func TestCallerEndsTheTransactionItself(t *testing.T) {
 				require.NoError(t, tx.Tx().Commit())
 				tx.(*transaction).committed = false
 				err := end(tx, t.Context(), store.Outcome{})
-				if name == "Commit" {
-					require.NoError(t, err, "the file shows it")
-				} else {
-					require.ErrorIs(t, err, store.ErrInvalid)
-				}
-				require.True(t, paid(t, s, "k"))
-				require.Equal(t, store.StateComplete, find(t, s, "k").State)
+				require.ErrorIs(t, err, store.ErrTxEnded)
+				require.ErrorIs(t, err, store.ErrUnknown)
+				require.True(t, paid(t, s, "k"), "the file shows it")
+				require.Equal(t, name == "Discard", find(t, s, "k").OutcomeUnknown())
 			})
 		}
 	})

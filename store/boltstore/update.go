@@ -3,9 +3,7 @@ package boltstore
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
 
@@ -47,12 +45,7 @@ func (t *transaction) update(f func(tx *bbolt.Tx) error) error {
 	returned = true
 	switch {
 	case t.tx.DB() == nil:
-		stats := t.tx.Stats()
-		t.escaped = t.committed || stats.GetWrite() > 0
-		if t.escaped {
-			return fmt.Errorf("boltstore: the transaction was committed by its caller: %w", errors.Join(err, store.ErrUnknown))
-		}
-		return fmt.Errorf("boltstore: %w: the transaction was rolled back by its caller, nothing is written", errors.Join(err, store.ErrInvalid))
+		return t.endedInUpdate(err)
 	case err != nil:
 		if undone := t.undo(); undone != nil {
 			return errors.Join(err, explain(t.store.path, undone))
@@ -64,7 +57,7 @@ func (t *transaction) update(f func(tx *bbolt.Tx) error) error {
 	}
 	s := t.store
 	s.mu.Lock()
-	st := state{fence: s.fence, epoch: s.epoch}
+	st := s.state()
 	s.mu.Unlock()
 	err, unknown := s.carry(t.tx, &draft{}, st, t.commit)
 	t.committed, t.failed, t.unknown = err == nil, err, unknown

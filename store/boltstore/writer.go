@@ -51,7 +51,7 @@ func (w *writer) flush() bool {
 	for _, c := range g.cells {
 		w.writes = append(w.writes, write{c.key, c.rec})
 	}
-	st := state{fence: w.fence, epoch: w.epoch}
+	st := w.state()
 	w.stats.Groups++
 	w.stats.Transitions += g.changes
 	w.stats.Largest = max(w.stats.Largest, g.changes)

@@ -65,7 +65,7 @@
 // acquires. Only the owner of an ended lease can wait: Extend, Complete and Release of a record that a transaction has taken over
 // wait for that to end, or for their own context.
 //
-// The user's statements run after a savepoint, so that Discard works after one that failed; Commit does not then, which
+// The user's statements run after a savepoint, whose name is long enough to be nobody else's, so that Discard works after one that failed; Commit does not then, which
 // nested savepoints (tx.Begin) are for. The transaction has the default isolation of its role and database. A failure to
 // serialize or a deadlock is tried again within Begin; at Commit it wraps store.ErrUnavailable, nothing was done, and the
 // whole is to be run again. Beyond that the store adds no conflicts of its own between different IDs, at serializable neither,
@@ -75,6 +75,9 @@
 // the record would commit its effect with a record that the next caller takes over, and makes the effect again; a lost
 // race could not be tried again within it; and nobody would tell the Store when it was over. For tables that carry the key
 // in a column of their own there is [InsertKeyed].
+//
+// To end the transaction is the store's business: see [store.ErrTxEnded] for what comes of a user's COMMIT or ROLLBACK. The
+// server is asked then, by the transaction's number, which needs Postgres 13.
 //
 // # Clock
 //

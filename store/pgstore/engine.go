@@ -47,6 +47,8 @@ type connection interface {
 // back. It is over with commit or rollback, whatever they return.
 type transaction interface {
 	session
+	// refused reports whether its user has asked for a rollback, which was not his to make.
+	refused() bool
 	commit(ctx context.Context) error
 	rollback(ctx context.Context) error
 }

@@ -45,7 +45,7 @@ var errClosed = fmt.Errorf("pgstore: closed: %w", store.ErrUnavailable)
 // What a Tx returns besides.
 var (
 	errOver      = errors.New("pgstore: the transaction is over")
-	errUserEnded = errors.New("pgstore: the transaction was ended by its user")
+	errUserEnded = fmt.Errorf("pgstore: %w", store.ErrTxEnded)
 	errBrokenOut = fmt.Errorf("%w with a statement", errUserEnded)
 	errNotYours  = errors.New("pgstore: the transaction is committed and rolled back by its store alone")
 )
@@ -63,6 +63,7 @@ const (
 	queryCanceled        = "57014"
 	lockNotAvailable     = "55P03"
 	noTransaction        = "25P01"
+	noSavepoint          = "3B001"
 	transactionFailed    = "25P02"
 	uniqueViolation      = "23505"
 	unknownStatement     = "26000"

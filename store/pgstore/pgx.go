@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -86,7 +87,7 @@ func (c *pgxConn) begin(ctx context.Context, q *statements, claim store.Claim) (
 	}
 	tx, h, err := begin(ctx, q, claim)
 	if err == nil {
-		return &pgxTransaction{pgxSession{tx, c.mode}, tx, c.conn}, h, nil
+		return &pgxTransaction{pgxSession: pgxSession{tx, c.mode}, tx: tx, conn: c.conn}, h, nil
 	}
 	if tx != nil {
 		_ = tx.Rollback(ctx) // a connection that can't roll back is closed by it
@@ -130,9 +131,12 @@ func (c *pgxConn) step(ctx context.Context, q *statements, claim store.Claim) (p
 // transaction.
 type pgxTransaction struct {
 	pgxSession
-	tx   pgx.Tx
-	conn *pgxpool.Conn
+	tx       pgx.Tx
+	conn     *pgxpool.Conn
+	unwanted atomic.Bool // its user has called Rollback
 }
+
+func (t *pgxTransaction) refused() bool { return t.unwanted.Load() }
 
 // brokenOut holds when the user has sent a COMMIT or ROLLBACK as a statement. Nobody knows what else the session was
 // used for.
@@ -163,9 +167,19 @@ func (t *pgxTransaction) rollback(ctx context.Context) error {
 }
 
 // A userTx is what the user gets of a transaction that is its store's to end.
-type userTx struct{ pgx.Tx }
+type userTx struct {
+	pgx.Tx
+	of *pgxTransaction
+}
 
-func (userTx) Commit(context.Context) error   { return errNotYours }
-func (userTx) Rollback(context.Context) error { return errNotYours }
+func (userTx) Commit(context.Context) error { return errNotYours }
 
-func shownPgx(t transaction) pgx.Tx { return userTx{t.(*pgxTransaction).tx} }
+func (u userTx) Rollback(context.Context) error {
+	u.of.unwanted.Store(true)
+	return errNotYours
+}
+
+func shownPgx(t transaction) pgx.Tx {
+	on := t.(*pgxTransaction)
+	return userTx{on.tx, on}
+}

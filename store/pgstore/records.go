@@ -34,9 +34,12 @@ func newRecords(on engine, cfg config) *records {
 }
 
 // Close ends every Wait and, if the store came from Open, waits for the calls that are running and closes the
-// connections. It neither waits for open transactions nor ends them: they can be committed and rolled back as before,
-// and the last one to end closes the connections. Afterwards all methods return an error that wraps
-// store.ErrUnavailable; closing again does nothing. It always returns nil.
+// connections. It neither waits for open transactions nor ends them: they can be committed, discarded and rolled back as
+// before, and of a store from Open the last one to end closes the connections. Afterwards all methods return an error that
+// wraps store.ErrUnavailable; closing again does nothing. It always returns nil.
+//
+// A pool that was handed to New or NewSQL is left as it is. Its owner closes it when the transactions are over: the Close of
+// a pgxpool.Pool waits for them, without limit, and that of an sql.DB does not, and lets them end.
 func (s *records) Close() error {
 	s.end()
 	s.polls.wait()

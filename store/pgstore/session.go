@@ -27,6 +27,16 @@ func (s *records) run(ctx context.Context, writes bool, f func(on session) error
 	})
 }
 
+// anyway is run, of a closed store too.
+func (s *records) anyway(ctx context.Context, writes bool, f func(on session) error) error {
+	return s.retry(ctx, func() error {
+		return s.with(ctx, writes, func(conn connection) error {
+			defer conn.release()
+			return f(conn)
+		})
+	})
+}
+
 // retry makes a try again as long as its error is retriable.
 func (s *records) retry(ctx context.Context, once func() error) error {
 	for try := 1; ; try++ {
@@ -52,6 +62,11 @@ func (s *records) on(ctx context.Context, writes bool, f func(conn connection) e
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
+	return s.with(ctx, writes, f)
+}
+
+// with is on, of a closed store too.
+func (s *records) with(ctx context.Context, writes bool, f func(conn connection) error) error {
 	conn, err := s.engine.acquire(ctx)
 	if err != nil {
 		if ctx.Err() != nil {

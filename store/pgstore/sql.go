@@ -3,10 +3,11 @@ package pgstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/redo-go/redo/store"
 )
@@ -100,13 +101,26 @@ type sqlTransaction struct {
 	end  context.CancelFunc // of the context that the transaction lives in
 }
 
+func (*sqlTransaction) refused() bool { return false }
+
+// brokenOut is that of pgx. Where something stands between database/sql and its driver it can't be seen.
+func (t *sqlTransaction) brokenOut() (out bool) {
+	_ = t.conn.conn.Raw(func(c any) error {
+		if c, ok := c.(*stdlib.Conn); ok {
+			out = !c.Conn().IsClosed() && c.Conn().PgConn().TxStatus() == 'I'
+		}
+		return nil
+	})
+	return out
+}
+
 func (t *sqlTransaction) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	if t.brokenOut() {
+		return 0, errBrokenOut
+	}
 	n, err := t.sqlSession.exec(ctx, text, args...)
 	if errors.Is(err, sql.ErrTxDone) {
 		return 0, errUserEnded
-	}
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == noTransaction {
-		return 0, errBrokenOut // there is no savepoint to go back to
 	}
 	return n, err
 }
@@ -118,9 +132,15 @@ func (t *sqlTransaction) commit(ctx context.Context) error {
 
 func (t *sqlTransaction) rollback(ctx context.Context) error {
 	defer t.conn.release()
+	out := t.brokenOut()
 	err := t.finish(ctx, t.tx.Rollback)
-	if errors.Is(err, sql.ErrTxDone) {
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
 		return errUserEnded
+	case out:
+		// Nobody knows what else the session was used for.
+		_ = t.conn.conn.Raw(func(any) error { return driver.ErrBadConn })
+		return errBrokenOut
 	}
 	return err
 }

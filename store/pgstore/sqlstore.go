@@ -35,10 +35,11 @@ func NewSQL(db *sql.DB, opts ...Option) (*SQLStore, error) {
 	return &SQLStore{newRecords(&sqlPool{db, cfg.mode}, cfg)}, nil
 }
 
-// Begin implements [store.TxStore]. The connection is taken from the pool until the transaction is over. The *sql.Tx should
-// not be ended by its user, who can't be kept from it. One that was committed so has made its effect by itself: Commit and
-// Discard then settle the record by itself too, and a process that dies in between leaves it to be taken over. One that was
-// rolled back is recorded by neither, and both return an error. A savepoint is a statement: database/sql has no other.
+// Begin implements [store.TxStore]. The connection is taken from the pool until the transaction is over. The *sql.Tx must not
+// be ended by its user, who can't be kept from it: that is [store.ErrTxEnded], which asks the server what became of the
+// transaction. From the user's commit until then nothing excludes others, who may take the record over. What he has rolled
+// back is recorded by neither Commit nor Discard; Rollback then returns nil. A savepoint is a statement: database/sql has no
+// other.
 func (s *SQLStore) Begin(ctx context.Context, c store.Claim) (store.Tx[*sql.Tx], store.Grant, error) {
 	return open(ctx, s.records, c, func(t transaction) *sql.Tx { return t.(*sqlTransaction).tx })
 }

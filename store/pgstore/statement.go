@@ -13,6 +13,7 @@ type statements struct {
 	reserve, reserveNext, reserveHeld      string
 	extend, release, forget                string
 	complete, completeHeld, completeLazy   string
+	completeNobodys                        string
 	find, watch, pending, pendingIn, purge string
 }
 
@@ -20,21 +21,22 @@ type statements struct {
 func newStatements(schema, table string) statements {
 	names := replacer(schema, table)
 	return statements{
-		table:        names.Replace("{table}"),
-		reserve:      names.Replace(strings.Replace(reserveSQL, "{turn}", tryTurnSQL, 1)),
-		reserveNext:  names.Replace(strings.Replace(reserveSQL, "{turn}", waitTurnSQL, 1)),
-		reserveHeld:  names.Replace(reserveHeldSQL),
-		extend:       names.Replace(extendSQL),
-		complete:     names.Replace(completeSQL + ownedSQL),
-		completeHeld: names.Replace(completeSQL + heldSQL),
-		completeLazy: names.Replace(lazySQL + completeSQL + ownedSQL + " AND EXISTS (SELECT FROM lazy)"),
-		release:      names.Replace(releaseSQL),
-		forget:       names.Replace(forgetSQL),
-		find:         names.Replace(findSQL),
-		watch:        names.Replace(watchSQL),
-		pending:      names.Replace(pendingSQL + pendingOrderSQL),
-		pendingIn:    names.Replace(pendingSQL + " AND scope = $4::bytea" + pendingOrderSQL),
-		purge:        names.Replace(purgeSQL),
+		table:           names.Replace("{table}"),
+		reserve:         names.Replace(strings.Replace(reserveSQL, "{turn}", tryTurnSQL, 1)),
+		reserveNext:     names.Replace(strings.Replace(reserveSQL, "{turn}", waitTurnSQL, 1)),
+		reserveHeld:     names.Replace(reserveHeldSQL),
+		extend:          names.Replace(extendSQL),
+		complete:        names.Replace(completeSQL + ownedSQL),
+		completeHeld:    names.Replace(completeSQL + heldSQL),
+		completeNobodys: names.Replace(strings.Replace(completeSQL, "SET ", "SET fence = nextval({fence text}::regclass), ", 1) + ownedSQL),
+		completeLazy:    names.Replace(lazySQL + completeSQL + ownedSQL + " AND EXISTS (SELECT FROM lazy)"),
+		release:         names.Replace(releaseSQL),
+		forget:          names.Replace(forgetSQL),
+		find:            names.Replace(findSQL),
+		watch:           names.Replace(watchSQL),
+		pending:         names.Replace(pendingSQL + pendingOrderSQL),
+		pendingIn:       names.Replace(pendingSQL + " AND scope = $4::bytea" + pendingOrderSQL),
+		purge:           names.Replace(purgeSQL),
 	}
 }
 
@@ -99,12 +101,12 @@ const (
 // reserveHeldSQL is reserveSQL for a transaction that stays open, whose caller has looked already. A look in it would
 // lock the index's page under serializable isolation, and transactions of different IDs would fail for each other's sake;
 // so would a search for the row when it is settled, which is why its place is returned. The label is taken once the row is
-// written, and is had by everybody who tries.
+// written, and is had by everybody who tries. The transaction's own number tells what became of it, see fateSQL.
 const reserveHeldSQL = `
 WITH turn AS MATERIALIZED (
 	SELECT pg_try_advisory_xact_lock($4::bigint) AS had
 ` + writeSQL + `
-SELECT place::text, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at,
+SELECT place::text, pg_current_xact_id()::text, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at,
 	CASE WHEN pg_try_advisory_xact_lock_shared($8::integer, $9::integer) IS NOT NULL THEN clock_timestamp() END FROM written`
 
 // A fence is a place in the sequence and 16 bits of chance. A standby that was behind when it was promoted draws places again
@@ -154,7 +156,10 @@ UPDATE {table} AS r SET state = $4::smallint, result = $5::bytea, lease_until = 
 WHERE `
 
 // heldSQL is ownedSQL in the transaction that has written the row, where nobody else can have moved it.
-const heldSQL = `r.ctid = $7::text::tid AND ` + ownedSQL
+const heldSQL = `r.ctid = $7::text::tid AND pg_current_xact_id_if_assigned() = $8::text::xid8 AND ` + ownedSQL
+
+// fateSQL asks for the fate of a transaction. It is NULL of one that is older than the server remembers.
+const fateSQL = `SELECT coalesce(pg_xact_status($1::text::xid8), '')`
 
 // lazySQL, before an update that refers to it, makes the transaction's commit asynchronous. It must not run in
 // somebody else's.

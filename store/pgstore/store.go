@@ -72,10 +72,10 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 }
 
 // Begin implements [store.TxStore]. The pgx.Tx is the caller's to use but not to end: its Commit and Rollback do nothing and
-// return an error. Its Begin sets savepoints, as with any pgx.Tx. The connection is taken from the pool until the
-// transaction is over. A transaction that was ended behind the store's back, by a COMMIT sent as a statement, is found
-// out by Commit and Discard: they then settle the record by itself if it was committed, and return an error that wraps
-// store.ErrUnknown.
+// return an error, and after its Rollback, a deferred one too, Commit is refused with [store.ErrTxEnded] and undoes the work.
+// Its Begin sets savepoints, as with any pgx.Tx. The connection is taken from the pool until the transaction is over. One that
+// was ended behind the store's back, by a COMMIT or ROLLBACK sent as a statement, is store.ErrTxEnded, and its session is
+// closed. Only a Rollback does not find out that a user has sent COMMIT and then BEGIN: the record is left to be taken over.
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[pgx.Tx], store.Grant, error) {
 	return open(ctx, s.records, c, shownPgx)
 }

@@ -44,12 +44,13 @@ func (q *statements) reserveHeldOn(ctx context.Context, on session, c store.Clai
 type reservation struct {
 	store.Grant
 	place string // of the row
+	xact  string // the transaction's number
 }
 
 func reservationOf(c store.Claim, found scanner) (reservation, error) {
 	var h reservation
 	r := row{id: c.ID}
-	if err := scan(found, r.into(&h.place)); err != nil {
+	if err := scan(found, r.into(&h.place, &h.xact)); err != nil {
 		return reservation{}, err
 	}
 	var err error
@@ -59,7 +60,7 @@ func reservationOf(c store.Claim, found scanner) (reservation, error) {
 
 // completeOn settles the record where it was written.
 func (h reservation) completeOn(ctx context.Context, on session, q *statements, o store.Outcome) error {
-	return completeOn(ctx, on, q.completeHeld, h.Lease, o, h.place)
+	return completeOn(ctx, on, q.completeHeld, h.Lease, o, h.place, h.xact)
 }
 
 func (q *statements) reserveArgs(c store.Claim, l lock) []any {

@@ -1,17 +1,22 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/redo-go/redo/store"
 )
 
 const (
-	// savepoint stands between the record and what the user writes, for Discard.
-	savepoint = "redo_record"
+	// savepoint stands between the record and what the user writes, for Discard. Of two of one name Postgres goes back to
+	// the later one, which would be the user's: so it has a name that nobody else thinks of. It is the same in every
+	// process, as a statement's text is what poolers and statistics know it by.
+	savepoint = "redo_record_d1f6a80b3c9e4725a4b70c58e2396f1d"
 	// rollbackLimit bounds a rollback, which must not end with the caller's context.
 	rollbackLimit = 10 * time.Second
 )
@@ -108,18 +113,26 @@ func (t *held[T]) settle(ctx context.Context, o store.Outcome, undo bool) error 
 	}
 	t.over = true
 	defer t.records.left(t.holding)
-	if err := validate(o); err != nil {
-		if ended := t.rollback(ctx); errors.Is(ended, errUserEnded) {
-			return fmt.Errorf("%w: %w: %w", err, ended, store.ErrUnknown)
+	w := wish{outcome: o, undo: undo, against: cmp.Or(validate(o), ctx.Err())}
+	unwanted := !undo && t.on.refused()
+	if w.against != nil || unwanted {
+		switch ended := t.rollback(ctx); {
+		case errors.Is(ended, errUserEnded):
+			return t.endedByUser(ctx, w)
+		case unwanted:
+			return w.rolledBack()
 		}
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return t.late(ctx, o, err)
+		return w.against
 	}
 	if err := t.write(ctx, o, undo); err != nil {
 		_ = t.rollback(ctx) // says no more than what went wrong before it
-		return t.unsettled(ctx, o, err)
+		if errors.Is(err, errUserEnded) || answered(err) && t.outlived(ctx) {
+			return t.endedByUser(ctx, w)
+		}
+		if errors.Is(err, store.ErrLost) {
+			return fmt.Errorf("pgstore: the record of %v has expired, or was removed: %w", t.Lease.ID, err)
+		}
+		return t.records.failure(ctx, err, false)
 	}
 	if err := t.on.commit(ctx); err != nil {
 		return t.records.failure(ctx, err, true)
@@ -129,48 +142,15 @@ func (t *held[T]) settle(ctx context.Context, o store.Outcome, undo bool) error 
 
 func (t *held[T]) write(ctx context.Context, o store.Outcome, undo bool) error {
 	if undo {
-		if _, err := t.on.exec(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); err != nil {
+		_, err := t.on.exec(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
+		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && (pg.Code == noTransaction || pg.Code == noSavepoint) {
+			return errBrokenOut // nothing else takes the savepoint away
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return t.completeOn(ctx, t.on, &t.records.sql, o)
-}
-
-// late ends a transaction whose owner comes when the context has ended. What the user has committed is settled all the same.
-func (t *held[T]) late(ctx context.Context, o store.Outcome, cause error) error {
-	ended := t.rollback(ctx)
-	if !errors.Is(ended, errUserEnded) {
-		return cause
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
-	defer cancel()
-	if err := t.unsettled(ctx, o, ended); err != nil {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return nil
-}
-
-// unsettled translates why the record could not be settled in its transaction. Where the user has ended that, the record
-// is settled by itself if it was committed: so was the effect, and the next caller would else make it again.
-func (t *held[T]) unsettled(ctx context.Context, o store.Outcome, cause error) error {
-	switch {
-	case errors.Is(cause, store.ErrLost):
-		return fmt.Errorf("pgstore: the record of %v has expired, or was removed: %w", t.Lease.ID, cause)
-	case !errors.Is(cause, errUserEnded):
-		return t.records.failure(ctx, cause, false)
-	}
-	err := t.records.run(ctx, true, func(on session) error {
-		return completeOn(ctx, on, t.records.sql.complete, t.Lease, o)
-	})
-	switch {
-	case errors.Is(err, store.ErrLost):
-		return fmt.Errorf("%w: it was rolled back, and nothing is recorded: %w", cause, err)
-	case err != nil:
-		return fmt.Errorf("%w: %w: %w", cause, store.ErrUnknown, err)
-	case errors.Is(cause, errBrokenOut):
-		return fmt.Errorf("%w: %w", cause, store.ErrUnknown)
-	}
-	return nil
 }
 
 func (t *held[T]) Rollback(ctx context.Context) error {
@@ -179,16 +159,22 @@ func (t *held[T]) Rollback(ctx context.Context) error {
 	}
 	t.over = true
 	defer t.records.left(t.holding)
-	err := t.rollback(ctx)
-	if err == nil || errors.Is(err, errUserEnded) {
-		return err
+	switch err := t.rollback(ctx); {
+	case errors.Is(err, errUserEnded):
+		return t.endedByUser(ctx, wish{undo: true, all: true})
+	case err != nil:
+		return t.records.failure(ctx, err, false)
 	}
-	return t.records.failure(ctx, err, false)
+	return nil
 }
 
 // rollback has time of its own: who is out of time must not leave an ID held.
 func (t *held[T]) rollback(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
+	ctx, cancel := lasting(ctx)
 	defer cancel()
 	return t.on.rollback(ctx)
+}
+
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 }

@@ -15,17 +15,42 @@ import (
 	"github.com/redo-go/redo/store/storetest"
 )
 
-func TestTxContract(t *testing.T) { txContract(t, "read committed", place.open, pgxWrite) }
+func TestTxContract(t *testing.T) { txContract(t, "read committed", place.open, byPgx) }
 
 func TestTxContractAtStricterIsolationWithoutPreparedStatements(t *testing.T) {
 	open := func(p place, t testing.TB) *pgstore.Store {
 		p.opts = append(p.opts, pgstore.WithExecMode(pgx.QueryExecModeExec))
 		return p.open(t)
 	}
-	txContract(t, "serializable", open, pgxWrite)
+	txContract(t, "serializable", open, byPgxStatements)
 }
 
-func TestTxContractOverSQL(t *testing.T) { txContract(t, "repeatable read", place.openSQL, sqlWrite) }
+func TestTxContractOverSQL(t *testing.T) { txContract(t, "repeatable read", place.openSQL, bySQL) }
+
+func TestTxContractOfSQLStatements(t *testing.T) {
+	txContract(t, "read committed", place.openSQL, bySQLStatements)
+}
+
+// An ender is how the engine's transaction is written through, and ended by who must not.
+type ender[T any] struct {
+	write            func(ctx context.Context, tx T, text string, args ...any) error
+	commit, rollback func(ctx context.Context, tx T) error
+}
+
+var (
+	byPgx = ender[pgx.Tx]{pgxWrite,
+		func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+		func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) }}
+	byPgxStatements = ender[pgx.Tx]{pgxWrite,
+		func(ctx context.Context, tx pgx.Tx) error { return pgxWrite(ctx, tx, "COMMIT") },
+		func(ctx context.Context, tx pgx.Tx) error { return pgxWrite(ctx, tx, "ROLLBACK") }}
+	bySQL = ender[*sql.Tx]{sqlWrite,
+		func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
+		func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }}
+	bySQLStatements = ender[*sql.Tx]{sqlWrite,
+		func(ctx context.Context, tx *sql.Tx) error { return sqlWrite(ctx, tx, "COMMIT") },
+		func(ctx context.Context, tx *sql.Tx) error { return sqlWrite(ctx, tx, "ROLLBACK") }}
+)
 
 // Each second handle is the other engine's: the two share one table.
 func TestContractOverSQL(t *testing.T) {
@@ -59,7 +84,7 @@ type txStore[T any] interface {
 }
 
 func txContract[T any, S txStore[T]](t *testing.T, level string, open func(p place, t testing.TB) S,
-	exec func(ctx context.Context, tx T, text string, args ...any) error) {
+	by ender[T]) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.TxStore[T] {
 		st := open(p, t)
@@ -76,12 +101,14 @@ func txContract[T any, S txStore[T]](t *testing.T, level string, open func(p pla
 			return at(t, p)
 		},
 		Write: func(ctx context.Context, tx T, key string) error {
-			return exec(ctx, tx, "INSERT INTO effects VALUES ($1)", key)
+			return by.write(ctx, tx, "INSERT INTO effects VALUES ($1)", key)
 		},
 		Written: func(ctx context.Context, st store.TxStore[T], key string) (int, error) {
 			return places[st].written(ctx, key)
 		},
-		Fail: func(ctx context.Context, tx T) error { return exec(ctx, tx, "SELECT 1/0") },
+		Fail:     func(ctx context.Context, tx T) error { return by.write(ctx, tx, "SELECT 1/0") },
+		Commit:   by.commit,
+		Rollback: by.rollback,
 	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(S).Close())

@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -108,117 +107,6 @@ func TestCommitThatFailsSaysWhatWasDone(t *testing.T) {
 	}
 }
 
-func TestTransactionThatItsUserEndsIsFoundOut(t *testing.T) {
-	p, _ := newTxPlace(t)
-	st, pool := p.pooled(t)
-	tx, _ := begin(t, st, claim("by method"), store.Acquired)
-	effect(t, tx.Tx(), "by method")
-	require.Error(t, tx.Tx().Commit(t.Context()))
-	require.Error(t, tx.Tx().Rollback(t.Context()))
-	absent(t, st, "by method")
-	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
-	p.requireEffects(t, "by method", 1)
-	require.ErrorIs(t, pgxWrite(t.Context(), tx.Tx(), "SELECT 1"), pgx.ErrTxClosed)
-
-	for _, end := range []string{"COMMIT", "ROLLBACK"} {
-		tx, g := begin(t, st, claim(end), store.Acquired)
-		pid := tx.Tx().Conn().PgConn().PID()
-		effect(t, tx.Tx(), end)
-		require.NoError(t, pgxWrite(t.Context(), tx.Tx(), end))
-		err := tx.Commit(t.Context(), store.Outcome{Result: []byte("result")})
-		if end == "COMMIT" {
-			require.ErrorIs(t, err, store.ErrUnknown)
-			require.Equal(t, g.Lease.Fence, find(t, st, end).Fence)
-			begin(t, st, claim(end), store.Complete) // or the effect would be made again
-			p.requireEffects(t, end, 1)
-		} else {
-			require.ErrorIs(t, err, store.ErrLost)
-			absent(t, st, end)
-		}
-		require.Zero(t, pool.Stat().AcquiredConns())
-		var pids []uint32
-		for _, conn := range pool.AcquireAllIdle(t.Context()) {
-			pids = append(pids, conn.Conn().PgConn().PID())
-			conn.Release()
-		}
-		require.NotContains(t, pids, pid, "a session that nobody knows is used again")
-	}
-}
-
-func TestSQLTransactionThatItsUserEndsIsSettledAsItWas(t *testing.T) {
-	p, _ := newTxPlace(t)
-	p.conns = 1
-	st := p.openSQL(t)
-	for _, way := range []func(store.Tx[*sql.Tx], context.Context, store.Outcome) error{store.Tx[*sql.Tx].Commit, store.Tx[*sql.Tx].Discard} {
-		tx, g := begin(t, st, claim("committed"), store.Acquired)
-		require.NoError(t, sqlWrite(t.Context(), tx.Tx(), "INSERT INTO effects VALUES ('committed')"))
-		require.NoError(t, tx.Tx().Commit())
-		require.NoError(t, way(tx, t.Context(), store.Outcome{Result: []byte("result")}))
-		_, again := begin(t, st, claim("committed"), store.Complete)
-		require.Equal(t, g.Lease.Fence, again.Record.Fence)
-		require.Equal(t, []byte("result"), again.Record.Result)
-		require.NoError(t, st.Forget(t.Context(), g.Lease))
-
-		tx, _ = begin(t, st, claim("rolled back"), store.Acquired)
-		require.NoError(t, sqlWrite(t.Context(), tx.Tx(), "INSERT INTO effects VALUES ('rolled back')"))
-		require.NoError(t, tx.Tx().Rollback())
-		require.ErrorIs(t, way(tx, t.Context(), store.Outcome{}), store.ErrLost)
-		absent(t, st, "rolled back")
-	}
-	p.requireEffects(t, "committed", 2)
-	p.requireEffects(t, "rolled back", 0)
-}
-
-// Neither an ended context nor a statement hides a commit of the user's: the next caller would make the effect again.
-func TestSQLTransactionThatItsUserEndsIsSettledInEveryWay(t *testing.T) {
-	p, _ := newTxPlace(t)
-	p.conns = 1
-	st := p.openSQL(t)
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	bad := store.Outcome{Retention: -1}
-	for i, c := range []struct {
-		end     func(tx *sql.Tx) error
-		settle  func(store.Tx[*sql.Tx], context.Context, store.Outcome) error
-		ctx     context.Context
-		o       store.Outcome
-		want    []error
-		verdict store.Verdict
-	}{
-		{(*sql.Tx).Commit, store.Tx[*sql.Tx].Commit, over, store.Outcome{}, nil, store.Complete},
-		{(*sql.Tx).Commit, store.Tx[*sql.Tx].Discard, over, store.Outcome{}, nil, store.Complete},
-		{(*sql.Tx).Commit, store.Tx[*sql.Tx].Commit, t.Context(), bad, []error{store.ErrInvalid, store.ErrUnknown}, store.TakenOver},
-		{(*sql.Tx).Rollback, store.Tx[*sql.Tx].Commit, over, store.Outcome{}, []error{context.Canceled, store.ErrLost}, store.Acquired},
-		{sent("COMMIT"), store.Tx[*sql.Tx].Commit, t.Context(), store.Outcome{}, nil, store.Complete},
-		{sent("COMMIT"), store.Tx[*sql.Tx].Discard, t.Context(), store.Outcome{}, []error{store.ErrUnknown}, store.Complete},
-		{sent("ROLLBACK"), store.Tx[*sql.Tx].Commit, t.Context(), store.Outcome{}, []error{store.ErrLost}, store.Acquired},
-		{sent("ROLLBACK"), store.Tx[*sql.Tx].Discard, t.Context(), store.Outcome{}, []error{store.ErrLost}, store.Acquired},
-	} {
-		k := claim(fmt.Sprint(i))
-		tx, _ := begin(t, st, k, store.Acquired)
-		require.NoError(t, sqlWrite(t.Context(), tx.Tx(), fmt.Sprintf("INSERT INTO effects VALUES ('%d')", i)))
-		require.NoError(t, c.end(tx.Tx()))
-		err := c.settle(tx, c.ctx, c.o)
-		if c.want == nil {
-			require.NoError(t, err, i)
-		}
-		for _, want := range c.want {
-			require.ErrorIs(t, err, want, i)
-		}
-		next, _ := begin(t, st, k, c.verdict)
-		if next != nil {
-			require.NoError(t, next.Rollback(t.Context()))
-		}
-	}
-}
-
-func sent(text string) func(tx *sql.Tx) error {
-	return func(tx *sql.Tx) error {
-		_, err := tx.Exec(text)
-		return err
-	}
-}
-
 func TestSQLCommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	p, w := newTxPlace(t)
 	st := p.openSQL(t)
@@ -233,26 +121,6 @@ func TestSQLCommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
 		require.ErrorIs(t, tx.Commit(ctx, store.Outcome{}), store.ErrUnknown, name)
 		until(t, "the record is committed", func() bool { r, err := st.Find(t.Context(), g.Lease.ID); return err == nil && r.Fence == g.Lease.Fence })
 	}
-}
-
-func TestCloseLeavesOpenTransactionsToTheirOwners(t *testing.T) {
-	p, _ := newTxPlace(t)
-	beside := p.open(t)
-	st, err := pgstore.Open(t.Context(), p.url, pgstore.WithSchema(p.schema))
-	require.NoError(t, err)
-	one, _ := begin(t, st, claim("one"), store.Acquired)
-	two, _ := begin(t, st, claim("two"), store.Acquired)
-	require.NoError(t, st.Close())
-	_, _, err = st.Begin(t.Context(), claim("three"))
-	require.ErrorIs(t, err, store.ErrUnavailable)
-	require.NoError(t, one.Commit(t.Context(), store.Outcome{}))
-	require.NoError(t, st.Close())
-	begin(t, beside, claim("two"), store.InFlight)
-	conn := two.Tx().Conn()
-	require.NoError(t, two.Rollback(t.Context()))
-	require.True(t, conn.IsClosed(), "the last one closes the connections")
-	find(t, beside, "one")
-	absent(t, beside, "two")
 }
 
 // Failures that another try can mend are the store's business as long as the caller has no transaction.

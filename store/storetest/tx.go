@@ -21,6 +21,9 @@ type TxHarness[T any] struct {
 	// Fail makes a statement fail in the engine's transaction and returns its error. Without it the cases of
 	// failed statements are skipped.
 	Fail func(ctx context.Context, tx T) error
+	// Commit and Rollback end the engine's transaction as its user must not, or return the error by which the engine
+	// refuses it. Without both the cases of that are skipped.
+	Commit, Rollback func(ctx context.Context, tx T) error
 	// SingleWriter says that the engine has one write transaction at a time: a Begin of another ID then waits for
 	// the open one, as may every other write.
 	SingleWriter bool
@@ -29,13 +32,13 @@ type TxHarness[T any] struct {
 // TxCases returns every case that RunTx knows, in its order.
 func TxCases() []Case {
 	return slices.Concat(
-		txCommitCases, txBeginCases, txRetainCases, txFenceCases, txHeldCases, txEndCases, txOnceCases, txHandleCases, txReopenCases,
+		txCommitCases, txBeginCases, txRetainCases, txFenceCases, txHeldCases, txEndCases, txEndedCases, txOnceCases, txHandleCases, txReopenCases,
 	)
 }
 
 // RunTx runs the cases of store.TxStore as subtests of t. Run holds for the same store, and is not repeated here. The
 // stores that the functions of [Beside] and [Reopen] return must be of the harness's store.TxStore too. The harness's
-// functions may be called concurrently; Fail apart, none may be nil.
+// functions may be called concurrently; Fail, Commit and Rollback apart, none may be nil.
 func RunTx[T any](t *testing.T, h TxHarness[T], opts ...Option) {
 	t.Helper()
 	if h.Open == nil || h.Write == nil || h.Written == nil {
@@ -53,7 +56,9 @@ func RunTx[T any](t *testing.T, h TxHarness[T], opts ...Option) {
 type engine struct {
 	write        func(ctx context.Context, tx any, key string) error
 	written      func(ctx context.Context, st store.Store, key string) (int, error)
-	fail         func(ctx context.Context, tx any) error // nil: not offered
+	fail         func(ctx context.Context, tx any) error // nil: not offered, as with the two below
+	commit       func(ctx context.Context, tx any) error
+	rollback     func(ctx context.Context, tx any) error
 	singleWriter bool
 }
 
@@ -65,11 +70,16 @@ func (h TxHarness[T]) config(cfg config) config {
 	e.written = func(ctx context.Context, st store.Store, key string) (int, error) {
 		return h.Written(ctx, st.(hidden[T]).TxStore, key)
 	}
-	if h.Fail != nil {
-		e.fail = func(ctx context.Context, tx any) error { return h.Fail(ctx, tx.(T)) }
-	}
+	e.fail, e.commit, e.rollback = untyped(h.Fail), untyped(h.Commit), untyped(h.Rollback)
 	cfg.engine, cfg.beside, cfg.reopen = e, h.hide(cfg.beside), h.hide(cfg.reopen)
 	return cfg
+}
+
+func untyped[T any](f func(ctx context.Context, tx T) error) func(ctx context.Context, tx any) error {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, tx any) error { return f(ctx, tx.(T)) }
 }
 
 func (h TxHarness[T]) open(t *testing.T) store.Store { return hidden[T]{h.Open(t)} }

@@ -193,6 +193,8 @@ func (m txMutant) harness() TxHarness[*ledger.Tx] {
 			return st.(*brokenTx).Entries(key), nil
 		},
 		Fail:         func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
+		Commit:       func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
+		Rollback:     func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
 		SingleWriter: m.single,
 	}
 }
@@ -244,9 +246,9 @@ func TestEachTxCaseFindsSomeDefect(t *testing.T) {
 }
 
 func TestTxCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
-	optional := slices.Concat(txHandleCases, txReopenCases)
+	optional := slices.Concat(txHandleCases, txReopenCases, txEndedCases)
 	h := txMutant{}.harness()
-	h.Fail = nil
+	h.Fail, h.Commit, h.Rollback = nil, nil, nil
 	h.Open = func(*testing.T) store.TxStore[*ledger.Tx] { return bareTx{ledger.New()} }
 	h.Written = func(_ context.Context, st store.TxStore[*ledger.Tx], key string) (int, error) {
 		return st.(bareTx).TxStore.(*ledger.Store).Entries(key), nil
@@ -268,5 +270,5 @@ func TestTxCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
 type bareTx struct{ store.TxStore[*ledger.Tx] }
 
 func txMutants() []txMutant {
-	return slices.Concat(txSettleMutants, txBeginMutants, txHeldMutants, txEndMutants, txHandleMutants)
+	return slices.Concat(txSettleMutants, txBeginMutants, txHeldMutants, txEndMutants, txEndedMutants, txHandleMutants)
 }

@@ -22,6 +22,9 @@ var txFoundBy = map[string][]string{
 		"other handle sees what a transaction committed",
 		"one of 64 racers over two handles has the effect",
 		"transaction is durable by its commit",
+		"commit remembers what its user committed",
+		"work that its user rolled back is not remembered as done",
+		"once tells what its work has done to the transaction",
 	},
 	"commit keeps the effect alone": {
 		"commit makes record and effect visible together",
@@ -53,7 +56,10 @@ var txFoundBy = map[string][]string{
 		"one of 64 racers over two handles has the effect",
 		"transaction is durable by its commit",
 	},
-	"failed outcome undoes its effect": {"failed outcome commits with its effect"},
+	"failed outcome undoes its effect": {
+		"failed outcome commits with its effect",
+		"work that its user rolled back is not remembered as done",
+	},
 	"rollback keeps the record": {
 		"rollback leaves neither record nor effect",
 		"expired record is absent to begin",
@@ -69,11 +75,15 @@ var txFoundBy = map[string][]string{
 		"transaction excludes other handles",
 		"other handle sees what a transaction committed",
 		"transaction is durable by its commit",
+		"work that its user rolled back is not remembered as done",
+		"fence grows over a restart",
 	},
 	"rollback keeps the effect": {
 		"rollback leaves neither record nor effect",
 		"ended transaction cannot be settled",
 		"transaction is durable by its commit",
+		"work that its user committed is neither refused nor done again",
+		"once tells what its work has done to the transaction",
 	},
 	"discard keeps the effect": {
 		"discard keeps the record without the effect",
@@ -83,12 +93,21 @@ var txFoundBy = map[string][]string{
 		"other handle sees what a transaction committed",
 		"transaction is durable by its commit",
 	},
-	"discard needs a sound transaction":               {"discard works after a failed statement"},
-	"commit of a spoilt transaction keeps the record": {"commit after a failed statement does all or nothing"},
-	"empty result becomes none":                       {"result of a transaction comes back as it went in"},
-	"result is the caller's buffer":                   {"result of a transaction comes back as it went in"},
-	"record of an open transaction does not expire":   {"record that expires during its transaction is not settled"},
-	"retention is counted from the commit":            {"retention is counted from begin"},
+	"discard needs a sound transaction": {
+		"discard works after a failed statement",
+		"work that its user committed is neither refused nor done again",
+		"once tells what its work has done to the transaction",
+	},
+	"commit of a spoilt transaction keeps the record": {
+		"commit after a failed statement does all or nothing",
+		"commit remembers what its user committed",
+		"work that its user rolled back is not remembered as done",
+		"once tells what its work has done to the transaction",
+	},
+	"empty result becomes none":                     {"result of a transaction comes back as it went in"},
+	"result is the caller's buffer":                 {"result of a transaction comes back as it went in"},
+	"record of an open transaction does not expire": {"record that expires during its transaction is not settled"},
+	"retention is counted from the commit":          {"retention is counted from begin"},
 	"transaction's outcome has no retention": {
 		"transaction's outcome replaces the claim's retention",
 		"record that a transaction settled for a short time expires",
@@ -98,6 +117,8 @@ var txFoundBy = map[string][]string{
 	"fence of a rollback is given out again": {
 		"fence grows over transactions",
 		"lease of a rolled back transaction owns nothing",
+		"work that its user committed is neither refused nor done again",
+		"fence grows over a restart",
 	},
 	"lease of a rolled back transaction is good": {
 		"rollback leaves a record that was taken over as it was",
@@ -106,6 +127,7 @@ var txFoundBy = map[string][]string{
 	"stale owner is told that it completed": {
 		"stale owner cannot move on what a transaction settled",
 		"owner who completes while a transaction holds its record gets one answer",
+		"work that its user committed is neither refused nor done again",
 	},
 	"complete is lost before the transaction is over": {"owner who completes while a transaction holds its record gets one answer"},
 	"begin shows the claim's meta": {
@@ -161,6 +183,10 @@ var txFoundBy = map[string][]string{
 		"transaction excludes other handles",
 		"other handle sees what a transaction committed",
 		"transaction is durable by its commit",
+		"work that its user committed is neither refused nor done again",
+		"work that its user rolled back is not remembered as done",
+		"once tells what its work has done to the transaction",
+		"fence grows over a restart",
 	},
 	"one transaction at a time": {
 		"other ids are not blocked by an open transaction",
@@ -186,28 +212,40 @@ var txFoundBy = map[string][]string{
 		"rollback after the end does nothing",
 		"invalid outcome does nothing and ends the transaction",
 		"ended context settles nothing and ends the transaction",
+		"work that its user committed is neither refused nor done again",
+		"work that its user rolled back is not remembered as done",
+		"once tells what its work has done to the transaction",
 	},
-	"rollback undoes a commit": {
-		"rollback after the end does nothing",
-		"one of 64 racers has the effect",
-		"one of 64 racers takes over and has the effect",
-		"64 racers with ids of their own all have their effects",
-		"one of 64 racers over two handles has the effect",
-	},
+	"rollback undoes a commit": {"rollback after the end does nothing"},
 	"settling after the end says nothing": {
 		"ended transaction cannot be settled",
 		"rollback under an ended context ends the transaction",
 	},
-	"discard after the end is kept":                       {"ended transaction cannot be settled"},
-	"begin puts an invalid claim right":                   {"invalid claim begins nothing"},
-	"invalid outcome is put right":                        {"invalid outcome does nothing and ends the transaction"},
-	"invalid outcome leaves the transaction open":         {"invalid outcome does nothing and ends the transaction"},
+	"discard after the end is kept":     {"ended transaction cannot be settled"},
+	"begin puts an invalid claim right": {"invalid claim begins nothing"},
+	"invalid outcome is put right": {
+		"invalid outcome does nothing and ends the transaction",
+		"work that its user committed is neither refused nor done again",
+	},
+	"invalid outcome leaves the transaction open": {
+		"invalid outcome does nothing and ends the transaction",
+		"work that its user committed is neither refused nor done again",
+	},
 	"ended context begins":                                {"ended context begins nothing"},
 	"transaction is begun and then the context looked at": {"ended context begins nothing"},
 	"transaction ends with begin's context":               {"transaction outlives begin's context"},
 	"ended context settles":                               {"ended context settles nothing and ends the transaction"},
-	"ended context leaves the transaction open":           {"ended context settles nothing and ends the transaction"},
-	"rollback under an ended context does nothing":        {"rollback under an ended context ends the transaction"},
+	"ended context leaves the transaction open": {
+		"ended context settles nothing and ends the transaction",
+		"work that its user committed is neither refused nor done again",
+		"commit remembers what its user committed",
+		"work that its user rolled back is not remembered as done",
+	},
+	"rollback under an ended context does nothing": {
+		"rollback under an ended context ends the transaction",
+		"work that its user committed is neither refused nor done again",
+		"work that its user rolled back is not remembered as done",
+	},
 	"check, then begin": {
 		"one of 64 racers has the effect",
 		"one of 64 racers over two handles has the effect",
@@ -226,6 +264,36 @@ var txFoundBy = map[string][]string{
 	},
 	"handle does not know what others hold": {"transaction excludes other handles"},
 	"handle reads what it has seen before":  {"other handle sees what a transaction committed"},
-	"transactions are not durable":          {"transaction is durable by its commit"},
-	"effects are not durable":               {"transaction is durable by its commit"},
+	"transactions are not durable": {
+		"transaction is durable by its commit",
+		"fence grows over a restart",
+	},
+	"effects are not durable": {
+		"transaction is durable by its commit",
+		"fence grows over a restart",
+	},
+	"refusal of what its user committed is remembered": {
+		"work that its user committed is neither refused nor done again",
+		"once tells what its work has done to the transaction",
+	},
+	"rollback frees the id of what its user committed": {
+		"work that its user committed is neither refused nor done again",
+		"once tells what its work has done to the transaction",
+	},
+	"rollback says nothing of what its user committed": {
+		"work that its user committed is neither refused nor done again",
+		"once tells what its work has done to the transaction",
+	},
+	"nobody's record has the transaction's fence": {"work that its user committed is neither refused nor done again"},
+	"commit says nothing of its user's": {
+		"commit remembers what its user committed",
+		"once tells what its work has done to the transaction",
+	},
+	"commit leaves what its user committed unrecorded": {
+		"commit remembers what its user committed",
+		"once tells what its work has done to the transaction",
+	},
+	"commit remembers what its user rolled back": {"work that its user rolled back is not remembered as done"},
+	"what its user rolled back is unknown":       {"work that its user rolled back is not remembered as done"},
+	"fence falls back over a restart":            {"fence grows over a restart"},
 }

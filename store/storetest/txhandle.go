@@ -104,4 +104,38 @@ var txReopenCases = []Case{{
 		t.ok(tx.Rollback(t.Context()), "Rollback")
 		t.begin(st, unleased("taken over"), store.TakenOver)
 	},
+}, {
+	Name: "fence grows over a restart",
+	Rule: "What a transaction was granted is used up by its rollback over a restart too, also where nothing was committed " +
+		"since: a fence only ever grows.",
+	run: func(t *trial) {
+		st := t.durable().(store.TxStore[any])
+		t.reserve(st, unleased("taken over"), store.Acquired)
+		var last uint64
+		grown := func(g store.Grant) {
+			t.Helper()
+			if g.Lease.Fence <= last {
+				t.fatalf("the fence went from %d to %d", last, g.Lease.Fence)
+			}
+			last = g.Lease.Fence
+		}
+		for _, next := range []func(key string, want store.Verdict){
+			func(key string, want store.Verdict) {
+				tx, g := t.begin(st, unleased(key), want)
+				grown(g)
+				t.ok(tx.Rollback(t.Context()), "Rollback")
+			},
+			func(key string, want store.Verdict) { grown(t.reserve(st, unleased(key), want)) },
+		} {
+			for range 3 {
+				for key, verdict := range map[string]store.Verdict{"new": store.Acquired, "taken over": store.TakenOver} {
+					tx, g := t.begin(st, unleased(key), verdict)
+					grown(g)
+					t.ok(tx.Rollback(t.Context()), "Rollback")
+				}
+			}
+			st = t.reopen(st).(store.TxStore[any])
+			next("new", store.Acquired)
+		}
+	},
 }}

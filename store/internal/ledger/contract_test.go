@@ -22,6 +22,8 @@ func TestContract(t *testing.T) {
 					return st.(*ledger.Store).Entries(key), nil
 				},
 				Fail:         func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
+				Commit:       func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
+				Rollback:     func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
 				SingleWriter: name == "single writer",
 			}, opts...)
 		})

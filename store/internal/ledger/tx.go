@@ -13,8 +13,11 @@ import (
 
 // A Tx is the engine's transaction. It is not safe for concurrent use.
 type Tx struct {
-	entries []string
-	err     error // why no further statement is taken
+	s         *Store
+	entries   []string
+	err       error // why no further statement is taken
+	ended     bool  // by its user
+	committed bool  // by its user
 }
 
 // ErrStatement is what a failed statement returns, and every one after it, as in Postgres.
@@ -34,6 +37,29 @@ func (tx *Tx) Add(entry string) error {
 func (tx *Tx) Fail() error {
 	tx.err = cmp.Or(tx.err, ErrStatement)
 	return tx.err
+}
+
+// Commit commits what was added. It is there to be called by those who must not.
+func (tx *Tx) Commit() error {
+	if tx.err != nil {
+		return tx.err
+	}
+	tx.s.mu.Lock()
+	defer tx.s.mu.Unlock()
+	for _, e := range tx.entries {
+		tx.s.entries[e]++
+	}
+	tx.ended, tx.committed, tx.err = true, true, errOver
+	return nil
+}
+
+// Rollback forgets what was added, and is like Commit otherwise.
+func (tx *Tx) Rollback() error {
+	if errors.Is(tx.err, errOver) {
+		return tx.err
+	}
+	tx.ended, tx.err = true, errOver
+	return nil
 }
 
 // Begin implements store.TxStore.
@@ -58,7 +84,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*Tx], store.
 		}
 		r = s.claimed(r, verdict, c, now)
 		s.held[c.ID] = r
-		return &open{s: s, rec: r, tx: &Tx{}}, store.Grant{Verdict: verdict, Lease: r.Lease(), Record: detach(r, now)}, nil
+		return &open{s: s, rec: r, tx: &Tx{s: s}}, store.Grant{Verdict: verdict, Lease: r.Lease(), Record: detach(r, now)}, nil
 	}
 }
 
@@ -74,6 +100,9 @@ func (o *open) Tx() *Tx { return o.tx }
 
 func (o *open) Commit(ctx context.Context, out store.Outcome) error {
 	return o.end(func(now time.Time) error {
+		if o.tx.ended {
+			return o.endedByUser(cmp.Or(out.Validate(), ctx.Err()), out, now)
+		}
 		if err := cmp.Or(ctx.Err(), out.Validate(), o.tx.err); err != nil {
 			return err
 		}
@@ -90,6 +119,9 @@ func (o *open) Commit(ctx context.Context, out store.Outcome) error {
 
 func (o *open) Discard(ctx context.Context, out store.Outcome) error {
 	return o.end(func(now time.Time) error {
+		if o.tx.committed {
+			return o.endedByUser(cmp.Or(out.Validate(), ctx.Err()), store.UnknownOutcome(), now)
+		}
 		if err := cmp.Or(ctx.Err(), out.Validate()); err != nil {
 			return err
 		}
@@ -102,10 +134,34 @@ func (o *open) Discard(ctx context.Context, out store.Outcome) error {
 }
 
 func (o *open) Rollback(context.Context) error {
-	if err := o.end(func(time.Time) error { return nil }); !errors.Is(err, errOver) {
-		return err
+	err := o.end(func(now time.Time) error {
+		if o.tx.committed {
+			return o.endedByUser(nil, store.UnknownOutcome(), now)
+		}
+		return nil
+	})
+	if errors.Is(err, errOver) {
+		return nil
 	}
-	return nil
+	return err
+}
+
+// endedByUser settles the record of a transaction that its user has committed, and says what he has done. An outcome that
+// is invalid can't be kept.
+func (o *open) endedByUser(cause error, out store.Outcome, now time.Time) error {
+	if !o.tx.committed {
+		return errors.Join(cause, store.ErrTxEnded, store.ErrInvalid)
+	}
+	if out.Validate() != nil {
+		out = store.UnknownOutcome()
+	}
+	r := settled(o.rec, out, now)
+	if r.OutcomeUnknown() {
+		o.s.fence++
+		r.Fence = o.s.fence
+	}
+	o.s.records[o.rec.ID] = r
+	return errors.Join(cause, store.ErrTxEnded, store.ErrUnknown)
 }
 
 // end does what the end of the transaction commits, and lets go of the record whatever comes of it.

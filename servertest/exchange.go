@@ -35,6 +35,19 @@ func (x *exchange) play() {
 	x.step.fault.play(x)
 }
 
+// come takes the exchange to the step that it is to play, until its rest.
+func (x *exchange) come(st *step) {
+	x.step = st
+	st.play(1)
+}
+
+// rest is the exchange's end, whatever it was.
+func (x *exchange) rest() {
+	if x.step != nil {
+		x.step.play(-1)
+	}
+}
+
 // fired notes that the fault came to pass, or why it did not.
 func (x *exchange) fired(err error) {
 	if x.step != nil {

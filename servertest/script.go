@@ -11,8 +11,16 @@ type step struct {
 	fault   Fault
 	where   string // names key and step in messages
 	request int    // the request that took the step, zero while none did
+	playing int    // requests that are at it
 	fired   bool
 	err     error // why it did not come to pass
+}
+
+// play notes that a request has come to the step, or with -1 that it has gone.
+func (s *step) play(n int) {
+	s.scripts.mu.Lock()
+	defer s.scripts.mu.Unlock()
+	s.playing += n
 }
 
 // mark notes whether the fault came to pass. Once it did, later errors do not undo it.
@@ -77,6 +85,20 @@ func (s *scripts) take(key string, request int) *step {
 	k.taken++
 	st.request = request
 	return st
+}
+
+// undecided reports whether a request is at a step that may yet come to pass.
+func (s *scripts) undecided() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.byKey {
+		for _, st := range k.steps {
+			if st.playing > 0 && !st.fired && st.err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // adopt gives a key that has no script of its own the one that is due to it, which may be empty.

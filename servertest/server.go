@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
+	"time"
 )
 
 // memURL is the address of a server in memory. The name can't exist (RFC 2606).
@@ -187,8 +188,14 @@ func (s *Server) Close() {
 }
 
 // Unplayed tells of each scripted fault that has not come to pass, one line each, with the key, the step and the fault. A
-// test of the package's own fails for them at its end.
-func (s *Server) Unplayed() []string { return s.scripts.unfired() }
+// test of the package's own fails for them at its end. A client may have its answer before the server has noted that: a
+// request that is at its fault is waited for, a second at most.
+func (s *Server) Unplayed() []string {
+	for end := time.Now().Add(time.Second); s.scripts.undecided() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return s.scripts.unfired()
+}
 
 // begin counts a request in, unless the server is closing.
 func (s *Server) begin() bool {
@@ -209,16 +216,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.running.Done()
 	x := &exchange{srv: s, w: w, r: r, conn: conn, request: s.ledger.arrive(r, conn.number), before: conn.written.Load()}
+	defer x.rest()
 	defer x.abort()
 
 	if stale := conn.disarm(); stale != nil {
-		x.step = stale
+		x.come(stale)
 		s.ledger.met(x.request, "after "+stale.fault.String())
 		x.readBody()
 		x.close()
 		return
 	}
-	if x.step = s.scripts.take(x.request.Key, x.request.Number); x.step != nil {
+	if st := s.scripts.take(x.request.Key, x.request.Number); st != nil {
+		x.come(st)
 		s.ledger.met(x.request, x.step.fault.String())
 	}
 	if x.step == nil || !x.step.fault.unread {

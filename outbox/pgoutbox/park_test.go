@@ -77,7 +77,7 @@ func TestParkingLooksAgainAtTheEventThatItParksBehind(t *testing.T) {
 	l.behind(300)
 	gate := l.begin()
 	gate.exec("SELECT pg_advisory_xact_lock(7354021)")
-	parked := make(chan error)
+	parked := make(chan error, 1)
 	parking, gated := l.begin(), strings.Replace(l.parkAll(), "WITH ", "WITH gate AS MATERIALIZED (SELECT FROM pg_advisory_xact_lock(7354021)), ", 1)
 	gated = strings.Replace(gated, "FROM "+l.table+"\n\tWHERE state = 1 AND attempts = 0 AND ordering_key", "FROM gate CROSS JOIN "+l.table+"\n\tWHERE state = 1 AND attempts = 0 AND ordering_key", 1)
 	require.Contains(t, gated, "FROM gate")

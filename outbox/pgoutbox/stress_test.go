@@ -30,7 +30,7 @@ func TestLongLinesStrandNoEvent(t *testing.T) {
 	wide := l.place
 	wide.change = func(c *pgxpool.Config) { c.MaxConns = 12 } // three transactions of each producer
 	makers := wide.pool(t)
-	m := &ledger{waiting: map[string]map[uint64]*entry{}, busy: map[string]bool{}, dead: map[string]bool{}}
+	m := &ledger{waiting: map[string]map[uint64]*entry{}, gone: map[uint64]bool{}, busy: map[string]bool{}, dead: map[string]bool{}}
 	ctx, fail := context.WithCancelCause(t.Context())
 	var producers, relays sync.WaitGroup
 	try := func(wg *sync.WaitGroup, f func() error) {
@@ -85,6 +85,7 @@ func TestLongLinesStrandNoEvent(t *testing.T) {
 type ledger struct {
 	mu            sync.Mutex
 	waiting       map[string]map[uint64]*entry
+	gone          map[uint64]bool // that somebody has begun to settle, for good or as dead
 	busy          map[string]bool // keys with an event under way
 	dead          map[string]bool // letters, by id, that nobody has in hand
 	made, dropped int
@@ -95,6 +96,9 @@ type entry struct{ id string }
 func (m *ledger) add(key string, seq uint64, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.gone[seq] {
+		return // somebody was quicker
+	}
 	if m.waiting[key] == nil {
 		m.waiting[key] = map[uint64]*entry{}
 	}
@@ -236,6 +240,7 @@ func (m *ledger) settle(ctx context.Context, q *pgoutbox.Queue, d outbox.Deliver
 	m.busy[key] = false // as soon as the statement is through somebody else may claim
 	if o.Result == outbox.Sent || o.Result == outbox.Dead {
 		delete(m.waiting[key], d.Lease.Seq)
+		m.gone[d.Lease.Seq] = true
 	}
 	m.mu.Unlock()
 	if err := q.Settle(ctx, d.Lease, o); err != nil {

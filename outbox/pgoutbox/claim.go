@@ -46,7 +46,7 @@ func (q *Queue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, e
 		case err != nil && len(found) == 0:
 			return nil, err
 		case err != nil, !more, parked >= mostParked, len(found) > 0 && parked >= mostParkedBeside:
-			return found, nil // what was claimed is the caller's, whatever failed after it
+			return found, nil //nolint:nilerr // what was claimed is the caller's, whatever failed after it
 		}
 		from = to
 	}

@@ -40,8 +40,8 @@ func BenchmarkBesideLine(b *testing.B) {
 			p := newPlace(b)
 			q, _ := p.open(b)
 			p.line(b, "busy", n+1)
-			claim := func(max int) []outbox.Delivery {
-				ds, err := q.Claim(b.Context(), outbox.Claim{Max: max, Lease: time.Hour})
+			claim := func(most int) []outbox.Delivery {
+				ds, err := q.Claim(b.Context(), outbox.Claim{Max: most, Lease: time.Hour})
 				require.NoError(b, err)
 				return ds
 			}

@@ -121,7 +121,7 @@ func (m *ledger) produce(ctx context.Context, l lines, pool *pgxpool.Pool, k, n 
 			if err != nil {
 				return err
 			}
-			defer tx.Rollback(context.Background()) //nolint:errcheck // of one that was not ended
+			defer tx.Rollback(context.Background()) // one that was not ended
 			x := made{tx: tx, key: fmt.Sprint("key", (k+j)%3), commit: rand.IntN(10) > 0}
 			for i := range 1 + rand.IntN(20) {
 				id := fmt.Sprintf("%d-%d-%d-%d", k, done, j, i)

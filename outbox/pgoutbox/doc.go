@@ -17,10 +17,15 @@
 // An event's place is drawn from a sequence when it is enqueued. Two transactions that enqueue for one key at a time can
 // commit the other way round; lock something of the key's own before Enqueue where that matters.
 //
-// A Claim passes over the events that are due and wait behind another of their key, at the cost of an index look-up each:
-// many thousands of them in the line of one busy key slow down every claim, and a long line drains in the square of its
-// length. Those behind an event that failed rest with it, up to 10,000 more with each failure; a line that is longer than
-// that, or one that [outbox.HoldKeys] keeps, slows claims down too.
+// # Long lines
+//
+// What a Claim costs does not grow with the line of a key. Where many of the events that are due wait behind another of
+// their key it parks them: due_at goes an hour or two ahead, and the settlement of the event before each makes it due again,
+// in the same transaction. That is two writes more for an event of a long line, once; the claim that comes upon a hundred
+// thousand of them takes some seconds, in steps of a thousand, and gives up for its caller's sake after fifty. An hour or two
+// is also for how long a line stands still that loses its first event to anything but this package.
+//
+// A key that [outbox.HoldKeys] keeps behind a dead letter costs each Claim a look at the first event behind it.
 //
 // # Waking
 //

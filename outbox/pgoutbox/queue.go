@@ -1,17 +1,16 @@
 package pgoutbox
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/redo-go/redo/outbox"
@@ -34,8 +33,8 @@ type Queue struct {
 }
 
 type statements struct {
-	enqueue, claim, extend, stats, letters, redrive, drop, purge string
-	settle                                                       map[outbox.Result]string
+	enqueue, claim, park, unpark, extend, stats, letters, redrive, drop, purge string
+	settle                                                                     map[outbox.Result]string
 }
 
 // New returns a Queue over a pool, which stays the caller's to close. It connects to nothing: call Migrate or Check before
@@ -54,15 +53,12 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Queue, error) {
 		told = untoldSQL
 	}
 	fill := func(text string) string { return cfg.replacer().Replace(strings.ReplaceAll(text, "{told}", told)) }
-	settle := func(outcome, others string) string {
-		return fill(strings.NewReplacer("{outcome}", outcome, "{others}", others).Replace(settleSQL))
-	}
+	settle := func(outcome string) string { return fill(strings.ReplaceAll(settleSQL, "{outcome}", outcome)) }
 	return &Queue{config: cfg, pool: pool, sql: statements{
-		enqueue: fill(enqueueSQL), claim: fill(claimSQL), extend: fill(extendSQL), stats: fill(statsSQL), letters: fill(lettersSQL),
-		redrive: fill(redriveSQL), drop: fill(dropSQL), purge: fill(purgeSQL),
+		enqueue: fill(enqueueSQL), claim: fill(claimSQL), park: fill(parkSQL), unpark: fill(unparkSQL), extend: fill(extendSQL),
+		stats: fill(statsSQL), letters: fill(lettersSQL), redrive: fill(redriveSQL), drop: fill(dropSQL), purge: fill(purgeSQL),
 		settle: map[outbox.Result]string{
-			outbox.Sent: settle(sentSQL, nextSQL), outbox.Dead: settle(deadSQL, nextSQL),
-			outbox.Waiting: settle(waitingSQL, restSQL), outbox.Released: settle(releasedSQL, nextSQL),
+			outbox.Sent: settle(sentSQL), outbox.Dead: settle(deadSQL), outbox.Waiting: settle(waitingSQL), outbox.Released: settle(releasedSQL),
 		},
 	}}, nil
 }
@@ -121,56 +117,6 @@ func (q *Queue) enqueue(ctx context.Context, ev outbox.Event, insert func(args .
 	return ev.ID, nil
 }
 
-// Claim implements [outbox.Queue], in one statement unless two claims meet at an ordering key.
-func (q *Queue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	var found []claimed
-	err := q.run(ctx, true, func(on *pgxpool.Conn) error {
-		rows, err := on.Query(ctx, q.sql.claim, int64(c.Max), micros(c.Lease), c.HoldKeys)
-		if err != nil {
-			return err
-		}
-		found, err = pgx.CollectRows(rows, scanClaimed)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	// What an UPDATE returns has no order.
-	slices.SortFunc(found, func(a, b claimed) int {
-		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.delivery.Lease.Seq, b.delivery.Lease.Seq))
-	})
-	var ds []outbox.Delivery
-	for _, f := range found {
-		ds = append(ds, f.delivery)
-	}
-	return ds, nil
-}
-
-type claimed struct {
-	delivery outbox.Delivery
-	due      time.Time
-}
-
-func scanClaimed(row pgx.CollectableRow) (claimed, error) {
-	var c claimed
-	var seq, fence, attempts, age, tried int64
-	var header string
-	ev := &c.delivery.Event
-	err := row.Scan(&seq, &fence, &attempts, &ev.ID, &ev.Type, &ev.Destination, &ev.OrderingKey, &header, &ev.Payload, &c.due, &age, &tried)
-	if err != nil {
-		return claimed{}, err
-	}
-	c.delivery.Lease = outbox.Lease{Seq: uint64(seq), Fence: uint64(fence)}
-	c.delivery.Attempt = int(attempts)
-	c.delivery.Age = max(0, time.Duration(age)*time.Microsecond)
-	c.delivery.Tried = max(0, time.Duration(tried)*time.Microsecond)
-	ev.Header, err = decodeHeader(header)
-	return c, err
-}
-
 func decodeHeader(text string) (http.Header, error) {
 	if text == "{}" {
 		return nil, nil
@@ -205,11 +151,38 @@ func (q *Queue) Settle(ctx context.Context, l outbox.Lease, o outbox.Outcome) er
 	case outbox.Dead:
 		args = append(args, string(o.Failure.Code), o.Failure.Reason)
 	}
-	return q.run(ctx, true, func(on *pgxpool.Conn) error {
-		var n int64
-		err := on.QueryRow(ctx, q.sql.settle[o.Result], args...).Scan(&n)
-		return orLost(n, err)
-	})
+	settle := q.settle
+	if o.Result == outbox.Sent || o.Result == outbox.Dead {
+		settle = q.finish // makes room for the next of its key
+	}
+	return q.run(ctx, true, func(on *pgxpool.Conn) error { return settle(ctx, on, q.sql.settle[o.Result], args) })
+}
+
+func (q *Queue) settle(ctx context.Context, on *pgxpool.Conn, text string, args []any) error {
+	tag, err := on.Exec(ctx, text, args...)
+	return orLost(tag.RowsAffected(), err)
+}
+
+// finish settles an event that waits no longer and unparks the next of its key, in one round trip.
+func (q *Queue) finish(ctx context.Context, on *pgxpool.Conn, text string, args []any) error {
+	var b pgx.Batch
+	b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted}) // whatever the default is: see unparkSQL
+	b.Queue(text, args...)
+	b.Queue(q.sql.unpark, args[0])
+	b.Queue("COMMIT")
+	sent := on.SendBatch(ctx, &b)
+	_, err := sent.Exec()
+	var tag pgconn.CommandTag
+	if err == nil {
+		tag, err = sent.Exec()
+	}
+	if end := sent.Close(); err == nil {
+		err = end
+	}
+	if err != nil {
+		_ = sent.Tx().Rollback(ctx) // a connection that can't roll back is closed by it
+	}
+	return orLost(tag.RowsAffected(), err)
 }
 
 // orLost is store.ErrLost when a statement without an error has changed nothing.

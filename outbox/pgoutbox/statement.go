@@ -16,69 +16,116 @@ const (
 	untoldSQL = `seq`
 )
 
+// Looks along an ordering key's line, from o to the nearest event before or behind it that waits, or is dead. Said so, by
+// bounds and an order, only the index of the lines can answer, at once: where one key has most of the events the planner
+// believes to find one soon in any other way, and reads the table from its beginning. It would forget an order in EXISTS.
+const (
+	beforeSQL     = ` FROM {table} AS p WHERE p.state = 1` + backwardSQL
+	deadBeforeSQL = ` FROM {table} AS p WHERE p.state = 3` + backwardSQL
+	behindSQL     = ` FROM {table} AS p WHERE p.state = 1
+		AND (p.ordering_key, p.seq) > (o.ordering_key, o.seq) AND p.ordering_key <= o.ordering_key
+		ORDER BY p.ordering_key, p.seq LIMIT 1`
+	backwardSQL = `
+		AND (p.ordering_key, p.seq) < (o.ordering_key, o.seq) AND p.ordering_key >= o.ordering_key
+		ORDER BY p.ordering_key DESC, p.seq DESC LIMIT 1`
+)
+
 // claimSQL takes of each ordering key the event that is under way and whose lease has ended, or else the first one if none
 // is under way. Concurrent claims that see different first events, because one was committed in between, meet at the
 // unique index of those under way: one of them fails, and is made again.
+//
+// It looks at those that are due in their order, behind a place ($4, $5) and at most $6 of them, and goes no further than it
+// has to. Each row says whether there are more, and the place of the last of these. There is one where nothing was taken.
 //
 // That a key is not NULL follows from its comparison, and is said again where the planner may drop that: it likes to read
 // all that is under way into a table of hashes, and has to find it in the index and not in the whole table.
 const claimSQL = `
 WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+edge AS MATERIALIZED (
+	SELECT coalesce(l.due_at, present.at) AS due_at, coalesce(l.seq, 9223372036854775807) AS seq, l.seq IS NOT NULL AS more
+	FROM present LEFT JOIN (
+		SELECT o.due_at, o.seq FROM {table} AS o
+		WHERE o.state = 1 AND o.due_at <= (SELECT at FROM present)
+			AND (o.due_at, o.seq) > (coalesce($4::timestamptz, '-infinity'), $5::bigint)
+		ORDER BY o.due_at, o.seq LIMIT 1 OFFSET $6::bigint - 1) AS l ON true
+),
 picked AS MATERIALIZED (
 	SELECT o.seq, o.due_at FROM {table} AS o
-	WHERE o.state = 1 AND o.due_at <= (SELECT at FROM present)
+	WHERE o.state = 1 AND (o.due_at, o.seq) > (coalesce($4::timestamptz, '-infinity'), $5::bigint)
+		AND (o.due_at, o.seq) <= (SELECT due_at, seq FROM edge)
 		AND (o.ordering_key IS NULL OR o.leased OR (
-			NOT EXISTS (SELECT FROM {table} AS p WHERE p.ordering_key = o.ordering_key AND p.state = 1 AND p.seq < o.seq)
+			(SELECT true` + beforeSQL + `) IS NOT TRUE
 			AND NOT EXISTS (SELECT FROM {table} AS p WHERE p.ordering_key = o.ordering_key AND p.leased AND p.ordering_key IS NOT NULL)
-			AND NOT ($3::boolean AND EXISTS (
-				SELECT FROM {table} AS p WHERE p.ordering_key = o.ordering_key AND p.state = 3 AND p.seq < o.seq))))
+			AND ($3::boolean AND (SELECT true` + deadBeforeSQL + `)) IS NOT TRUE))
 	ORDER BY o.due_at, o.seq
 	LIMIT $1::bigint
 	FOR UPDATE OF o SKIP LOCKED
+),
+taken AS (
+	UPDATE {table} AS t SET leased = true, fence = t.fence + 1, attempts = t.attempts + 1,
+		first_at = CASE WHEN t.attempts = 0 THEN present.at ELSE t.first_at END,
+		due_at = present.at + $2::bigint * interval '1 microsecond'
+	FROM picked, present
+	WHERE t.seq = picked.seq
+	RETURNING picked.due_at AS was_due_at, t.*
 )
-UPDATE {table} AS t SET leased = true, fence = t.fence + 1, attempts = t.attempts + 1,
-	first_at = CASE WHEN t.attempts = 0 THEN present.at ELSE t.first_at END,
-	due_at = present.at + $2::bigint * interval '1 microsecond'
-FROM picked, present
-WHERE t.seq = picked.seq
-RETURNING t.seq, t.fence, t.attempts, t.id, t.type, t.destination, coalesce(t.ordering_key, ''), t.header::text, t.payload,
-	picked.due_at, (extract(epoch FROM present.at - t.enqueued_at) * 1000000)::bigint,
-	(extract(epoch FROM present.at - t.first_at) * 1000000)::bigint`
+SELECT edge.more, edge.due_at, edge.seq, t.seq, t.fence, t.attempts, t.id, t.type, t.destination, t.ordering_key, t.header::text, t.payload,
+	(extract(epoch FROM present.at - t.enqueued_at) * 1000000)::bigint, (extract(epoch FROM present.at - t.first_at) * 1000000)::bigint
+FROM present CROSS JOIN edge LEFT JOIN taken AS t ON true
+ORDER BY t.was_due_at, t.seq`
+
+// parkSQL puts off those that are due between two places, at most $5 of them, and wait behind another of their key, so that
+// claims need not look at them. unparkSQL makes each due again when its turn comes. An hour or two is for what neither knows
+// of, an operator's DELETE for instance: no event waits for longer than that by mistake.
+//
+// While an event waits first, and was not tried, it is due, or a transaction that has not ended yet makes it so. That holds
+// because events are parked on account of one before them that is locked, and waits still, until the parking is committed.
+// Those that end its waiting, and that of others between, come after that one after the other, as an index has it, and the
+// last of them unparks what is first then. It waits for no lock. Those that were tried have a time of their own and are left
+// alone.
+const parkSQL = `
+WITH seen AS MATERIALIZED (
+	SELECT seq, ordering_key FROM {table}
+	WHERE state = 1 AND attempts = 0 AND ordering_key IS NOT NULL
+		AND (due_at, seq) > (coalesce($1::timestamptz, '-infinity'), $2::bigint) AND (due_at, seq) <= ($3::timestamptz, $4::bigint)
+	ORDER BY due_at, seq LIMIT $5::bigint
+),
+front AS MATERIALIZED (
+	SELECT seq, ordering_key FROM {table}
+	WHERE state = 1 AND seq = ANY (ARRAY(
+		SELECT coalesce((SELECT p.seq` + beforeSQL + `), o.seq)
+		FROM (SELECT ordering_key, min(seq) AS seq FROM seen GROUP BY ordering_key) AS o))
+	FOR SHARE SKIP LOCKED
+),
+parked AS MATERIALIZED (
+	SELECT seq FROM {table}
+	WHERE state = 1 AND attempts = 0 AND seq = ANY (ARRAY(
+		SELECT s.seq FROM seen AS s JOIN front AS f ON f.ordering_key = s.ordering_key AND f.seq < s.seq))
+	FOR UPDATE SKIP LOCKED
+)
+UPDATE {table} AS t SET due_at = clock_timestamp() + (1 + random()) * interval '1 hour' FROM parked WHERE t.seq = parked.seq`
+
+// unparkSQL makes the next event behind a settled one due, if it is parked. It has to see what was committed when the settled
+// one's lock was got, and so is a statement of its own, at read committed: an event may be enqueued and parked between the
+// look of a statement and its lock.
+const unparkSQL = `
+UPDATE {table} AS t SET due_at = clock_timestamp()
+FROM (SELECT seq, ordering_key FROM {table} WHERE seq = $1::bigint) AS o CROSS JOIN LATERAL (SELECT p.seq` + behindSQL + `) AS next
+WHERE t.seq = next.seq AND t.attempts = 0 AND t.due_at > clock_timestamp()`
 
 const ownedSQL = ` WHERE seq = $1::bigint AND fence = $2::bigint AND leased`
 
 const extendSQL = `UPDATE {table} SET due_at = clock_timestamp() + $3::bigint * interval '1 microsecond'` + ownedSQL
 
-// settleSQL settles an event and lets those behind it know. They rest with an event that rests, so that not every claim has
-// to look at each of them: at most 10,000, which takes a moment; when an event is settled otherwise the first of the others
-// is due. One that was tried before keeps its own time. So none is put off for good: whoever comes to stand first was
-// enqueued or redriven since, was tried itself, or is made due by the one that made room for it.
-const settleSQL = `
-WITH settled AS (UPDATE {table} SET leased = false, {outcome}` + ownedSQL + ` RETURNING seq, ordering_key, due_at),
-others AS ({others})
-SELECT count(*) FROM settled`
+// settleSQL settles an event.
+const settleSQL = `UPDATE {table} SET leased = false, {outcome}` + ownedSQL
 
-// Parts of settleSQL.
+// Outcomes of settleSQL.
 const (
 	sentSQL     = `state = 2, done_at = clock_timestamp()`
 	deadSQL     = `state = 3, done_at = clock_timestamp(), code = $3::text, reason = $4::text`
 	waitingSQL  = `due_at = clock_timestamp() + $3::bigint * interval '1 microsecond', code = $4::text, reason = $5::text`
 	releasedSQL = `due_at = clock_timestamp(), attempts = attempts - 1`
-
-	restSQL = `
-	UPDATE {table} AS t SET due_at = f.until FROM (
-		SELECT o.seq, s.due_at AS until FROM settled AS s CROSS JOIN LATERAL (
-			SELECT p.seq FROM {table} AS p
-			WHERE p.ordering_key = s.ordering_key AND p.state = 1 AND p.seq > s.seq AND p.attempts = 0 AND p.due_at < s.due_at
-			ORDER BY p.seq LIMIT 10000 FOR UPDATE SKIP LOCKED) AS o) AS f
-	WHERE t.seq = f.seq`
-
-	nextSQL = `
-	UPDATE {table} AS t SET due_at = clock_timestamp() FROM (
-		SELECT o.seq FROM settled AS s CROSS JOIN LATERAL (
-			SELECT p.seq FROM {table} AS p WHERE p.ordering_key = s.ordering_key AND p.state = 1 AND p.seq <> s.seq
-			ORDER BY p.seq LIMIT 1) AS o) AS f
-	WHERE t.seq = f.seq AND t.attempts = 0 AND t.due_at > clock_timestamp()`
 )
 
 const statsSQL = `

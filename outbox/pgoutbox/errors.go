@@ -59,7 +59,7 @@ func (q *Queue) run(ctx context.Context, writes bool, f func(on *pgxpool.Conn) e
 		switch {
 		case err == nil, errors.Is(err, store.ErrLost), errors.Is(err, outbox.ErrNoLetter):
 			return err
-		case !q.again(err) || ctx.Err() != nil || try == maxTries:
+		case !q.again(err, writes) || ctx.Err() != nil || try == maxTries:
 			return q.failure(ctx, err, writes)
 		}
 		t := time.NewTimer(backoff(try, rand.Float64()))
@@ -82,10 +82,19 @@ func backoff(try int, r float64) time.Duration {
 
 // again reports whether a statement that failed so has changed nothing and may do better the next time: two claims met at
 // one ordering key, for instance.
-func (q *Queue) again(err error) bool {
+func (q *Queue) again(err error, writes bool) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == serializationFailure || pg.Code == deadlockDetected ||
 			pg.Code == uniqueViolation && pg.ConstraintName == q.table+"_busy"
+	}
+	return unsent(err, writes)
+}
+
+// unsent holds where nothing was sent, or nothing can have come of it. That a connection is closed proves nothing, though pgx
+// calls it safe to retry: where it sends a statement as text it also says so when the answer was lost.
+func unsent(err error, writes bool) bool {
+	if errors.Is(err, pgconn.ErrConnClosed) {
+		return !writes
 	}
 	return pgconn.SafeToRetry(err)
 }
@@ -97,7 +106,7 @@ func (q *Queue) failure(ctx context.Context, err error, writes bool) error {
 	switch {
 	case answered && !endsSession(pg):
 		return q.refusal(ctx, pg)
-	case pgconn.SafeToRetry(err) || !writes:
+	case unsent(err, writes) || !writes:
 		if ended != nil {
 			return ended
 		}

@@ -1,6 +1,10 @@
 package pgoutbox
 
-import "github.com/redo-go/redo/outbox"
+import (
+	"context"
+
+	"github.com/redo-go/redo/outbox"
+)
 
 // Texts are those of statements, as they are sent.
 type Texts struct{ Claim, Park, Sent, Unpark, Purge string }
@@ -16,3 +20,8 @@ const (
 	Stride     = stride
 	MostParked = mostParked
 )
+
+// Verdict says what is made of a statement's error: whether it is made again, and else what is returned.
+func (q *Queue) Verdict(ctx context.Context, err error, writes bool) (again bool, failure error) {
+	return q.again(err, writes), q.failure(ctx, err, writes)
+}

@@ -43,6 +43,8 @@ import (
 // What the handler does outside of the transaction has no part in it, and may happen again: when the commit fails, Store
 // does not keep the key. The transaction is open as long as the handler runs, so calls to others belong elsewhere. The
 // response is held in memory whole until the commit: MaxResponse bounds what is stored of it, and not what is held.
+// Nothing between the middleware and the handler may return before the handler does, as http.TimeoutHandler does: the transaction
+// would end under its hands. Bound the handler by its context.
 //
 // While the handler runs there is no lease to renew, so LeaseTTL has no meaning, nor a record that others could see. A
 // request with the same key is in flight at once; one that may Wait asks for the key again after 25 ms, and then after

@@ -14,6 +14,7 @@ const noEviction = "noeviction"
 
 // Check implements store.Checker: it returns nil when the server answers and, unless AllowEviction was given, has the
 // maxmemory-policy noeviction. On a cluster every node that answers must have it, replicas too, since they may be promoted.
+// It writes nothing, and so does not tell of a server that is full, or takes no writes for another reason.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err

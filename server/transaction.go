@@ -67,7 +67,7 @@ func Transactional[T any]() Option {
 }
 
 // Tx returns the transaction that the handler's writes belong in, on a route with Transactional. It may be used by one
-// goroutine at a time, and neither be committed nor rolled back, by a deferred call either: its outcome follows from the
+// goroutine at a time, and neither be committed nor rolled back, not even by a deferred call: its outcome follows from the
 // handler's. A function given to Recover gets it too.
 //
 // It returns false for a request without a key, for a T that is not the route's, outside of the middleware, and once the

@@ -28,7 +28,7 @@ func newStatements(schema, table string) statements {
 		extend:          names.Replace(extendSQL),
 		complete:        names.Replace(completeSQL + ownedSQL),
 		completeHeld:    names.Replace(completeSQL + heldSQL),
-		completeNobodys: names.Replace(strings.Replace(completeSQL, "SET ", "SET fence = nextval({fence text}::regclass), ", 1) + ownedSQL),
+		completeNobodys: names.Replace(strings.Replace(completeSQL, "SET ", "SET fence = "+drawSQL+", ", 1) + ownedSQL),
 		completeLazy:    names.Replace(lazySQL + completeSQL + ownedSQL + " AND EXISTS (SELECT FROM lazy)"),
 		release:         names.Replace(releaseSQL),
 		forget:          names.Replace(forgetSQL),
@@ -109,10 +109,12 @@ WITH turn AS MATERIALIZED (
 SELECT place::text, pg_current_xact_id()::text, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at,
 	CASE WHEN pg_try_advisory_xact_lock_shared($8::integer, $9::integer) IS NOT NULL THEN clock_timestamp() END FROM written`
 
-// A fence is a place in the sequence and 16 bits of chance. A standby that was behind when it was promoted draws places again
-// that the lost primary gave out: the lease of an owner who is lost must not fit the record of another.
+// drawSQL draws a fence: a place in the sequence and 16 bits of chance. A standby that was behind when it was promoted draws
+// places again that the lost primary gave out: the lease of an owner who is lost must not fit the record of another.
+const drawSQL = `nextval({fence text}::regclass) * 65536 + floor(random() * 65536)::bigint`
+
 const writeSQL = `), drawn AS MATERIALIZED (
-	SELECT clock_timestamp() AS instant, nextval({fence text}::regclass) * 65536 + floor(random() * 65536)::bigint AS fence
+	SELECT clock_timestamp() AS instant, ` + drawSQL + ` AS fence
 	FROM turn WHERE had
 ), written AS (
 	INSERT INTO {table} AS r (scope, key, fingerprint, state, meta, fence, born, lease_until, created_at, expires_at)

@@ -16,6 +16,7 @@ type attempt struct {
 	claim    store.Claim
 	lease    store.Lease
 	note     note
+	own      uint64 // the fence of the transaction that was to settle the event, once the handler has succeeded
 	redriven bool
 	read     time.Time // the store's clock when the event was reserved
 	since    time.Time // this process's clock at the same time
@@ -86,6 +87,9 @@ func (a *attempt) outcome(failed bool) store.Outcome {
 func (a *attempt) finish(ctx context.Context, err error) (Receipt, error) {
 	if err == nil {
 		return a.note.receipt(a.ev, a.claim.Fingerprint, Processed), nil
+	}
+	if u, ok := errors.AsType[*unknownError](err); ok {
+		return a.setAside(ctx, u)
 	}
 	failed, ok := err.(*handlerError) //nolint:errorlint // it is never wrapped, and what it wraps is the handler's
 	if !ok {
@@ -169,7 +173,8 @@ func (a *attempt) bury(ctx context.Context) (Receipt, error) {
 	return a.note.receipt(a.ev, a.claim.Fingerprint, DeadLettered), nil
 }
 
-// keep writes the letter, or writes it anew.
+// keep writes the letter, or writes it anew. One whose outcome is unknown goes on to say so, whatever came after it: only
+// Reopen and Drop end that.
 func (a *attempt) keep(ctx context.Context, letter note) error {
 	ctx, done := a.visit(ctx)
 	defer done()
@@ -181,7 +186,13 @@ func (a *attempt) keep(ctx context.Context, letter note) error {
 	case err != nil:
 		return err
 	case g.Verdict == store.TakenOver:
-		return a.in.st.Extend(ctx, g.Lease, 0, c.Meta)
+		if n, err := decodeNote(g.Record.Meta); err == nil && n.unknown {
+			if !letter.unknown {
+				return nil
+			}
+			letter.err += "; and of an earlier one: " + n.err
+		}
+		return a.in.st.Extend(ctx, g.Lease, 0, letter.encode())
 	case g.Verdict != store.Acquired:
 		// The record of an earlier event with this id has expired, and its letter has not.
 		return a.ev.fail(taxonomy.PayloadMismatch, a.note.attempts, nil)
@@ -190,7 +201,9 @@ func (a *attempt) keep(ctx context.Context, letter note) error {
 }
 
 // failStore is the answer when the store did not take a write, or somebody else has the event now.
-func (a *attempt) failStore(err error) *Error {
+func (a *attempt) failStore(err error) *Error { return a.ev.failStore(a.note.attempts, err) }
+
+func (ev Event) failStore(attempts int, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -198,5 +211,5 @@ func (a *attempt) failStore(err error) *Error {
 	if errors.Is(err, store.ErrLost) {
 		code = taxonomy.InFlight
 	}
-	return a.ev.fail(code, a.note.attempts, err)
+	return ev.fail(code, attempts, err)
 }

@@ -32,6 +32,10 @@
 // since the event is now ours to keep. [Inbox.DeadLetters] lists them, [Inbox.Redrive] handles one again under its own
 // source and id, and [Inbox.Drop] gives one up.
 //
+// A [TxHandler] that commits by itself, as it must not, and then fails leaves an event of which nobody knows what was done.
+// It becomes a dead letter at once, whose Unknown is set: no delivery and no redrive handles it again. Somebody reads back what
+// was done, and then calls Drop if the event has had its effect, or [Inbox.Reopen] if it has had none.
+//
 // # What stands in the store
 //
 // One record for each event, in the scope "inbox/" and the source, under the event's id: its fingerprint is the
@@ -43,6 +47,10 @@
 // a letter of an event that is not settled as failed, and so does a delivery that is handled after the event's record has
 // expired. A redrive puts that right while the event is remembered, and handles nothing; after its retention a redrive
 // is another attempt.
+//
+// The record of an event with an unknown outcome is settled with store.UnknownOutcome, before its letter is written: after a
+// crash in between the next delivery writes it. The letter says itself that it is Unknown, and so outlives its event's record. When it
+// is dropped a third record, in the scope "inbox-gone/" and the source, says so for as long as the event is remembered.
 //
 // Everything in this package may be used concurrently.
 package inbox

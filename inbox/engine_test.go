@@ -22,6 +22,20 @@ type engine struct {
 	before    func()            // called before Begin
 	committed func(error) error // what Commit says, given what came of it
 	refuse    error             // what Commit fails with, having done nothing
+	byUser    bool              // the handler has committed
+	orphan    bool              // its commit leaves the record as it was, as when the store can't be reached
+}
+
+var errByUser = errors.Join(store.ErrTxEnded, store.ErrUnknown)
+
+// commit is what a handler must not call.
+func (e *engine) commit(added rows) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k, n := range maps.All(added) {
+		e.rows[k] += n
+	}
+	e.byUser = true
 }
 
 func newEngine(st *memstore.Store) *engine {
@@ -84,6 +98,9 @@ func (tx *engineTx) Tx() rows { return tx.added }
 
 func (tx *engineTx) Commit(ctx context.Context, o store.Outcome) error {
 	return tx.end(func() error {
+		if tx.e.byUser {
+			return tx.endedByUser(ctx, o)
+		}
 		if tx.e.refuse != nil {
 			return tx.e.refuse
 		}
@@ -101,9 +118,31 @@ func (tx *engineTx) Discard(ctx context.Context, o store.Outcome) error {
 	return tx.end(func() error { return tx.settle(ctx, o) })
 }
 
-func (tx *engineTx) Rollback(context.Context) error {
-	_ = tx.end(func() error { return nil })
+func (tx *engineTx) Rollback(ctx context.Context) error {
+	err := tx.end(func() error {
+		if tx.e.byUser {
+			return tx.endedByUser(ctx, store.UnknownOutcome())
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrTxEnded) {
+		return err
+	}
 	return nil
+}
+
+// endedByUser settles the record as store.ErrTxEnded has it.
+func (tx *engineTx) endedByUser(ctx context.Context, o store.Outcome) error {
+	tx.e.byUser = false
+	if tx.e.orphan {
+		return errByUser
+	}
+	if string(o.Result) == string(store.UnknownOutcome().Result) { // under a fence that nobody was told
+		if _, err := tx.e.Store.Reserve(ctx, tx.claim); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errByUser, tx.settle(ctx, o))
 }
 
 func (tx *engineTx) settle(ctx context.Context, o store.Outcome) error {

@@ -20,7 +20,8 @@ const (
 type Error struct {
 	// Code is taxonomy.InFlight (another delivery is being handled, or a failed one rests), taxonomy.PayloadMismatch (the
 	// id was used for another payload), HandlerFailed, taxonomy.Unavailable (the store can't be reached), Unreadable,
-	// taxonomy.BadRequest or taxonomy.ContentTooLarge (the event breaks a limit).
+	// taxonomy.BadRequest or taxonomy.ContentTooLarge (the event breaks a limit). That of Redrive may be
+	// taxonomy.OutcomeUnknown (the dead letter is Unknown).
 	Code taxonomy.Code
 	// Source and ID are the event's.
 	Source, ID string

@@ -35,7 +35,7 @@ var errUnverified = errors.New("no webhook.Verifier stands before the inbox")
 // delivers again after anything else:
 //
 //	200  handled, with Idempotency-Status: stored; or settled before, with replayed and Idempotent-Replayed: true
-//	202  not handled, and kept as a dead letter
+//	202  not known to be handled, and kept as a dead letter
 //	409  another delivery is being handled or rests, with Retry-After; or the id was used for another payload
 //	503  the handler failed, or the store can't be reached, with Retry-After
 //	4xx  the event can't be identified, or breaks a limit

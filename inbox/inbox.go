@@ -37,7 +37,7 @@ func New(st Store, opts ...Option) (*Inbox, error) {
 }
 
 // Receive handles the event, unless it is settled already. With a nil error the delivery may be acknowledged: its
-// outcome is on record, and the receipt tells it. Otherwise the error is an [*Error], and the event has to be delivered
+// outcome is on record, be it that nobody knows it, and the receipt tells it. Otherwise the error is an [*Error], and the event has to be delivered
 // again, best after its RetryAfter; that it was handled all the same, and only the record of it failed, is possible when
 // the code is taxonomy.Unavailable or taxonomy.InFlight.
 //
@@ -51,7 +51,8 @@ type mode interface {
 	// lease is how long the event is held before the attempt.
 	lease() time.Duration
 	// attempt runs the handler and settles the event when it succeeds. When the handler fails the error is a
-	// *handlerError and nothing is settled; any other error is the store's.
+	// *handlerError and nothing is settled; an *unknownError when it has failed and its work stands; any other error is the
+	// store's.
 	attempt(ctx context.Context, a *attempt) error
 }
 
@@ -79,7 +80,7 @@ func (in *Inbox) receive(ctx context.Context, ev Event, letter note, m mode) (Re
 		return Receipt{}, ev.fail(taxonomy.Unavailable, 0, err)
 	}
 	if !g.Verdict.Owned() {
-		return in.answer(ev, g)
+		return a.answer(ctx, g)
 	}
 	a.lease = g.Lease
 	if err := a.count(ctx, g, m.lease()); err != nil {
@@ -98,9 +99,13 @@ func (in *Inbox) receive(ctx context.Context, ev Event, letter note, m mode) (Re
 }
 
 // answer is the receipt or the refusal for an event that somebody else has or had.
-func (in *Inbox) answer(ev Event, g store.Grant) (Receipt, error) {
+func (a *attempt) answer(ctx context.Context, g store.Grant) (Receipt, error) {
+	ev := a.ev
 	switch g.Verdict {
 	case store.Complete, store.Failed:
+		if g.Record.OutcomeUnknown() {
+			return a.answerUnknown(ctx, g.Record)
+		}
 		n, err := decodeNote(g.Record.Result)
 		if err != nil {
 			return Receipt{}, ev.fail(Unreadable, 0, err)
@@ -123,7 +128,7 @@ func (in *Inbox) answer(ev Event, g store.Grant) (Receipt, error) {
 func (n note) receipt(ev Event, fp store.Fingerprint, s Status) Receipt {
 	return Receipt{
 		Source: ev.Source, ID: ev.ID, PayloadHash: fp, Status: s,
-		ReceivedAt: n.received, ProcessedAt: n.processed, Attempts: n.attempts, Failure: n.err,
+		ReceivedAt: n.received, ProcessedAt: n.processed, Attempts: n.attempts, Failure: n.err, Unknown: n.unknown,
 	}
 }
 

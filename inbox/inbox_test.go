@@ -383,7 +383,7 @@ func TestAnEventOutsideTheLimitsIsRefused(t *testing.T) {
 func TestWhatAnotherVersionWroteIsNotRunOver(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, st)
-		claim := store.Claim{ID: eventRecord, Fingerprint: store.Raw("", "", "", event.Payload), Retention: time.Hour, Meta: []byte("\x02...")}
+		claim := store.Claim{ID: eventRecord, Fingerprint: store.Raw("", "", "", event.Payload), Retention: time.Hour, Meta: []byte("\x03...")}
 		_, err := st.Reserve(t.Context(), claim)
 		require.NoError(t, err)
 		_, err = in.Receive(t.Context(), event, nil)
@@ -395,7 +395,7 @@ func TestWhatAnotherVersionWroteIsNotRunOver(t *testing.T) {
 
 		g, err := st.Reserve(t.Context(), claim)
 		require.NoError(t, err)
-		require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("\x02...")}))
+		require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("\x03...")}))
 		_, err = in.Receive(t.Context(), event, nil)
 		refused(t, err, inbox.Unreadable)
 	})

@@ -24,6 +24,9 @@ type DeadLetter struct {
 	Attempts   int
 	// Failure is the text of the last error, at most 4 KiB of it.
 	Failure string
+	// Unknown: nobody knows what the handler did, or how often. It is not redriven before somebody has looked, and has called
+	// [Inbox.Reopen] or [Inbox.Drop].
+	Unknown bool
 }
 
 // DeadLetters yields the dead letters of a source, oldest first; those of every source when it is empty. The loop's body
@@ -50,7 +53,7 @@ func (in *Inbox) DeadLetters(ctx context.Context, source string) iter.Seq2[DeadL
 			}
 			l := DeadLetter{
 				Source: from, ID: rec.ID.Key, Payload: n.payload, PayloadHash: rec.Fingerprint,
-				ReceivedAt: n.received, FailedAt: n.processed, Attempts: n.attempts, Failure: n.err,
+				ReceivedAt: n.received, FailedAt: n.processed, Attempts: n.attempts, Failure: n.err, Unknown: n.unknown,
 			}
 			if !yield(l, nil) {
 				return
@@ -63,6 +66,7 @@ func (in *Inbox) DeadLetters(ctx context.Context, source string) iter.Seq2[DeadL
 // delivered and handled meanwhile is not handled twice: the receipt is Replayed then. The letter is deleted once the
 // event is handled; when the handler fails it stays, with the new error, and the receipt is DeadLettered.
 //
+// A letter that is Unknown is refused with taxonomy.OutcomeUnknown, and nothing is done, until somebody has reopened it.
 // The error matches ErrNoLetter when there is no such letter, and is otherwise as that of Receive. With a receipt that
 // is Processed or Replayed it says only that the letter could not be deleted: redrive it once more.
 func (in *Inbox) Redrive(ctx context.Context, source, id string, h Handler) (Receipt, error) {
@@ -79,8 +83,11 @@ func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receip
 	if err != nil {
 		return Receipt{}, ev.fail(Unreadable, 0, err)
 	}
+	if n.unknown {
+		return Receipt{}, ev.fail(taxonomy.OutcomeUnknown, n.attempts, errBarred)
+	}
 	ev.Payload = n.payload
-	if err := in.reopen(ctx, ev); err != nil {
+	if err := in.clear(ctx, ev); err != nil {
 		return Receipt{}, ev.fail(taxonomy.Unavailable, n.attempts, err)
 	}
 	r, err := in.receive(ctx, ev, n, m)
@@ -91,20 +98,6 @@ func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receip
 		return r, ev.fail(taxonomy.Unavailable, r.Attempts, err)
 	}
 	return r, nil
-}
-
-// Drop deletes a dead letter, whose event is then never handled. Its record stays, so that further deliveries are
-// acknowledged until it expires. The error matches ErrNoLetter when there is no such letter.
-func (in *Inbox) Drop(ctx context.Context, source, id string) error {
-	ev := Event{Source: source, ID: id}
-	rec, err := in.letter(ctx, ev)
-	if err != nil {
-		return err
-	}
-	if err := in.drop(ctx, rec); err != nil {
-		return ev.fail(taxonomy.Unavailable, 0, err)
-	}
-	return nil
 }
 
 // letter finds the letter's record.
@@ -132,9 +125,9 @@ func (in *Inbox) drop(ctx context.Context, rec store.Record) error {
 	return nil
 }
 
-// reopen makes room for one more attempt at an event that is settled as failed. A delivery that comes right after it is
+// clear makes room for one more attempt at an event that is settled as failed. A delivery that comes right after it is
 // an attempt like any other; the letter stands until one has succeeded.
-func (in *Inbox) reopen(ctx context.Context, ev Event) error {
+func (in *Inbox) clear(ctx context.Context, ev Event) error {
 	rec, err := in.st.Find(ctx, ev.id())
 	if errors.Is(err, store.ErrNotFound) || err == nil && rec.State != store.StateFailed {
 		return nil

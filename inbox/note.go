@@ -8,22 +8,26 @@ import (
 )
 
 // A note is what the inbox writes into a record: as meta while the event is pending, as result once it is settled, and
-// with the payload as a dead letter. Its form, version 1:
+// with the payload as a dead letter. Its form:
 //
-//	version (one byte, 1), attempts (unsigned varint), received, processed (signed varints, nanoseconds since 1970, 0: none),
+//	version (one byte), attempts (unsigned varint), received, processed (signed varints, nanoseconds since 1970, 0: none),
 //	length of the error (unsigned varint), error, payload: the rest
+//
+// The version is 1, and 2 for a letter whose outcome is unknown, so that who does not know of such letters can't redrive one.
 type note struct {
 	attempts  int
 	received  time.Time
 	processed time.Time // while the event is pending and has no lease: when the last attempt was counted
 	err       string
 	payload   []byte
+	unknown   bool // a letter's: nobody knows what the handler did
 }
 
 const (
-	noteV1   = 1
-	maxError = 4 << 10 // bytes of an error's text that are kept
-	maxNote  = 8 << 10 // room for all but the payload
+	noteV1      = 1
+	noteUnknown = 2
+	maxError    = 4 << 10 // bytes of an error's text that are kept
+	maxNote     = 8 << 10 // room for all but the payload
 )
 
 var errNote = errors.New("inbox: a stored note is damaged, or of an unknown version")
@@ -31,7 +35,11 @@ var errNote = errors.New("inbox: a stored note is damaged, or of an unknown vers
 func (n note) encode() []byte {
 	text := clip(n.err)
 	b := make([]byte, 0, 64+len(text)+len(n.payload))
-	b = append(b, noteV1)
+	version := byte(noteV1)
+	if n.unknown {
+		version = noteUnknown
+	}
+	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(n.attempts))
 	b = binary.AppendVarint(b, nanos(n.received))
 	b = binary.AppendVarint(b, nanos(n.processed))
@@ -42,9 +50,10 @@ func (n note) encode() []byte {
 
 // decodeNote reads what encode wrote. It keeps no part of b.
 func decodeNote(b []byte) (note, error) {
-	if len(b) == 0 || b[0] != noteV1 {
+	if len(b) == 0 || b[0] != noteV1 && b[0] != noteUnknown {
 		return note{}, errNote
 	}
+	n := note{unknown: b[0] == noteUnknown}
 	b = b[1:]
 	bad := false
 	unsigned := func(limit uint64) uint64 {
@@ -68,7 +77,6 @@ func decodeNote(b []byte) (note, error) {
 		}
 		return time.Unix(0, v).UTC()
 	}
-	var n note
 	n.attempts = int(unsigned(1 << 31))
 	n.received = instant()
 	n.processed = instant()

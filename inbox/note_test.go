@@ -11,6 +11,7 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	for _, n := range []note{
 		{payload: []byte{}},
 		{attempts: 1, payload: []byte{}},
+		{attempts: 2, err: "no", payload: []byte("p"), unknown: true},
 		{attempts: 1 << 31, received: time.Unix(0, -5).UTC(), processed: time.Unix(1757937600, 1).UTC(), err: "é", payload: []byte("\x00payload")},
 	} {
 		got, err := decodeNote(n.encode())
@@ -23,6 +24,8 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 func TestTheBytesOfANoteAreFixed(t *testing.T) {
 	n := note{attempts: 3, received: time.Unix(0, 1), err: "no", payload: []byte("p")}
 	require.Equal(t, "\x01\x03\x02\x00\x02nop", string(n.encode()))
+	n.unknown = true
+	require.Equal(t, "\x02\x03\x02\x00\x02nop", string(n.encode()))
 }
 
 func TestADamagedNoteIsRefused(t *testing.T) {
@@ -31,7 +34,7 @@ func TestADamagedNoteIsRefused(t *testing.T) {
 		_, err := decodeNote(whole[:i])
 		require.ErrorIs(t, err, errNote, "%d bytes of it", i)
 	}
-	whole[0] = 2
+	whole[0] = 3
 	_, err := decodeNote(whole)
 	require.ErrorIs(t, err, errNote)
 }
@@ -40,6 +43,7 @@ func TestADamagedNoteIsRefused(t *testing.T) {
 func FuzzDecodeNote(f *testing.F) {
 	f.Add(note{}.encode())
 	f.Add(note{attempts: 3, received: time.Unix(1, 0), processed: time.Unix(2, 0), err: "e", payload: []byte("p")}.encode())
+	f.Add(note{attempts: 3, err: "e", payload: []byte("p"), unknown: true}.encode())
 	f.Add([]byte("\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := decodeNote(b)

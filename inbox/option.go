@@ -3,6 +3,7 @@ package inbox
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -62,6 +63,12 @@ func Fingerprint(f func(Event) (store.Fingerprint, error)) Option {
 	return optionFunc(func(c *config) { c.fingerprint = f })
 }
 
+// Logger logs an error for each handler that has ended its transaction by itself, also where all is well and the receipt does
+// not show it, but not where it has rolled back and then failed, since nothing else would have come of that. And for each
+// dead letter that is Unknown and that a later delivery had to write, because the process that should have died before.
+// Never logged are payloads. Nil, the default, is silent.
+func Logger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
+
 // config is what the options set.
 type config struct {
 	retention    time.Duration
@@ -72,6 +79,7 @@ type config struct {
 	timeout      time.Duration
 	storeTimeout time.Duration
 	fingerprint  func(Event) (store.Fingerprint, error)
+	logger       *slog.Logger // may be nil
 }
 
 func newConfig(opts []Option) (config, error) {

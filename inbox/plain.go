@@ -24,6 +24,8 @@ func (p plain) attempt(ctx context.Context, a *attempt) error {
 	return a.settle(ctx, a.outcome(false))
 }
 
+var errPanicked = errors.New("the handler panicked")
+
 // run calls the handler under the heartbeat. When it does not return, because of a panic or of Goexit, the event rests as
 // after an error.
 func (p plain) run(ctx context.Context, a *attempt) error {
@@ -32,7 +34,7 @@ func (p plain) run(ctx context.Context, a *attempt) error {
 	defer func() {
 		stop()
 		if !returned {
-			a.note.err = "the handler panicked"
+			a.note.err = errPanicked.Error()
 			a.pause(ctx)
 		}
 	}()

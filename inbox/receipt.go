@@ -20,6 +20,9 @@ type Receipt struct {
 	Attempts int
 	// Failure is the text of the error that the event became a dead letter with; empty for others.
 	Failure string
+	// Unknown: the event is a dead letter, or was one, because nobody knows what its handler did: it has committed the
+	// transaction by itself and then failed, which is a fault in the program.
+	Unknown bool
 }
 
 // Dead reports whether the event is a dead letter, or was one and was dropped.
@@ -32,7 +35,7 @@ type Status uint8
 const (
 	Processed    Status = iota + 1 // the handler ran and succeeded
 	Replayed                       // the event was settled before: nothing was done
-	DeadLettered                   // the handler failed for the last time
+	DeadLettered                   // the handler failed for the last time, or nobody knows what it did
 )
 
 var statusNames = [...]string{"no status", "processed", "replayed", "dead-lettered"}

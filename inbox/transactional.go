@@ -19,7 +19,14 @@ type TxStore[T any] interface {
 }
 
 // A TxHandler does what an event asks for, in a transaction that also settles the event. It must not commit or roll back
-// itself, and should do nothing outside of tx: what it does there happens again when the transaction fails.
+// tx itself, by a deferred call either, and should do nothing outside of tx: what it does there happens again when the
+// transaction fails.
+//
+// One that commits or rolls back all the same is found out, see store.ErrTxEnded, and [Logger] tells of it. Work that it
+// committed is not done again: with a nil error the event is handled, and after an error or a panic it becomes a dead letter
+// at once that is Unknown, which the delivery is acknowledged with and which [Inbox.Redrive] refuses. Work that it rolled back
+// is a failed attempt, whatever it returned. A process that dies after the handler's own commit, or that can't reach its
+// store from then on, leaves nothing that says so, and is followed by another attempt.
 type TxHandler[T any] func(ctx context.Context, tx T, ev Event) error
 
 // A Transactional is an [Inbox] whose handlers write in the transaction that settles the event: both are committed or
@@ -61,6 +68,11 @@ func (t *Transactional[T]) Redrive(ctx context.Context, source, id string, h TxH
 	return t.in.redrive(ctx, source, id, within[T]{t, h})
 }
 
+// Reopen is [Inbox.Reopen].
+func (t *Transactional[T]) Reopen(ctx context.Context, source, id string) error {
+	return t.in.Reopen(ctx, source, id)
+}
+
 // Drop is [Inbox.Drop].
 func (t *Transactional[T]) Drop(ctx context.Context, source, id string) error {
 	return t.in.Drop(ctx, source, id)
@@ -82,29 +94,39 @@ func (w within[T]) attempt(ctx context.Context, a *attempt) error {
 		return err
 	}
 	if !g.Verdict.Owned() {
-		return w.overtaken(a, g)
+		return w.overtaken(ctx, a, g)
 	}
 	if err := w.run(ctx, tx, a); err != nil {
-		return &handlerError{err}
+		return err
 	}
 	visit, done := a.visit(ctx)
 	defer done()
 	err = tx.Commit(visit, a.outcome(false))
+	if errors.Is(err, store.ErrTxEnded) {
+		a.blame(ctx, err)
+	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrUnknown):
-		return a.confirm(visit, g.Lease, err)
+		a.own = g.Lease.Fence
+		lost := a.confirm(visit, g.Lease, err)
+		if lost != nil && committed(err) {
+			return ended(err, nil)
+		}
+		return lost
+	case errors.Is(err, store.ErrTxEnded):
+		// Rolled back by the handler: nothing was done.
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrLost):
 		return err
 	}
-	// The engine refuses what the handler wrote, as a deferred constraint does.
+	// Or the engine refuses what the handler wrote, as a deferred constraint does.
 	return &handlerError{fmt.Errorf("commit: %w", err)}
 }
 
 // overtaken is the answer when another delivery has come in between the count and the transaction.
-func (w within[T]) overtaken(a *attempt, g store.Grant) error {
-	r, err := w.t.in.answer(a.ev, g)
+func (within[T]) overtaken(ctx context.Context, a *attempt, g store.Grant) error {
+	r, err := a.answer(ctx, g)
 	if err == nil {
 		return &settledError{r}
 	}
@@ -116,25 +138,42 @@ type settledError struct{ receipt Receipt }
 
 func (*settledError) Error() string { return "inbox: settled by another delivery" }
 
-// run calls the handler in the transaction, and rolls it back unless the handler succeeds.
-func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) error {
+// run calls the handler in the transaction, and rolls it back unless the handler succeeds. The error is a *handlerError, or
+// an *unknownError when there was nothing left to roll back.
+func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) (err error) {
 	bounded, done := context.WithTimeout(ctx, w.t.in.timeout)
 	defer done()
 	returned := false
-	var err error
 	defer func() {
 		if returned && err == nil {
 			return
 		}
-		visit, over := a.visit(ctx)
-		defer over()
-		_ = tx.Rollback(visit)
 		if !returned {
-			a.note.err = "the handler panicked"
-			a.pause(ctx)
+			err = errPanicked
 		}
+		err = w.undo(ctx, tx, a, err)
+		if returned {
+			return
+		}
+		if u, ok := errors.AsType[*unknownError](err); ok {
+			_, _ = a.setAside(ctx, u) // or the next delivery does
+			return
+		}
+		a.note.err = err.Error()
+		a.pause(ctx)
 	}()
 	err = w.h(bounded, tx.Tx(), a.ev)
 	returned = true
 	return err
+}
+
+// undo rolls back after the handler has failed, and says what became of it.
+func (within[T]) undo(ctx context.Context, tx store.Tx[T], a *attempt, failed error) error {
+	visit, done := a.visit(ctx)
+	defer done()
+	if err := tx.Rollback(visit); committed(err) {
+		a.blame(ctx, err)
+		return ended(err, failed)
+	}
+	return &handlerError{failed}
 }

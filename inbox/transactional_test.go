@@ -171,6 +171,18 @@ func TestACommitThatTheEngineRefusesIsAFailedAttempt(t *testing.T) {
 	}, inbox.MaxAttempts(2))
 }
 
+// The engine may have more to say of it. It is the handler's failure all the same: retried, and counted.
+func TestARollbackByTheHandlerIsAFailedAttemptAlsoWhenTheStoreHasFailed(t *testing.T) {
+	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
+		e.refuse = errors.Join(store.ErrTxEnded, store.ErrInvalid, store.ErrUnavailable)
+		_, err := in.Receive(t.Context(), event, credit(nil))
+		require.Equal(t, 1, refused(t, err, inbox.HandlerFailed).Attempts)
+		_, err = in.Receive(t.Context(), event, credit(nil))
+		require.Equal(t, second, refused(t, err, taxonomy.InFlight).RetryAfter, "it rests")
+		require.Empty(t, e.rows)
+	})
+}
+
 func TestAnOpenTransactionExcludesOtherDeliveriesAndTheyDoNotCount(t *testing.T) {
 	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
 		r, err := in.Receive(t.Context(), event, func(ctx context.Context, tx rows, ev inbox.Event) error {

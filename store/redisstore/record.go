@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -76,10 +76,20 @@ type answer struct {
 	err  error
 }
 
+// number reads nothing but digits. What an int64 can't hold is no number.
 func (a *answer) number(from, to int) int64 {
-	n, err := strconv.ParseUint(a.text[from:to], 10, 63)
-	if err != nil {
+	var n uint64
+	for _, c := range []byte(a.text[from:to]) {
+		d := uint64(c) - '0'
+		if d > 9 || n > math.MaxInt64/10 {
+			a.fail("bytes %d to %d are no number", from, to)
+			return 0
+		}
+		n = n*10 + d
+	}
+	if n > math.MaxInt64 {
 		a.fail("bytes %d to %d are no number", from, to)
+		return 0
 	}
 	return int64(n)
 }

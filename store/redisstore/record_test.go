@@ -34,6 +34,8 @@ func TestParseAnswer(t *testing.T) {
 		"a negative length":         {"0000004+", "-000004+"},
 		"a rest that is no result":  {"0000004+", "0000004-"},
 		"a fence that is none":      {"042", " 42"},
+		"a fence of 64 bits":        {"1795000000000001042", "9223372036854775808"},
+		"a fence beyond":            {"1795000000000001042", "9999999999999999999"},
 		"a record that is cut off":  {exampleAnswer[40:], ""},
 		"nothing after the letter":  {exampleAnswer[1:], ""},
 		"nothing":                   {exampleAnswer, ""},

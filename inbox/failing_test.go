@@ -24,6 +24,11 @@ type failing struct {
 	takes int // how many it was asked for since it was armed
 }
 
+// mortal returns one that takes so many writes from now on, and none after them.
+func mortal(st *memstore.Store, left int) *failing {
+	return &failing{engine: newEngine(st), armed: true, left: left}
+}
+
 func (f *failing) write() error {
 	if !f.armed {
 		return nil

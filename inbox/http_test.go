@@ -84,7 +84,7 @@ func TestADeliveryIsAcknowledgedOnlyOnceItIsSettled(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, answered{500, "", "", "", "CONFIGURATION.stored_event"}, deliver(t, h, "d", "p"))
 
-		down := newInbox(t, &mortal{Store: st}).Handler(identify, s.handle)
+		down := newInbox(t, mortal(st, 0)).Handler(identify, s.handle)
 		require.Equal(t, answered{503, "", "", "1", "DEPENDENCY.unavailable"}, deliver(t, down, "e", "p"))
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 func TestALeaseThatCannotBeRenewedEndsTheHandlerWhenItRunsOut(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
-		m := &mortal{Store: st, left: 1} // the Reserve, and nothing after it
+		m := mortal(st, 1) // the Reserve, and nothing after it
 		in := newInbox(t, m, inbox.LeaseTTL(30*second))
 		start := time.Now()
 		_, err := in.Receive(t.Context(), event, func(ctx context.Context, _ inbox.Event) error {

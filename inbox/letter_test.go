@@ -150,7 +150,7 @@ func TestADroppedLetterIsForgottenAndItsEventIsNot(t *testing.T) {
 func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {
 	for writes := range 12 {
 		bubble(t, func(t *testing.T, st *memstore.Store) {
-			killed := &mortal{Store: st, left: writes}
+			killed := mortal(st, writes)
 			applied := 0
 			live := func() *inbox.Inbox { return newInbox(t, st, inbox.MaxAttempts(1)) }
 			doomed := newInbox(t, killed, inbox.MaxAttempts(1))
@@ -159,7 +159,7 @@ func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {
 			if _, err := doomed.Receive(t.Context(), event, func(context.Context, inbox.Event) error { return errHandler }); err == nil {
 				acknowledged = true
 				_, _ = doomed.Redrive(t.Context(), event.Source, event.ID, func(context.Context, inbox.Event) error {
-					if killed.left > 0 {
+					if killed.takes < killed.left {
 						applied++ // in the gap after it the plain mode can't help: see TestAnOutcomeThatIsNotRecordedIsNotAcknowledged
 					}
 					return nil
@@ -188,55 +188,6 @@ func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {
 			require.False(t, r.Dead())
 		})
 	}
-}
-
-// A mortal store takes so many writes, and none after them.
-type mortal struct {
-	*memstore.Store
-	left int
-}
-
-func (m *mortal) write() error {
-	if m.left == 0 {
-		return store.ErrUnavailable
-	}
-	m.left--
-	return nil
-}
-
-func (m *mortal) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
-	if err := m.write(); err != nil {
-		return store.Grant{}, err
-	}
-	return m.Store.Reserve(ctx, c)
-}
-
-func (m *mortal) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	if err := m.write(); err != nil {
-		return err
-	}
-	return m.Store.Extend(ctx, l, d, meta)
-}
-
-func (m *mortal) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	if err := m.write(); err != nil {
-		return err
-	}
-	return m.Store.Complete(ctx, l, o)
-}
-
-func (m *mortal) Release(ctx context.Context, l store.Lease) error {
-	if err := m.write(); err != nil {
-		return err
-	}
-	return m.Store.Release(ctx, l)
-}
-
-func (m *mortal) Forget(ctx context.Context, l store.Lease) error {
-	if err := m.write(); err != nil {
-		return err
-	}
-	return m.Store.Forget(ctx, l)
 }
 
 // The record of the first has expired and its letter has not, when another event comes under its id.

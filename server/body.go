@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // Errors of readBody.
@@ -28,30 +29,12 @@ func readBody(r *http.Request, limit int) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	if r.ContentLength > int64(limit) {
+	b, err := wire.ReadBody(r.Body, r.ContentLength, limit)
+	switch {
+	case errors.Is(err, wire.ErrBodyTooLarge):
 		return nil, errBodyTooLarge
-	}
-	const unknownLength = 512
-	room := unknownLength
-	if r.ContentLength >= 0 {
-		room = int(r.ContentLength) + 1 // one more, so that the end is seen without growing
-	}
-	b := make([]byte, 0, room)
-	for {
-		n, err := r.Body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if len(b) > limit {
-			return nil, errBodyTooLarge
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("server: read the body: %w", err)
-		}
-		if len(b) == cap(b) {
-			b = slices.Grow(b, min(len(b), limit-len(b)+1))
-		}
+	case err != nil:
+		return nil, fmt.Errorf("server: read the body: %w", err)
 	}
 	if len(b) == 0 && (len(r.PostForm) > 0 || r.MultipartForm != nil) {
 		return nil, errBodyConsumed

@@ -1,5 +1,5 @@
 // Package wire holds what client and server must agree on byte for byte: header names, the syntax of the
-// Idempotency-Key, problem documents, stored responses, and the hints a server gives about when to come back.
+// Idempotency-Key, problem documents, bodies, stored responses, and the hints a server gives about when to come back.
 // It imports the standard library alone.
 package wire
 

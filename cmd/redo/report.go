@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -57,13 +56,7 @@ the reports say.`,
 
 // readReports reads a file of one report or of an array of them.
 func readReports(name string, stdin io.Reader) ([]conformance.Report, error) {
-	var data []byte
-	var err error
-	if name == "-" {
-		data, err = io.ReadAll(stdin)
-	} else {
-		data, err = os.ReadFile(name)
-	}
+	data, err := readInput(name, stdin)
 	if err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}

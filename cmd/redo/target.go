@@ -80,14 +80,16 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
 }
 
-func readTarget(name string, stdin io.Reader) (conformance.Target, error) {
-	var data []byte
-	var err error
+// readInput reads a file, which "-" says is the standard input.
+func readInput(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
-		data, err = io.ReadAll(stdin)
-	} else {
-		data, err = os.ReadFile(name)
+		return io.ReadAll(stdin)
 	}
+	return os.ReadFile(name)
+}
+
+func readTarget(name string, stdin io.Reader) (conformance.Target, error) {
+	data, err := readInput(name, stdin)
 	if err != nil {
 		return conformance.Target{}, fmt.Errorf("read the target: %w", err)
 	}

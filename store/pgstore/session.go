@@ -19,18 +19,19 @@ const maxTries = 100
 // run calls f on a connection of the pool until it is through, and translates its error. f makes one statement;
 // writes says that it may change something.
 func (s *records) run(ctx context.Context, writes bool, f func(on session) error) error {
-	return s.retry(ctx, func() error {
-		return s.on(ctx, writes, func(conn connection) error {
-			defer conn.release()
-			return f(conn)
-		})
-	})
+	return s.statement(ctx, writes, f, s.on)
 }
 
 // anyway is run, of a closed store too.
 func (s *records) anyway(ctx context.Context, writes bool, f func(on session) error) error {
+	return s.statement(ctx, writes, f, s.with)
+}
+
+func (s *records) statement(
+	ctx context.Context, writes bool, f func(session) error, on func(context.Context, bool, func(connection) error) error,
+) error {
 	return s.retry(ctx, func() error {
-		return s.with(ctx, writes, func(conn connection) error {
+		return on(ctx, writes, func(conn connection) error {
 			defer conn.release()
 			return f(conn)
 		})

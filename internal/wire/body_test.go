@@ -1,8 +1,11 @@
 package wire_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -37,3 +40,52 @@ func TestReadBody(t *testing.T) {
 type neverEnds struct{}
 
 func (neverEnds) Read(p []byte) (int, error) { return len(p), nil }
+
+// A sender that only announces a large body must not make the reader take memory for it.
+func TestReadBodyTakesMemoryAsDataArrives(t *testing.T) {
+	const arrived = 100
+	for _, length := range []int64{1 << 20, 1 << 40, math.MaxInt64 - 1, math.MaxInt64} {
+		body := iotest.OneByteReader(strings.NewReader(strings.Repeat("x", arrived)))
+		used := allocated(func() {
+			b, err := wire.ReadBody(body, length, math.MaxInt)
+			require.NoError(t, err)
+			require.Len(t, b, arrived)
+		})
+		require.Less(t, used, uint64(96<<10), "Content-Length: %d", length)
+	}
+}
+
+// A body that is as long as announced arrives whole, and its buffers add up to about twice its size.
+func TestReadBodyReadsLargeBodyWhole(t *testing.T) {
+	for _, size := range []int{mostRoom - 1, mostRoom, mostRoom + 1, 3*mostRoom + 7, 4 << 20} {
+		want := bytes.Repeat([]byte("0123456789abcdef!"), size/17+1)[:size]
+		for _, length := range []int64{-1, 0, 1, int64(size)} {
+			var got []byte
+			used := allocated(func() {
+				var err error
+				got, err = wire.ReadBody(bytes.NewReader(want), length, size)
+				require.NoError(t, err)
+			})
+			require.True(t, bytes.Equal(want, got), "%d bytes, Content-Length: %d", size, length)
+			require.LessOrEqual(t, cap(got), 2*size)
+			require.Less(t, used, uint64(4*size+64<<10))
+			if length == int64(size) {
+				require.Equal(t, size+1, cap(got), "the last buffer has the announced size")
+			}
+			_, err := wire.ReadBody(bytes.NewReader(want), min(length, int64(size-1)), size-1)
+			require.ErrorIs(t, err, wire.ErrBodyTooLarge)
+		}
+	}
+}
+
+// mostRoom is the size of the largest first buffer.
+const mostRoom = 64 << 10
+
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}

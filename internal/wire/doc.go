@@ -1,6 +1,6 @@
-// Package wire holds what client and server must agree on byte for byte: header names, the syntax of the
-// Idempotency-Key, problem documents, bodies, stored responses, and the hints a server gives about when to come back.
-// It imports the standard library alone.
+// Package wire holds the HTTP rules that client and server share: header names, methods, the syntax of keys, problem
+// documents, stored responses, and hints of when to retry. Both sides must apply them byte for byte alike. The
+// package imports only the standard library. All its functions are safe for concurrent use.
 package wire
 
 // Header names, in canonical form.
@@ -9,7 +9,7 @@ const (
 	HeaderStatus         = "Idempotency-Status"
 	HeaderReplayed       = "Idempotent-Replayed"
 	HeaderErrorCode      = "Error-Code"
-	HeaderRequestTimeout = "X-Request-Timeout" // milliseconds that the client will still wait
+	HeaderRequestTimeout = "X-Request-Timeout" // the client's remaining time, in milliseconds
 	HeaderRetryAfter     = "Retry-After"
 )
 

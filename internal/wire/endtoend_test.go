@@ -16,7 +16,7 @@ func TestEndToEnd(t *testing.T) {
 			"X-Request-Id", "Request-Id", "X-Correlation-Id", "traceparent", "tracestate", "b3", "X-B3-TraceId",
 			"Access-Control-Allow-Origin", "Access-Control-Expose-Headers",
 			"Idempotency-Status", "Idempotent-Replayed", "Idempotency-Replayed", "X-Idempotent-Replayed", "Idempotency-Replay",
-			"X-Idempotency-Status", "X-Idempotency-Cached", "X-Cache-Idempotency", "Trailer:X-Sum",
+			"X-Idempotency-Status", "X-Idempotency-Cached", "X-Cache-Idempotency", "Idempotency-Hit", "Trailer:X-Sum",
 		} {
 			require.Empty(t, EndToEnd(http.Header{name: {"v"}}), "as written: %s", name)
 			require.Empty(t, EndToEnd(http.Header{http.CanonicalHeaderKey(name): {"v"}}), "in canonical form: %s", name)

@@ -8,18 +8,25 @@ import (
 	"time"
 )
 
-// epochFloor tells seconds since 1970 from a number of seconds to wait in X-RateLimit-Reset, which is used
-// for both: no sane wait is thirty years long.
+// epochFloor is the least value of X-RateLimit-Reset that counts as seconds since 1970. Servers also send a number of
+// seconds to wait in that header. A wait of this many seconds is over thirty years.
 const epochFloor = 1_000_000_000
 
-// Hint returns how long the server asks the client to wait before it comes back. The forms are, in the order
-// in which they are believed: retry-after-ms (milliseconds), Retry-After (seconds or any HTTP-date form, RFC
-// 9110 §10.2.3) and, when limited is true, RateLimit-Reset and X-RateLimit-Reset. Those two are sent by many
-// servers on every response, so they are a hint only on an answer that says "too many requests".
+// Hint returns how long the server asks the client to wait before the next request. It reads these headers in order,
+// and the first one with a valid value decides:
 //
-// A zero wait is a hint: come back at once. Garbage, negative and overflowing values, and dates that have
-// passed, are no hint. Dates are measured from the response's own Date where it has one, so that a skewed
-// clock on this side does not shorten them, and from now otherwise.
+//   - retry-after-ms, in milliseconds
+//   - Retry-After, in seconds or as any form of HTTP date (RFC 9110 section 10.2.3)
+//   - RateLimit, the longest wait of the quotas that are used up (draft-ietf-httpapi-ratelimit-headers-10)
+//   - RateLimit-Reset, in seconds
+//   - X-RateLimit-Reset, in seconds to wait or since 1970
+//
+// Hint reads the last three only if limited is true. Many servers send them with every response, so they are a hint
+// only in a response that reports "too many requests".
+//
+// A zero wait is a hint: the client may send at once. Hint ignores garbage, negative and overflowing values, and
+// dates that have passed. It measures dates from the response's own Date, so that a skewed clock of the client does
+// not shorten them. It measures from now if there is no Date. A nil header has no hint.
 func Hint(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
 	if len(h) == 0 {
 		return 0, false
@@ -34,11 +41,16 @@ func Hint(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
 			return d, true
 		}
 		if at, err := http.ParseTime(v); err == nil {
-			return until(at, h, now)
+			if d, ok := until(at, h, now); ok {
+				return d, true
+			}
 		}
 	}
 	if !limited {
 		return 0, false
+	}
+	if d, ok := exhaustedFor(h["Ratelimit"]); ok {
+		return d, true
 	}
 	if d, ok := units(h.Get("Ratelimit-Reset"), time.Second); ok {
 		return d, true
@@ -50,8 +62,8 @@ func Hint(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
 	return units(v, time.Second)
 }
 
-// units reads a whole number of unit. It refuses what does not fit in a Duration: a product that wraps
-// around is a negative wait, and a negative wait is a hot loop.
+// units reads a whole number of unit. It refuses a number that does not fit in a Duration. A product that wraps
+// around would be a negative wait, and a client that waits a negative time repeats without a pause.
 func units(v string, unit time.Duration) (time.Duration, bool) {
 	v = strings.TrimSpace(v)
 	if v == "" || v[0] == '+' || v[0] == '-' {
@@ -64,12 +76,13 @@ func units(v string, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
+// until returns the time from the response's Date, or from now, until at. It reports false if at has passed.
 func until(at time.Time, h http.Header, now time.Time) (time.Duration, bool) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
 	d := at.Sub(now)
-	if d < 0 || d == math.MaxInt64 { // Sub saturates: the date is beyond what a wait can be
+	if d < 0 || d == math.MaxInt64 { // Sub saturates: no Duration is long enough
 		return 0, false
 	}
 	return d, true

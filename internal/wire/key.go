@@ -3,23 +3,24 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"net/textproto"
 	"strings"
 )
 
-// MaxKey is the longest key, in bytes.
+// MaxKey is the maximum length of a key, in bytes.
 const MaxKey = 255
 
-// Errors of ParseKey and CheckKey, to be found with errors.Is.
+// Errors of ParseKey and CheckKey, for errors.Is.
 var (
-	// ErrKeyMissing: there is no Idempotency-Key header.
-	ErrKeyMissing = errors.New("wire: no Idempotency-Key header")
-	// ErrKeyMalformed: what the header says can't be read as one key, or the key breaks a rule of CheckKey.
+	// ErrKeyMissing means that the request has no key header.
+	ErrKeyMissing = errors.New("wire: no key header")
+	// ErrKeyMalformed means that the header's value is not one key, or that the key breaks a rule of CheckKey.
 	ErrKeyMalformed = errors.New("wire: malformed idempotency key")
 )
 
-// CheckKey returns nil when key is 1 to MaxKey bytes of printable ASCII (0x20 to 0x7E) that neither start nor
-// end with a space: what can be sent in a header and read back unchanged. Otherwise it returns an error
-// matching ErrKeyMalformed that names the rule, and the position of what breaks it.
+// CheckKey returns nil if a header can carry key unchanged. Such a key has 1 to MaxKey bytes of printable ASCII (0x20
+// to 0x7E) and neither starts nor ends with a space. Otherwise the error matches ErrKeyMalformed. It names the broken
+// rule, and the position of the first wrong byte.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -39,17 +40,40 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// ParseKey reads the key from the values of the Idempotency-Key header, one for each header line.
+// httpHeaders are headers, in canonical form, to which HTTP or redo gives another meaning in a request.
+var httpHeaders = map[string]bool{
+	"Connection": true, "Content-Encoding": true, "Content-Length": true, "Content-Type": true, "Expect": true,
+	"Host": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
+	"Transfer-Encoding": true, "Upgrade": true, HeaderRequestTimeout: true,
+}
+
+// CheckKeyHeader returns nil if keys can be sent in a header of this name, in any case. The name must be a token (RFC
+// 9110 section 5.6.2). It must not be a header of credentials, since keys are logged and stored. It must not have
+// another meaning in HTTP. The error names the broken rule and has no prefix of this package.
+func CheckKeyHeader(name string) error {
+	switch {
+	case !Token(name):
+		return fmt.Errorf("%s is not a header name", excerpt(name))
+	case CredentialHeader(name):
+		return fmt.Errorf("the header %s carries credentials", name)
+	case httpHeaders[textproto.CanonicalMIMEHeaderKey(name)]:
+		return fmt.Errorf("the header %s has another meaning", name)
+	}
+	return nil
+}
+
+// ParseKey returns the key in the values of the key header, one value for each header line.
 //
-// A key is written bare (abc) or as a structured-field string ("abc", RFC 9651 section 3.3.3, which is what
-// draft-ietf-httpapi-idempotency-key-header-07 asks for), and both forms name the same key. Parameters after
-// the string ("abc";x=1) are read and ignored. The key may be repeated, on several lines or in a comma list,
-// as proxies do when they join header lines, as long as every member is the same key.
+// A key is either bare (abc) or a structured-field string ("abc", RFC 9651 section 3.3.3). The string is the form of
+// draft-ietf-httpapi-idempotency-key-header-07. Both forms are the same key. ParseKey ignores parameters after the
+// string ("abc";x=1). The key may be repeated on several lines or in a comma list, since proxies join header lines.
+// All members must then be the same key.
 //
-// A bare key is taken as it is, semicolons, inner spaces and backslashes included; it can hold neither a comma nor a
-// quotation mark (see NeedsQuotes). The error matches ErrKeyMissing when there are no lines, and
-// ErrKeyMalformed otherwise: a header that is there but empty is not the same as none. ParseKey allocates
-// nothing for a key that has no escapes.
+// A bare key may hold semicolons, inner spaces and backslashes. It can't hold a comma or a quotation mark: see
+// NeedsQuotes.
+//
+// The error matches ErrKeyMissing if there are no lines, and ErrKeyMalformed otherwise. An empty header is malformed,
+// not missing. ParseKey allocates no memory for a key without escapes.
 func ParseKey(lines []string) (string, error) {
 	if len(lines) == 0 {
 		return "", ErrKeyMissing
@@ -78,7 +102,8 @@ func ParseKey(lines []string) (string, error) {
 	return key, nil
 }
 
-// QuoteKey returns the key as a structured-field string: in quotation marks, with \ before each " and \.
+// QuoteKey returns the key as a structured-field string: in quotation marks, with \ before each " and \. It does not
+// check the key.
 func QuoteKey(key string) string {
 	var b strings.Builder
 	b.Grow(len(key) + 2)
@@ -93,19 +118,19 @@ func QuoteKey(key string) string {
 	return b.String()
 }
 
-// NeedsQuotes reports whether a valid key can't be sent bare, because a comma would make it a list and a
-// quotation mark a string. ParseKey reads every other valid key back from its bare form.
+// NeedsQuotes reports whether a valid key can't be sent bare. A comma would make it a list, and a quotation mark
+// would make it a string. ParseKey reads every other valid key back from its bare form.
 func NeedsQuotes(key string) bool {
 	return strings.IndexByte(key, ',') >= 0 || strings.IndexByte(key, '"') >= 0
 }
 
-// parseMember reads one member of the list. more tells that a comma followed, and after is what comes next.
+// parseMember reads the first member of the list. more reports whether a comma follows. after is the text behind it.
 func parseMember(s string) (key, after string, more bool, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		key, after, more = strings.Cut(s, ",")
 		key = trimOWS(key)
 		if i := strings.IndexByte(key, '"'); i >= 0 {
-			return "", "", false, malformed("a quotation mark stands at byte %d of a key that is not quoted", i)
+			return "", "", false, malformed("byte %d of a bare key is a quotation mark", i)
 		}
 		return key, after, more, nil
 	}
@@ -114,7 +139,7 @@ func parseMember(s string) (key, after string, more bool, err error) {
 		return "", "", false, err
 	}
 	for strings.HasPrefix(rest, ";") {
-		if rest, err = skipParameter(rest[1:]); err != nil {
+		if _, _, rest, err = parseParameter(rest[1:]); err != nil {
 			return "", "", false, err
 		}
 	}
@@ -150,7 +175,7 @@ func parseString(s string) (value, rest string, err error) {
 	return "", "", malformed("the closing quotation mark is missing")
 }
 
-// unescape takes each backslash away and keeps what follows it; parseString has checked that something does.
+// unescape removes each backslash and keeps the byte after it. parseString has checked that there is one.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -163,47 +188,50 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// skipParameter reads one parameter (RFC 9651 section 3.1.2) without its semicolon and returns what follows. The
-// name is checked; of the value only that it is a string or a run of the characters that other items are
-// made of, since it is ignored anyway.
-func skipParameter(s string) (rest string, err error) {
+// parseParameter reads one parameter (RFC 9651 section 3.1.2) without its semicolon. The value is unparsed, and empty
+// if the parameter has none. parseParameter checks the name. It only checks that the value is a string, or a run of
+// the characters that the other types consist of.
+func parseParameter(s string) (name, value, rest string, err error) {
 	s = strings.TrimLeft(s, " ")
 	n := 0
 	for n < len(s) && (lower(s[n]) || s[n] == '*' || n > 0 && (digit(s[n]) || strings.IndexByte("_-.", s[n]) >= 0)) {
 		n++
 	}
 	if n == 0 {
-		return "", malformed("a semicolon is not followed by the name of a parameter")
+		return "", "", "", malformed("a semicolon is not followed by the name of a parameter")
 	}
+	name = s[:n]
 	value, ok := strings.CutPrefix(s[n:], "=")
 	if !ok {
-		return s[n:], nil
+		return name, "", s[n:], nil
 	}
-	value = strings.TrimPrefix(value, "%") // a display string, written %"..."
-	if strings.HasPrefix(value, `"`) {
-		_, rest, err = parseString(value)
-		return rest, err
+	text := strings.TrimPrefix(value, "%") // a display string is written %"..."
+	if strings.HasPrefix(text, `"`) {
+		_, rest, err = parseString(text)
+		return name, value[:len(value)-len(rest)], rest, err
 	}
-	n = strings.IndexAny(value, "; \t,")
+	n = strings.IndexAny(text, "; \t,")
 	if n < 0 {
-		n = len(value)
+		n = len(text)
 	}
 	if n == 0 {
-		return "", malformed("a parameter has an equals sign and no value")
+		return "", "", "", malformed("a parameter has an equals sign and no value")
 	}
 	for i := range n {
-		if !printable(value[i]) || value[i] == '"' {
-			return "", malformed("0x%02X stands in the value of a parameter", value[i])
+		if !printable(text[i]) || text[i] == '"' {
+			return "", "", "", malformed("the value of a parameter has the byte 0x%02X", text[i])
 		}
 	}
-	return value[n:], nil
+	rest = text[n:]
+	return name, value[:len(value)-len(rest)], rest, nil
 }
 
+// malformed returns an error that matches ErrKeyMalformed and names a rule.
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrKeyMalformed, fmt.Sprintf(format, args...))
 }
 
-// excerpt quotes the start of a key for a message: enough to recognise it, too little to fill a log.
+// excerpt quotes the first 16 bytes of s for an error, so that a long key does not fill a log.
 func excerpt(s string) string {
 	const most = 16
 	if len(s) > most {

@@ -61,14 +61,14 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"a closing quote that is escaped", []string{`"abc\"`}, "closing quotation mark is missing"},
 		{"a backslash at the end", []string{`"abc\`}, "the backslash at byte 4 escapes neither"},
 		{"an unknown escape", []string{`"a\nb"`}, "the backslash at byte 2 escapes neither"},
-		{"a quote inside a bare key", []string{`ab"c`}, "quotation mark stands at byte 2"},
+		{"a quote inside a bare key", []string{`ab"c`}, "byte 2 of a bare key is a quotation mark"},
 		{"text after the quotes", []string{`"abc"d`}, "0x64 follows the closing quotation mark"},
 		{"two strings without a comma", []string{`"abc" "abc"`}, "0x22 follows"},
 		{"a parameter without a name", []string{`"k";`}, "not followed by the name"},
 		{"a parameter whose name is upper case", []string{`"k";X=1`}, "not followed by the name"},
 		{"a parameter without a value", []string{`"k";x=`}, "equals sign and no value"},
 		{"a parameter whose string does not end", []string{`"k";x="1`}, "closing quotation mark is missing"},
-		{"a control byte in a parameter", []string{"\"k\";x=a\x02"}, "0x02 stands in the value"},
+		{"a control byte in a parameter", []string{"\"k\";x=a\x02"}, "the value of a parameter has the byte 0x02"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			_, err := ParseKey(c.lines)

@@ -6,32 +6,32 @@ import (
 	"strconv"
 )
 
-// ProblemTypes is what a problem's type starts with; the code follows. The address is stable and names the
-// kind of problem; it need not be fetched.
+// ProblemTypes is the start of a problem's type; the code follows. The URL is a stable name for the kind of problem.
+// No client needs to fetch it.
 const ProblemTypes = "https://redo-go.github.io/redo/problems/"
 
 // ContentTypeProblem is the media type of a problem document.
 const ContentTypeProblem = "application/problem+json"
 
-// A Problem is a problem document (RFC 9457) with two members of redo's own, code and retryable.
+// A Problem is a problem document (RFC 9457) with two additional members, code and retryable.
 type Problem struct {
-	// Type identifies the kind of problem. WriteProblem fills an empty one: ProblemTypes and the code, or
-	// about:blank when there is no code either.
+	// Type identifies the kind of problem. If it is empty WriteProblem sends ProblemTypes and the code, or about:blank
+	// if there is no code either.
 	Type string `json:"type"`
-	// Title is a short phrase for the kind. WriteProblem fills an empty one with the status's own phrase.
+	// Title is a short phrase for the kind. If it is empty WriteProblem sends the phrase of the status.
 	Title string `json:"title"`
-	// Status is the HTTP status. WriteProblem answers 500 for one outside 400 to 599.
+	// Status is the HTTP status. WriteProblem sends 500 instead of a status outside 400 to 599.
 	Status int `json:"status"`
-	// Detail tells of this occurrence, for a person.
+	// Detail explains this occurrence to a person.
 	Detail string `json:"detail,omitempty"`
 	// Code is the taxonomy's code.
 	Code string `json:"code,omitempty"`
-	// Retryable says whether the same request, under the same key, may succeed later.
+	// Retryable is true if the same request under the same key may succeed later.
 	Retryable bool `json:"retryable"`
 }
 
-// UnmarshalJSON reads a problem document. A member of another type than the RFC gives it is ignored, as RFC
-// 9457 section 3.1 asks; only a document that is no JSON object is an error.
+// UnmarshalJSON implements json.Unmarshaler. It ignores a member of the wrong type (RFC 9457 section 3.1), which
+// leaves the field zero. Its only error is that of a document that is not a JSON object.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(b, &members); err != nil {
@@ -49,16 +49,16 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// contentHeaders describe a body that WriteProblem replaces.
+// contentHeaders lists the headers that describe a body. WriteProblem removes them, since it replaces the body.
 var contentHeaders = [...]string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
 	"Content-Md5", "Content-Range", "Digest", "Etag", "Expires", "Last-Modified", "Content-Digest",
 	"Location", "Repr-Digest", "Trailer", "Transfer-Encoding", HeaderStatus, HeaderReplayed,
 }
 
-// WriteProblem answers with p, as one body of known length that nobody may cache or take for another type,
-// and with the code in the Error-Code header too. What the header says of an earlier body is taken out. Retry-After, and
-// whatever else the caller has set, stays.
+// WriteProblem sends p as the response, with its code in the Error-Code header too. The body has a Content-Length,
+// must not be cached, and is not to be sniffed for another type. WriteProblem removes headers that describe another
+// body. It keeps all other headers that the caller has set, such as Retry-After.
 func WriteProblem(w http.ResponseWriter, p Problem) {
 	if p.Status < 400 || p.Status > 599 {
 		p.Status = http.StatusInternalServerError
@@ -90,5 +90,5 @@ func WriteProblem(w http.ResponseWriter, p Problem) {
 		h.Del(HeaderErrorCode)
 	}
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // the status is out: a client that is gone can't be told anything more
+	_, _ = w.Write(body) // the status is sent: a write error can't be reported any more
 }

@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// A Response is an answer as it is stored and replayed.
+// A Response is a response as it is stored and replayed.
 type Response struct {
 	Status int // 200 to 999
 	Header http.Header
-	Body   []byte // nil: the handler wrote none; empty: it wrote nothing into it
+	Body   []byte // nil if the handler never wrote; empty if it wrote zero bytes
 }
 
-// Limits on what is stored, so that what is read back is bounded too.
+// Limits on a stored header. They bound the memory that DecodeResponse takes.
 const (
-	MaxHeaderNames  = 256     // header names
-	MaxHeaderValues = 1024    // values of all names together
-	MaxHeaderBytes  = 1 << 20 // bytes of names and values, with their lengths
+	MaxHeaderNames  = 256     // number of names
+	MaxHeaderValues = 1024    // number of values of all names together
+	MaxHeaderBytes  = 1 << 20 // bytes of all names and values, with their lengths
 )
 
-// The envelope, version 1. Numbers are unsigned varints, strings are a length and the bytes.
+// The envelope, version 1. Numbers are unsigned varints. A string is its length and its bytes.
 //
 //	version (one byte, 1), kind (one byte), status,
 //	number of names, number of values, bytes of the header section,
 //	header section: for each name, in order: the name, its number of values, the values
 //	body: the rest
 //
-// The kinds are noBody, withBody and, for a response that was too large, tombstone: such an envelope ends after
+// The kinds are noBody, withBody and tombstone. A tombstone stands for a response that was too large. It ends after
 // the status.
 const (
 	envelopeV1 = 1
@@ -40,32 +40,32 @@ const (
 	tombstone = 2
 )
 
-// Errors of DecodeResponse and Check, to be found with errors.Is.
+// Errors of DecodeResponse and Check, for errors.Is.
 var (
-	// ErrVersion: the envelope was written by another version than this one reads.
+	// ErrVersion means that the envelope has a version that this code can't read.
 	ErrVersion = errors.New("wire: stored response of an unknown version")
-	// ErrEnvelope: the envelope is cut short, or is not one.
+	// ErrEnvelope means that the bytes are not a whole envelope.
 	ErrEnvelope = errors.New("wire: stored response is damaged")
-	// ErrNotStored: the envelope records only that the response was too large to be stored.
+	// ErrNotStored means that the envelope is a tombstone: the response was too large to be stored.
 	ErrNotStored = errors.New("wire: the response was too large to be stored")
-	// ErrTooLarge: the response is beyond what an envelope may hold.
+	// ErrTooLarge means that the response is over a limit of the envelope.
 	ErrTooLarge = errors.New("wire: response too large to be stored")
 )
 
 // A Field is one name of a header and its values, in order.
 type Field struct {
 	Name   string
-	Values []string // nil keeps net/http from setting the header itself
+	Values []string // nil means that the header is not sent, even if net/http has a default for it
 }
 
-// Check returns nil when AppendResponse makes an envelope of r that DecodeResponse reads back, and otherwise
-// an error matching ErrTooLarge that names the limit, or one that names a status outside 200 to 999.
+// Check returns nil if DecodeResponse can read back the envelope that AppendResponse makes of r. The error matches
+// ErrTooLarge and names the limit, or names a status outside 200 to 999.
 func (r Response) Check() error {
 	var few [fewFields]Field
 	return CheckFields(r.Status, r.fields(few[:0]))
 }
 
-// CheckFields is Check for a header that is no map.
+// CheckFields is Check for a header that is a list of fields.
 func CheckFields(status int, header []Field) error {
 	if status < 200 || status > 999 {
 		return fmt.Errorf("wire: status %d is no final status", status)
@@ -83,15 +83,15 @@ func CheckFields(status int, header []Field) error {
 	return nil
 }
 
-// AppendResponse appends r's envelope to dst. The same response always gives the same bytes. It does not check
-// r: see [Response.Check].
+// AppendResponse appends the envelope of r to dst and returns the result. The same response always gives the same
+// bytes. AppendResponse does not check r: see [Response.Check].
 func AppendResponse(dst []byte, r Response) []byte {
 	var few [fewFields]Field
 	return AppendFields(dst, r.Status, r.fields(few[:0]), r.Body)
 }
 
-// AppendFields is AppendResponse for a header that is no map. It puts the fields in order, and their names must
-// differ.
+// AppendFields is AppendResponse for a header that is a list of fields. It sorts the list in place. No two fields may
+// have the same name.
 func AppendFields(dst []byte, status int, header []Field, body []byte) []byte {
 	values, size := headerSize(header)
 	const fixed = 2 + 4*binary.MaxVarintLen32
@@ -118,7 +118,7 @@ func AppendFields(dst []byte, status int, header []Field, body []byte) []byte {
 	return append(dst, body...)
 }
 
-// fewFields is how many fields most responses have at most: so many are kept without an allocation.
+// fewFields is the number of fields that need no allocation. Few responses have more.
 const fewFields = 24
 
 func (r Response) fields(dst []Field) []Field {
@@ -128,15 +128,16 @@ func (r Response) fields(dst []Field) []Field {
 	return dst
 }
 
-// AppendTombstone appends the envelope of a response that was too large to be stored. DecodeResponse answers it
-// with the status and ErrNotStored.
+// AppendTombstone appends the envelope of a response that was too large to be stored, and returns the result. For
+// such an envelope DecodeResponse returns the status and ErrNotStored.
 func AppendTombstone(dst []byte, status int) []byte {
 	return appendUint(append(dst, envelopeV1, tombstone), status)
 }
 
-// DecodeResponse reads an envelope. The header is never nil, and each value list is the caller's own to append
-// to. The body aliases b and is nil only where it was nil when stored. An error matches ErrVersion, ErrNotStored or
-// ErrEnvelope. What is allocated is bounded by b's length and the limits above, whatever b says.
+// DecodeResponse returns the response in an envelope. The header is never nil, and the caller may append to each of
+// its value lists. The body aliases b. It is nil only if it was nil when it was stored. The error matches ErrVersion,
+// ErrNotStored or ErrEnvelope. The memory that DecodeResponse takes is bounded by the length of b and by the limits
+// above.
 func DecodeResponse(b []byte) (Response, error) {
 	if len(b) < 2 {
 		return Response{}, fmt.Errorf("%w: %d bytes", ErrEnvelope, len(b))
@@ -165,12 +166,12 @@ func DecodeResponse(b []byte) (Response, error) {
 	case kind == withBody:
 		r.Body = d.rest[:len(d.rest):len(d.rest)]
 	case len(d.rest) > 0:
-		return Response{}, fmt.Errorf("%w: %d bytes of a body that it says is absent", ErrEnvelope, len(d.rest))
+		return Response{}, fmt.Errorf("%w: %d bytes of a body where there should be none", ErrEnvelope, len(d.rest))
 	}
 	return r, nil
 }
 
-// A decoder reads numbers and strings from the front of rest; failed is set for good once one can't be read.
+// A decoder reads numbers and strings from the start of rest. Once it can't read one it sets failed, which stays set.
 type decoder struct {
 	rest   []byte
 	failed bool
@@ -178,9 +179,9 @@ type decoder struct {
 
 func (d *decoder) header() (http.Header, error) {
 	names, values, size := d.number(MaxHeaderNames), d.number(MaxHeaderValues), d.number(MaxHeaderBytes)
-	// A name takes at least two bytes and a value one, which bounds what is allocated by what is there.
+	// A name takes at least two bytes and a value at least one. The number of bytes thus bounds the allocations below.
 	if d.failed || size > len(d.rest) || 2*names+values > size {
-		return nil, fmt.Errorf("%w: %d header names, %d values and %d bytes in what is left of it", ErrEnvelope, names, values, size)
+		return nil, fmt.Errorf("%w: %d names, %d values and %d bytes do not fit", ErrEnvelope, names, values, size)
 	}
 	h := make(http.Header, names)
 	all := make([]string, values) // one backing array for every value list
@@ -209,7 +210,7 @@ func (d *decoder) header() (http.Header, error) {
 	return h, nil
 }
 
-// number reads an unsigned varint of at most limit.
+// number reads an unsigned varint in its shortest form. It fails if the number is over the limit.
 func (d *decoder) number(limit int) int {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 || v > uint64(limit) || n != uvarintLen(int(v)) {

@@ -15,9 +15,7 @@ func (t *trial) curl(r request) string {
 		if t.run.mask.secret(f.name) {
 			value = hidden
 		}
-		for _, v := range t.run.mask.values {
-			value = strings.ReplaceAll(value, v, hidden)
-		}
+		value = t.run.mask.replace(value)
 		if value == "" {
 			b.WriteString(" -H " + quote(f.name+";")) // how curl is told of an empty header
 			continue
@@ -38,17 +36,9 @@ func (t *trial) curl(r request) string {
 		b.WriteString(" -H 'Transfer-Encoding: chunked'")
 	}
 	if len(r.body) > 0 {
-		body := string(r.body)
-		for _, v := range t.run.mask.values {
-			body = strings.ReplaceAll(body, v, hidden)
-		}
-		b.WriteString(" --data-binary " + quote(body))
+		b.WriteString(" --data-binary " + quote(t.run.mask.replace(string(r.body))))
 	}
-	path := r.path
-	for _, v := range t.run.mask.values {
-		path = strings.ReplaceAll(path, v, hidden)
-	}
-	return b.String() + " " + quote(strings.TrimSuffix(t.run.target.BaseURL, "/")+path)
+	return b.String() + " " + quote(strings.TrimSuffix(t.run.target.BaseURL, "/")+t.run.mask.path(r.path))
 }
 
 // curls joins what a case has sent into one line that makes its keys and sends it again, for up to a few exchanges: races

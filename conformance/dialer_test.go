@@ -114,6 +114,8 @@ func TestRequestsAreWrittenAsTheyAre(t *testing.T) {
 	r.chunked = true
 	require.Equal(t, "POST /v1/x?y=1 HTTP/1.1\r\nHost: h\r\nx-key: a\xE9\r\nX-KEY: \r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n",
 		string(r.encode("h", "/v1")))
+	require.Equal(t, "QUERY / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		string(request{method: "QUERY", path: "/"}.encode("h", "")), "a QUERY has a body, which may be empty")
 	require.Equal(t, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", string(request{method: http.MethodGet, path: "/"}.encode("h", "")))
 	require.Equal(t, "/x?y=1&z=2", r.withQuery("z=2").path)
 	require.Equal(t, []field{{"X-Key", "b"}}, r.set("X-Key", "b").fields)

@@ -7,7 +7,7 @@ var methodCases = []Case{{
 	Sequence: "GET with K; an effect; GET with K",
 	Rule:     "A GET is never answered from a record: the second sees the effect, and is not marked as a replay.",
 	Why:      "A client that sends its key with everything would read a stale balance for a day.",
-	Sources:  []Source{rfc("9110", "9.2.1", Must), contract("GET, HEAD, OPTIONS, TRACE never reserve a key", Must)},
+	Sources:  []Source{rfc("9110", "9.2.1", Must), contract("safe methods never reserve a key", Must)},
 	run: func(t *trial) {
 		get := t.variant(*t.run.target.Get)
 		r := t.request(get, t.key(), t.payload())
@@ -26,7 +26,7 @@ var methodCases = []Case{{
 	Sequence: "GET with K; K,B1",
 	Rule:     "A GET leaves its key free: the operation runs, E=1.",
 	Why:      "A client that looks before it orders must not find its own key taken.",
-	Sources:  []Source{rfc("9110", "9.2.1", Must), contract("GET, HEAD, OPTIONS, TRACE never reserve a key", Must)},
+	Sources:  []Source{rfc("9110", "9.2.1", Must), contract("safe methods never reserve a key", Must)},
 	run: func(t *trial) {
 		key := t.key()
 		t.accept("GET with a key", t.request(t.variant(*t.run.target.Get), key, t.payload()))

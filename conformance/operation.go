@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // An Operation is a request of the target's API. Path, header values and body are templates: see [Target].
@@ -56,7 +58,8 @@ func (o Operation) over(base Operation) Operation {
 	if o.Path == "" {
 		o.Path = base.Path
 	}
-	if o.Body == "" && !safeMethod(o.Method) {
+	// A QUERY may have a body, but not the main operation's: that one asks for an effect.
+	if o.Body == "" && !wire.SafeMethod(o.Method) {
 		o.Body = base.Body
 	}
 	headers := map[string]string{}
@@ -106,7 +109,7 @@ func (o Operation) uses(names ...string) bool {
 
 func (o Operation) validate() error {
 	var wrong []error
-	if !token(o.Method) {
+	if !wire.Token(o.Method) {
 		wrong = append(wrong, fmt.Errorf("the method %q is no HTTP method", o.Method))
 	}
 	if !strings.HasPrefix(o.Path, "/") || strings.ContainsFunc(o.Path, func(r rune) bool { return r < '!' || r > '~' }) {
@@ -124,7 +127,7 @@ func validateHeaders(headers map[string]string) error {
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch {
-		case !token(name):
+		case !wire.Token(name):
 			wrong = append(wrong, fmt.Errorf("%q is no header name", name))
 		case slices.ContainsFunc(framing, func(f string) bool { return strings.EqualFold(f, name) }):
 			wrong = append(wrong, fmt.Errorf("the header %s is the harness's own to set", name))
@@ -137,10 +140,3 @@ func validateHeaders(headers map[string]string) error {
 
 // framing are the headers that say where a message ends and where it goes.
 var framing = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}
-
-// token reports whether s is a token (RFC 9110 section 5.6.2), as methods and header names are.
-func token(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
-}

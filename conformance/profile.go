@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -127,7 +128,7 @@ func (p Profile) validate() error {
 		wrong = append(wrong, fmt.Errorf("the profile's server_errors is %q, it can be %q, %q or left out", p.ServerErrors, Replayed, Executed))
 	}
 	for _, m := range p.Markers {
-		if !token(m.Name) {
+		if !wire.Token(m.Name) {
 			wrong = append(wrong, fmt.Errorf("the profile's marker %q is no header name", m.Name))
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // A field is one header line, as it is written: the name's case, the order and the bytes of the value are kept.
@@ -37,8 +39,9 @@ func (r request) encode(host, prefix string) []byte {
 		}
 		return append(b, "0\r\n\r\n"...)
 	}
-	// A length is stated for every method that may have a body, also for none (RFC 9110 section 8.6).
-	if len(r.body) > 0 || !safeMethod(r.method) {
+	// An empty body has a length too if the method gives a body a meaning (RFC 9110 section 8.6). The methods without
+	// such a meaning are the safe ones except QUERY.
+	if len(r.body) > 0 || !wire.SafeMethod(r.method) || r.method == wire.MethodQuery {
 		b = append(b, "Content-Length: "+strconv.Itoa(len(r.body))+"\r\n"...)
 	}
 	b = append(b, "Connection: close\r\n\r\n"...)

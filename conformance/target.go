@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // A Target describes the server that is tried: how to ask for its operation, how to count what it did, and how to make it
@@ -229,7 +231,7 @@ func (t Target) timeout() time.Duration {
 
 func (t Target) keyHeader() string {
 	if t.Key.Header == "" {
-		return "Idempotency-Key"
+		return wire.HeaderKey
 	}
 	return t.Key.Header
 }

@@ -62,10 +62,12 @@ func TestTargetIsReadAsItIsWritten(t *testing.T) {
 func TestDescriptionThatIsWrongIsRefused(t *testing.T) {
 	const operation = `"operation":{"method":"POST","path":"/x"}`
 	for name, c := range map[string]struct{ document, want string }{
-		"no JSON":                 {`base_url: http://h`, "the target is not what it should be"},
-		"nothing":                 {``, "the target is not what it should be"},
-		"two documents":           {`{"base_url":"http://h",` + operation + `} {}`, "something follows"},
-		"a member of no name":     {`{"base_url":"http://h","efects":{}}`, `unknown field "efects"`},
+		"no JSON":             {`base_url: http://h`, "the target is not what it should be"},
+		"nothing":             {``, "the target is not what it should be"},
+		"two documents":       {`{"base_url":"http://h",` + operation + `} {}`, "something follows"},
+		"a member of no name": {`{"base_url":"http://h","efects":{}}`, `unknown field "efects"`},
+		"an operation that asks": {`{"base_url":"http://h","operation":{"method":"QUERY","path":"/x"}}`,
+			"QUERY makes no effect"},
 		"no operation":            {`{"base_url":"http://h"}`, `operation: the method ""`},
 		"no host":                 {`{"base_url":"http://",` + operation + `}`, "base_url must be"},
 		"a duration in figures":   {`{"base_url":"http://h",` + operation + `,"timeout":5}`, "not what it should be"},
@@ -98,6 +100,8 @@ func TestVariantTakesWhatItLeavesOutFromTheOperation(t *testing.T) {
 	}, Operation{Path: "/b", Headers: map[string]string{"x-two": "3"}}.over(base))
 	get := Operation{Method: "GET"}.over(base)
 	require.Empty(t, get.Body)
+	require.Empty(t, Operation{Method: "QUERY"}.over(base).Body)
+	require.Equal(t, Body("q"), Operation{Method: "QUERY", Body: "q"}.over(base).Body)
 	require.Equal(t, map[string]string{"X-One": "1", "X-Two": "2"}, base.Headers)
 }
 

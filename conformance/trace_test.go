@@ -23,14 +23,17 @@ func TestReportHoldsNoSecret(t *testing.T) {
 		w.Header().Set("Set-Cookie", "session=set-by-server")
 		w.Header().Set("X-Echo", r.Header.Get("X-Tenant")+" "+r.Header.Get("Authorization"))
 		w.WriteHeader(http.StatusTeapot)
-		_, _ = io.WriteString(w, r.URL.String()+" "+r.Header.Get("X-Partner-Key")+" "+r.Header.Get("Authorization")+" "+string(body))
+		_, _ = io.WriteString(w, r.URL.String()+" "+r.URL.Query().Get("sig")+" ")
+		_, _ = io.WriteString(w, r.Header.Get("X-Partner-Key")+" "+r.Header.Get("Authorization")+" "+string(body))
 	}))
 	t.Cleanup(srv.Close)
 	target := Target{
 		BaseURL: srv.URL,
 		Operation: Operation{
-			Method: "POST", Path: "/x?token=hidden-partner", Body: `{"p":"{{payload}}","key":"hidden-partner"}`,
-			Headers: map[string]string{"X-Partner-Key": "hidden-partner", "X-Pin": "zzz", "Cookie": "hidden-cookie", "X-Plain": "plain"},
+			Method: "POST", Path: "/x?token=hidden-partner&sig=hidden%2Fsig&api%5Fkey=pin&page=shown",
+			Body: `{"p":"{{payload}}","key":"hidden-partner"}`,
+			Headers: map[string]string{"X-Partner-Key": "hidden-partner", "X-Pin": "zzz", "Cookie": "hidden-cookie",
+				"Ocp-Apim-Subscription-Key": "hidden-subscription", "dpop": "hidden-proof", "X-Plain": "plain"},
 		},
 		Principals:    []Principal{{Headers: map[string]string{"Authorization": "Bearer hidden-bearer", "X-Tenant": "hidden-tenant"}}},
 		Effects:       &Effects{URL: srv.URL + "/count", Headers: map[string]string{"X-Count": "hidden-counter"}},
@@ -50,6 +53,9 @@ func TestReportHoldsNoSecret(t *testing.T) {
 		require.Contains(t, text, "***")
 		require.Contains(t, text, "X-Plain: plain")
 	}
+	const path = "/x?token=***&sig=***&api%5Fkey=***&page=shown"
+	require.Equal(t, path, res.Exchanges[0].Path)
+	require.Contains(t, res.Exchanges[0].Curl, path+"'")
 }
 
 // A counter that echoes what it was sent must not carry a secret into the error.

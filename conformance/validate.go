@@ -3,9 +3,9 @@ package conformance
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"time"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // maxWait is the longest retention that is waited for.
@@ -39,15 +39,18 @@ func (t Target) Validate() error {
 		check(!v.operation.has(t.keyHeader()), "%s: the header %s is the harness's own to set", v.name, t.keyHeader())
 	}
 	check(!t.Operation.has(t.keyHeader()), "operation: the header %s is the harness's own to set", t.keyHeader())
-	check(!safeMethod(t.Operation.Method), "operation: %s makes no effect", t.Operation.Method)
+	method := t.Operation.Method
+	check(method == "" || !wire.SafeMethod(method), "operation: %s makes no effect", method)
 	check(t.Key.MaxLength >= 0, "key: max_length %d is negative", t.Key.MaxLength)
 	check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key: max_length %d is less than %d, too short for keys that don't collide", t.Key.MaxLength, minKey)
-	check(t.Key.Header == "" || token(t.Key.Header), "key: %q is no header name", t.Key.Header)
+	if t.Key.Header != "" {
+		part("key", wire.CheckKeyHeader(t.Key.Header))
+	}
 	for i, p := range t.Principals {
 		part(fmt.Sprintf("principals %d", i+1), validateHeaders(p.Headers))
 	}
 	for _, name := range t.SecretHeaders {
-		check(token(name), "secret_headers: %q is no header name", name)
+		check(wire.Token(name), "secret_headers: %q is no header name", name)
 	}
 	check(t.Timeout >= 0, "timeout %v is negative", t.Timeout)
 	check(t.Retention >= 0, "retention %v is negative", t.Retention)
@@ -111,10 +114,6 @@ func (t Target) variants() []variant {
 		add("expiring", &t.Expiring.Operation)
 	}
 	return all
-}
-
-func safeMethod(method string) bool {
-	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, method)
 }
 
 // declares reports whether the target has what a case needs.

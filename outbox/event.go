@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
@@ -116,7 +117,7 @@ func checkHeader(h http.Header) string {
 	size := 0
 	for name, values := range h {
 		size += len(name)
-		if !isToken(name) {
+		if !wire.Token(name) {
 			return fmt.Sprintf("%q is no name of a header", name)
 		}
 		if ownHeader(name) {
@@ -124,8 +125,8 @@ func checkHeader(h http.Header) string {
 		}
 		for _, v := range values {
 			size += len(v)
-			// RFC 9110 §5.5, without what is deprecated there.
-			if !utf8.ValidString(v) || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			// HTTP allows other bytes too, but deprecates them. The queues keep text.
+			if !utf8.ValidString(v) || !wire.HeaderValue(v) {
 				return fmt.Sprintf("the value of %s has a control character, or is not UTF-8", name)
 			}
 		}
@@ -144,16 +145,4 @@ func ownHeader(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "Webhook-") || strings.HasPrefix(name, "Nats-")
-}
-
-// isToken reports whether s is a token of RFC 9110 §5.6.2.
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
-		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -16,9 +16,10 @@ import (
 // maxDrain is how much of an answer is read so that its connection can be used again.
 const maxDrain = 64 << 10
 
-// HTTP returns a Publisher that sends each event as a POST to its Destination, through the client: each delivery is one
-// operation, named "event:" and the id, whose Idempotency-Key is the event's id in every attempt. Answers from 200 to 299
-// acknowledge the event, and so does one that says that it was applied before.
+// HTTP returns a Publisher that sends each event as a POST to its Destination, through the client. Each delivery is one
+// operation, named "event:" and the id. Its key is the event's id in every attempt, in the header that the client's
+// profile names. It takes the place of a header of that name in the event. Responses from 200 to 299 acknowledge the
+// event, and so does one that reports that it was applied before.
 //
 // The client retries as its own policy says within one of the relay's attempts. It needs no store: the queue is what
 // survives a crash. A client that has one keeps an operation no longer than its profile's retention, which then has to be
@@ -28,7 +29,8 @@ const maxDrain = 64 << 10
 //	client, err := redo.New(redo.WithTransport(signer.Transport(nil)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 //	publisher, err := outbox.HTTP(client)
 //
-// One attempt is enough for the client, since the relay repeats.
+// One attempt is enough for the client, since the relay repeats. If the client's profile sends keys in another header
+// than Idempotency-Key, the signer needs its name too: see webhook.KeyHeader.
 //
 // The client stays the caller's to close, after the relay has ended.
 func HTTP(client *redo.Client, opts ...HTTPOption) (Publisher, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
@@ -19,6 +20,7 @@ const (
 // config is what the options set. It is not changed once New has returned.
 type config struct {
 	required           bool
+	keyHeader          string // in canonical form
 	principal          func(*http.Request) string
 	retention          time.Duration
 	leaseTTL           time.Duration
@@ -50,6 +52,7 @@ type config struct {
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
+		keyHeader:      wire.HeaderKey,
 		retention:      DefaultRetention,
 		leaseTTL:       DefaultLeaseTTL,
 		handlerTimeout: DefaultHandlerTimeout,
@@ -89,7 +92,7 @@ func (c *config) validate() error {
 	c.check(len(c.methods) > 0, "Methods", "no method is left")
 	for _, m := range c.methods {
 		c.check(m != "", "Methods", "a method is empty")
-		c.check(!safe(m), "Methods", "%s never reserves a key", m)
+		c.check(m == "" || !wire.SafeMethod(m), "Methods", "%s never reserves a key", m)
 	}
 	c.check(c.inFlightStatus == http.StatusConflict || c.inFlightStatus == http.StatusTooEarly,
 		"InFlightStatus", "%d is neither 409 nor 425", c.inFlightStatus)
@@ -113,13 +116,4 @@ func (c *config) covers(method string) bool {
 		method = http.MethodGet
 	}
 	return slices.Contains(c.methods, method)
-}
-
-// safe reports whether the method has no effect by definition (RFC 9110 section 9.2.1).
-func safe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // identify returns the fingerprint by which the route tells requests apart.
-func (c *call) identify() (store.Fingerprint, error) {
+func (c *execution) identify() (store.Fingerprint, error) {
 	switch {
 	case c.fingerprint != nil:
 		return c.fingerprint(c.r, c.payload)
@@ -22,7 +22,7 @@ func (c *call) identify() (store.Fingerprint, error) {
 
 // identifyAs uses one algorithm; the zero Fingerprint, which equals no record's, stands for one that it does not
 // know. The path is the raw one, since the record's scope has only the route's pattern.
-func (c *call) identifyAs(version byte) (store.Fingerprint, error) {
+func (c *execution) identifyAs(version byte) (store.Fingerprint, error) {
 	u := c.r.URL
 	switch version {
 	case store.RawV1:
@@ -37,7 +37,7 @@ func (c *call) identifyAs(version byte) (store.Fingerprint, error) {
 // reserve claims the key. A mismatch with a record whose fingerprint was made by another algorithm, by an older
 // version or before an option changed, is no mismatch if the record's own algorithm finds the request to be the same. The
 // record of an open transaction does not show its algorithm: there each one is asked.
-func (c *call) reserve() (store.Grant, error) {
+func (c *execution) reserve() (store.Grant, error) {
 	own := c.claim.Fingerprint
 	g, err := c.tryReserve()
 	for _, version := range [...]byte{store.RawV1, store.CanonicalJSONV1} {

@@ -9,7 +9,7 @@ import (
 )
 
 // A byLease is the ownership of a key by a lease on its record, which is renewed as long as the handler runs.
-type byLease struct{ call *call }
+type byLease struct{ call *execution }
 
 // context implements ownership.
 func (l byLease) context() context.Context { return l.call.hold() }

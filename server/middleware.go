@@ -77,12 +77,12 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rt.next.ServeHTTP(w, r)
 		return
 	}
-	key, err := wire.ParseKey(r.Header[wire.HeaderKey])
+	key, err := wire.ParseKey(r.Header[rt.keyHeader])
 	if errors.Is(err, wire.ErrKeyMissing) && !rt.required {
 		rt.next.ServeHTTP(w, r)
 		return
 	}
-	c := &call{route: rt, w: w, r: r, key: key, started: time.Now()}
+	c := &execution{route: rt, w: w, r: r, key: key, started: time.Now()}
 	defer c.report()
 	if err != nil {
 		c.refuseKey(err)
@@ -94,7 +94,7 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit checks what can be checked without the store, and makes the claim. It answers what it refuses.
-func (c *call) admit() bool {
+func (c *execution) admit() bool {
 	if err := c.checkFormat(c.key); err != nil {
 		c.refuse(taxonomy.KeyMalformed, "The key breaks a rule of this route: "+err.Error()+".")
 		return false
@@ -127,7 +127,7 @@ func (c *call) admit() bool {
 }
 
 // serve reserves the key and does what the verdict asks for.
-func (c *call) serve() {
+func (c *execution) serve() {
 	c.open()
 	defer c.close()
 
@@ -171,7 +171,7 @@ func (c *call) serve() {
 }
 
 // remembered looks an old key up before anything is written for it.
-func (c *call) remembered() bool {
+func (c *execution) remembered() bool {
 	_, err := c.find(c.visit(), c.claim.ID)
 	switch {
 	case err == nil:
@@ -185,7 +185,7 @@ func (c *call) remembered() bool {
 }
 
 // replay answers with what is recorded.
-func (c *call) replay(rec store.Record) {
+func (c *execution) replay(rec store.Record) {
 	if rec.OutcomeUnknown() {
 		c.refuse(taxonomy.OutcomeUnknown, "What the first request with this key did is not known: read back what it did.")
 		return

@@ -134,7 +134,7 @@ func TestMismatch(t *testing.T) {
 }
 
 func TestMethods(t *testing.T) {
-	for _, method := range []string{"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"} {
+	for _, method := range []string{"GET", "HEAD", "OPTIONS", "TRACE", "QUERY", "PUT", "DELETE"} {
 		t.Run(method+" reserves nothing by default, with a key or without", func(t *testing.T) {
 			st := newFaults(nil)
 			g := newRig(t, st, nil, server.Required())

@@ -63,7 +63,7 @@ type StoreCall struct {
 }
 
 // report tells the observer and the logger how the call ended.
-func (c *call) report() {
+func (c *execution) report() {
 	if c.observer == nil && c.logger == nil {
 		return
 	}
@@ -85,7 +85,7 @@ func (c *call) report() {
 
 // log writes one line. It holds nothing that the key's owner would not tell an operator: no body, no header but the
 // correlation ID, no query string.
-func (c *call) log() {
+func (c *execution) log() {
 	e, level := &c.event, slog.LevelInfo
 	switch {
 	case e.Kind == Unavailable || e.Kind == FailedOpen || e.Code.In(taxonomy.Configuration) || errors.Is(c.err, store.ErrTxEnded):

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
@@ -28,9 +29,21 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Required refuses a request without an Idempotency-Key with 400, code VALIDATION.idempotency_key.missing. Without
+// Required refuses a request without a key header with 400, code VALIDATION.idempotency_key.missing. Without
 // this option such a request runs the handler plainly: nothing is recorded and nothing captured.
 func Required() Option { return optionFunc(func(c *config) { c.required = true }) }
+
+// Header sets the name of the request header that carries the key, for clients that send another one, such as
+// X-Idempotency-Key. The default is Idempotency-Key. The middleware then reads keys from that header alone, and names
+// it in its problem documents. A name that is not a header name, or that carries credentials or has another meaning
+// in HTTP, is an error of the options. So is an empty name.
+func Header(name string) Option {
+	return optionFunc(func(c *config) {
+		err := wire.CheckKeyHeader(name)
+		c.check(err == nil, "Header", "%v", err)
+		c.keyHeader = http.CanonicalHeaderKey(name)
+	})
+}
 
 // Principal says who sends the request, as authentication outside has found. It is part of the key's scope: two
 // principals never see each other's records, nor whether they exist. A request with a key for which f returns ""
@@ -81,8 +94,8 @@ func Wait(atMost time.Duration) Option { return optionFunc(func(c *config) { c.w
 func MaxWaiters(n int) Option { return optionFunc(func(c *config) { c.maxWaiters = n }) }
 
 // Methods are the methods whose key counts; the default is POST and PATCH. A request with another method runs
-// the handler plainly, Required or not. GET, HEAD, OPTIONS and TRACE have no effect to protect and are refused
-// here.
+// the handler plainly, Required or not. The safe methods (GET, HEAD, OPTIONS, TRACE and QUERY) have no effect to
+// protect, and New refuses them.
 func Methods(methods ...string) Option {
 	methods = slices.Clone(methods)
 	return optionFunc(func(c *config) { c.methods = methods })

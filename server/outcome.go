@@ -50,8 +50,8 @@ func Checkpoint(ctx context.Context, meta []byte) error {
 
 type callKey struct{}
 
-func callOf(ctx context.Context) *call {
-	c, _ := ctx.Value(callKey{}).(*call)
+func callOf(ctx context.Context) *execution {
+	c, _ := ctx.Value(callKey{}).(*execution)
 	return c
 }
 
@@ -76,18 +76,18 @@ const (
 	overrideFail
 )
 
-// A settlement is what becomes of the record.
-type settlement uint8
+// An ending is what becomes of the record.
+type ending uint8
 
 const (
-	settleComplete settlement = iota
+	settleComplete ending = iota
 	settleFailed
 	settleRelease
 )
 
-// settlementOf decides. A response that asks for a retry is not kept, for the retry would get it again; once an
+// endingOf decides. A response that asks for a retry is not kept, for the retry would get it again; once an
 // effect was made there is nothing to retry.
-func settlementOf(status int, o override, effect, storeServerErrors bool) settlement {
+func endingOf(status int, o override, effect, storeServerErrors bool) ending {
 	switch {
 	case o == overrideFail:
 		return settleFailed
@@ -110,6 +110,6 @@ func settlementOf(status int, o override, effect, storeServerErrors bool) settle
 
 // undoes decides whether what the handler wrote in a transaction is left out of the commit: a refusal tells the client
 // that nothing was applied. Store keeps it, unless Fail was said since.
-func undoes(s settlement, o override, effect bool) bool {
+func undoes(s ending, o override, effect bool) bool {
 	return s == settleFailed && (o == overrideFail || !effect)
 }

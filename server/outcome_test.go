@@ -13,7 +13,7 @@ func TestSettlementOf(t *testing.T) {
 		override override
 		effect   bool
 		all      bool
-		want     settlement
+		want     ending
 	}{
 		{"successes and redirects are complete", []int{200, 201, 202, 204, 299, 301, 303, 304}, overrideNone, false, false, settleComplete},
 		{"terminal errors are failed", []int{400, 401, 403, 404, 409, 410, 412, 413, 422, 428, 451, 499}, overrideNone, false, false, settleFailed},
@@ -32,7 +32,7 @@ func TestSettlementOf(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			for _, status := range c.statuses {
-				require.Equal(t, c.want, settlementOf(status, c.override, c.effect, c.all), "status %d", status)
+				require.Equal(t, c.want, endingOf(status, c.override, c.effect, c.all), "status %d", status)
 			}
 		})
 	}

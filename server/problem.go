@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -19,7 +20,7 @@ const (
 	Misconfigured taxonomy.Code = "CONFIGURATION.middleware"
 )
 
-// problems are the answers that the middleware gives in the handler's place.
+// problems are the responses that the middleware sends instead of the handler's. A title names the default key header.
 var problems = map[taxonomy.Code]struct {
 	status int
 	title  string
@@ -43,6 +44,9 @@ var problems = map[taxonomy.Code]struct {
 // problem makes the document. The status follows from the code, save for the two that options move.
 func (c *config) problem(code taxonomy.Code, detail string) wire.Problem {
 	p := problems[code]
+	if c.keyHeader != wire.HeaderKey {
+		p.title = strings.Replace(p.title, wire.HeaderKey, c.keyHeader, 1)
+	}
 	switch {
 	case code == taxonomy.PayloadMismatch && c.ietfStatuses:
 		p.status = http.StatusUnprocessableEntity
@@ -53,7 +57,7 @@ func (c *config) problem(code taxonomy.Code, detail string) wire.Problem {
 }
 
 // refuse answers in the handler's place.
-func (c *call) refuse(code taxonomy.Code, detail string) {
+func (c *execution) refuse(code taxonomy.Code, detail string) {
 	p := c.problem(code, detail)
 	c.event.Code, c.event.Status = code, p.Status
 	switch {
@@ -72,19 +76,19 @@ func (c *call) refuse(code taxonomy.Code, detail string) {
 
 // retryAfter asks the client to come back in about d, spread so that clients that came together don't come back
 // together.
-func (c *call) retryAfter(d time.Duration) {
+func (c *execution) retryAfter(d time.Duration) {
 	c.w.Header().Set(wire.HeaderRetryAfter, strconv.Itoa(seconds(d, random())))
 }
 
-func (c *call) refuseKey(err error) {
+func (c *execution) refuseKey(err error) {
 	if errors.Is(err, wire.ErrKeyMissing) {
-		c.refuse(taxonomy.KeyMissing, "This route requires an Idempotency-Key header.")
+		c.refuse(taxonomy.KeyMissing, "This route requires the header "+c.keyHeader+", and the request has none.")
 		return
 	}
-	c.refuse(taxonomy.KeyMalformed, "The Idempotency-Key header is refused: "+plain(err)+".")
+	c.refuse(taxonomy.KeyMalformed, "The header "+c.keyHeader+" is refused: "+plain(err)+".")
 }
 
-func (c *call) refuseBody(err error) {
+func (c *execution) refuseBody(err error) {
 	var outside *http.MaxBytesError
 	switch {
 	case errors.Is(err, errBodyTooLarge), errors.As(err, &outside):
@@ -98,18 +102,18 @@ func (c *call) refuseBody(err error) {
 	}
 }
 
-func (c *call) refuseOld() {
+func (c *execution) refuseOld() {
 	c.refuse(taxonomy.KeyExpired, "The key is older than the "+c.retention.String()+
 		" for which outcomes are kept, and none is known: read back before sending the request under a new key.")
 }
 
-func (c *call) refuseInFlight(rec store.Record) {
+func (c *execution) refuseInFlight(rec store.Record) {
 	c.retryAfter(comeBack(rec.LeaseLeft(), c.duration.value()))
 	c.refuse(taxonomy.InFlight, "The first request with this key is still running.")
 }
 
 // storeDown answers when the store did not, before anything was done.
-func (c *call) storeDown(err error) {
+func (c *execution) storeDown(err error) {
 	c.err = err
 	switch {
 	case errors.Is(err, store.ErrInvalid):

@@ -41,7 +41,7 @@ type ownership interface {
 }
 
 // record settles the record. An error means that it is not known to be settled.
-func (c *call) record(s settlement, undo bool, result []byte) error {
+func (c *execution) record(s ending, undo bool, result []byte) error {
 	err := c.own.settle(store.Outcome{Failed: s == settleFailed, Result: result}, undo)
 	if err == nil {
 		c.settled = true

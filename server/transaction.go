@@ -106,7 +106,7 @@ var (
 
 // An inTransaction is the ownership of a key by an open transaction, which excludes others as long as it is open.
 type inTransaction struct {
-	call *call
+	call *execution
 	tx   transaction
 	lent bool // the handler may have it; under call.mu
 	over bool

@@ -10,7 +10,7 @@ import (
 
 // The calls to the store, each of which the observer is told of.
 
-func (c *call) tryReserve() (store.Grant, error) {
+func (c *execution) tryReserve() (store.Grant, error) {
 	if c.begin != nil {
 		return c.tryBegin()
 	}
@@ -24,7 +24,7 @@ func (c *call) tryReserve() (store.Grant, error) {
 	return g, err
 }
 
-func (c *call) tryBegin() (store.Grant, error) {
+func (c *execution) tryBegin() (store.Grant, error) {
 	ctx, began := c.visit(), c.clock()
 	tx, g, err := c.begin(ctx, c.claim)
 	if err == nil && g.Verdict.Owned() {
@@ -38,49 +38,49 @@ func (c *call) tryBegin() (store.Grant, error) {
 	return g, err
 }
 
-func (c *call) extend(ctx context.Context, d time.Duration, meta []byte) error {
+func (c *execution) extend(ctx context.Context, d time.Duration, meta []byte) error {
 	began := c.clock()
 	err := c.store.Extend(ctx, c.lease, d, meta)
 	c.saw("Extend", began, err)
 	return err
 }
 
-func (c *call) complete(ctx context.Context, o store.Outcome) error {
+func (c *execution) complete(ctx context.Context, o store.Outcome) error {
 	began := c.clock()
 	err := c.store.Complete(ctx, c.lease, o)
 	c.saw("Complete", began, err)
 	return err
 }
 
-func (c *call) release(ctx context.Context) error {
+func (c *execution) release(ctx context.Context) error {
 	began := c.clock()
 	err := c.store.Release(ctx, c.lease)
 	c.saw("Release", began, err)
 	return err
 }
 
-func (c *call) commit(ctx context.Context, tx transaction, o store.Outcome) error {
+func (c *execution) commit(ctx context.Context, tx transaction, o store.Outcome) error {
 	began := c.clock()
 	err := tx.Commit(ctx, o)
 	c.saw("Commit", began, err)
 	return err
 }
 
-func (c *call) discard(ctx context.Context, tx transaction, o store.Outcome) error {
+func (c *execution) discard(ctx context.Context, tx transaction, o store.Outcome) error {
 	began := c.clock()
 	err := tx.Discard(ctx, o)
 	c.saw("Discard", began, err)
 	return err
 }
 
-func (c *call) rollback(ctx context.Context, tx transaction) error {
+func (c *execution) rollback(ctx context.Context, tx transaction) error {
 	began := c.clock()
 	err := tx.Rollback(ctx)
 	c.saw("Rollback", began, err)
 	return err
 }
 
-func (c *call) find(ctx context.Context, id store.ID) (store.Record, error) {
+func (c *execution) find(ctx context.Context, id store.ID) (store.Record, error) {
 	began := c.clock()
 	rec, err := c.store.Find(ctx, id)
 	c.saw("Find", began, err)
@@ -88,14 +88,14 @@ func (c *call) find(ctx context.Context, id store.ID) (store.Record, error) {
 }
 
 // clock is read only for an observer.
-func (c *call) clock() time.Time {
+func (c *execution) clock() time.Time {
 	if c.observer == nil {
 		return time.Time{}
 	}
 	return time.Now()
 }
 
-func (c *call) saw(method string, began time.Time, err error) {
+func (c *execution) saw(method string, began time.Time, err error) {
 	if c.observer != nil {
 		c.observer.ObserveStore(c.r.Context(), StoreCall{Method: method, Elapsed: time.Since(began), Err: err})
 	}

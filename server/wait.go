@@ -13,7 +13,7 @@ const spurious = 20 * time.Millisecond
 // await waits for the owner of the key, within the route's limit and the client's, and claims the key again each
 // time there may be something new: only Reserve tells what. It returns the last grant, which is still InFlight
 // when the time is over or the waiting room is full.
-func (c *call) await(g store.Grant) (store.Grant, error) {
+func (c *execution) await(g store.Grant) (store.Grant, error) {
 	select {
 	case c.places <- struct{}{}:
 		defer func() { <-c.places }()

@@ -40,7 +40,7 @@ const (
 // with the call among them.
 type root struct {
 	context.Context
-	call *call
+	call *execution
 }
 
 func (*root) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -55,7 +55,7 @@ func (r *root) Value(key any) any {
 }
 
 // open starts the watch, for the first visit.
-func (c *call) open() {
+func (c *execution) open() {
 	c.root = root{c.r.Context(), c}
 	c.guard.Lock()
 	defer c.guard.Unlock()
@@ -65,7 +65,7 @@ func (c *call) open() {
 }
 
 // close ends it. What still runs in the handler's name is cancelled.
-func (c *call) close() {
+func (c *execution) close() {
 	if in, ok := c.own.(*inTransaction); ok {
 		in.drop()
 	}
@@ -74,7 +74,7 @@ func (c *call) close() {
 }
 
 // visit returns the context for a visit to the store, which ends after StoreTimeout.
-func (c *call) visit() context.Context {
+func (c *execution) visit() context.Context {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	c.revive()
@@ -84,7 +84,7 @@ func (c *call) visit() context.Context {
 
 // revive replaces a context that has ended: the lease seemed lost, or a visit took too long. What the store has
 // answered since, or will answer, is the last word.
-func (c *call) revive() {
+func (c *execution) revive() {
 	if c.ctx.Err() != nil {
 		c.ctx, c.cancel = context.WithCancelCause(&c.root)
 	}
@@ -92,7 +92,7 @@ func (c *call) revive() {
 
 // hold starts the heartbeat and returns the context for the handler, which ends with the cause store.ErrLost when the
 // lease is lost.
-func (c *call) hold() context.Context {
+func (c *execution) hold() context.Context {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	c.revive()
@@ -102,7 +102,7 @@ func (c *call) hold() context.Context {
 }
 
 // idle stops the timer and returns the context for a handler that holds no lease.
-func (c *call) idle() context.Context {
+func (c *execution) idle() context.Context {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	c.revive()
@@ -111,24 +111,24 @@ func (c *call) idle() context.Context {
 }
 
 // rest stops the timer until the next visit.
-func (c *call) rest() {
+func (c *execution) rest() {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	c.halt()
 }
 
-func (c *call) halt() {
+func (c *execution) halt() {
 	c.phase = resting
 	c.timer.Stop()
 }
 
-func (c *call) arm(p phase, d time.Duration) {
+func (c *execution) arm(p phase, d time.Duration) {
 	c.phase, c.due = p, time.Now().Add(d)
 	c.timer.Reset(d)
 }
 
 // tick is what the timer runs, on a goroutine of its own.
-func (c *call) tick() {
+func (c *execution) tick() {
 	c.guard.Lock()
 	ctx, p := c.ctx, c.phase
 	if p == resting || time.Now().Before(c.due) {
@@ -146,7 +146,7 @@ func (c *call) tick() {
 
 // renew is the heartbeat. As long as it fails without a clear answer it is tried again; when the lease has run out
 // meanwhile, another request may have taken the key over and the handler must not go on.
-func (c *call) renew(ctx context.Context) {
+func (c *execution) renew(ctx context.Context) {
 	asked := time.Now()
 	visit, done := context.WithTimeout(ctx, c.leaseTTL/3)
 	err := c.extend(visit, c.leaseTTL, nil)

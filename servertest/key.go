@@ -7,10 +7,11 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// keyOf returns the request's idempotency key: abc and "abc" are the same one. A key that no server would accept is
-// taken as it is, since a test may well send one; several are joined with commas.
-func keyOf(h http.Header) string {
-	lines := h.Values(wire.HeaderKey)
+// keyOf returns the idempotency key in the header of that name: abc and "abc" are the same key. It returns a key that
+// no server accepts unparsed, since a test may send one, and joins several keys with commas. It returns "" if there
+// is none.
+func keyOf(h http.Header, name string) string {
+	lines := h.Values(name)
 	if key, err := wire.ParseKey(lines); err == nil {
 		return key
 	}

@@ -54,13 +54,21 @@ func TestLedgerCounts(t *testing.T) {
 }
 
 func TestSafeMethodsMakeNoEffect(t *testing.T) {
-	srv := servertest.NewInMemory(t)
-	resp, err := srv.Client().Get(srv.URL)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 204, resp.StatusCode)
-	require.Zero(t, srv.Ledger().Total())
-	require.Equal(t, 1, srv.Ledger().Requests(""))
+	for method, want := range map[string]struct{ status, effects int }{
+		"GET": {204, 0}, "OPTIONS": {204, 0}, "QUERY": {204, 0}, "POST": {201, 1}, "DELETE": {201, 1},
+	} {
+		t.Run(method, func(t *testing.T) {
+			srv := servertest.NewInMemory(t, servertest.Bare())
+			req, err := http.NewRequestWithContext(t.Context(), method, srv.URL, nil)
+			require.NoError(t, err)
+			resp, err := srv.Client().Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, want.status, resp.StatusCode)
+			require.Equal(t, want.effects, srv.Ledger().Total())
+			require.Equal(t, 1, srv.Ledger().Requests(""))
+		})
+	}
 }
 
 func TestAssertEffectsTellsTheKeysHistory(t *testing.T) {

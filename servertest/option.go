@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
@@ -19,6 +20,7 @@ func (f optionFunc) apply(s *setup) { f(s) }
 
 type setup struct {
 	scripts   *scripts
+	keyHeader string
 	handler   http.Handler
 	principal func(*http.Request) string
 	store     store.Store
@@ -27,6 +29,13 @@ type setup struct {
 	given     bool // WithStore was called
 	bare      bool
 	lenient   bool
+}
+
+// KeyHeader sets the name of the request header that carries the key. The default is Idempotency-Key. Scripts,
+// [Request] and [Ledger] follow it. So does the middleware, unless WithMiddleware sets another name; a [Guard] sets
+// its own. A name that [server.Header] refuses ends the test.
+func KeyHeader(name string) Option {
+	return optionFunc(func(s *setup) { s.keyHeader = name })
 }
 
 // Script says what becomes of the requests with the key, in the order of their arrival: the first request meets the first
@@ -92,13 +101,16 @@ func Bare() Option {
 
 // newSetup applies the options and says what is wrong with them together.
 func newSetup(opts []Option) (*setup, error) {
-	s := &setup{scripts: newScripts(), handler: http.HandlerFunc(refunds)}
+	s := &setup{scripts: newScripts(), keyHeader: wire.HeaderKey, handler: http.HandlerFunc(refunds)}
 	for _, o := range opts {
 		if o != nil {
 			o.apply(s)
 		}
 	}
+	unfit := wire.CheckKeyHeader(s.keyHeader)
 	switch {
+	case unfit != nil:
+		return nil, fmt.Errorf("servertest: KeyHeader: %w", unfit)
 	case s.handler == nil:
 		return nil, errors.New("servertest: Handler: the handler is nil")
 	case s.given && s.store == nil:
@@ -141,11 +153,11 @@ func (s *setup) service() (service http.Handler, closeStore func(), err error) {
 		}
 		return guard(handler), closeStore, nil
 	}
-	guards := s.guards
+	guards := []server.Option{server.Header(s.keyHeader)}
 	if s.principal != nil {
-		guards = append([]server.Option{server.Principal(s.principal)}, guards...)
+		guards = append(guards, server.Principal(s.principal))
 	}
-	guard, err := server.New(st, guards...)
+	guard, err := server.New(st, append(guards, s.guards...)...)
 	if err != nil {
 		closeStore()
 		return nil, nil, fmt.Errorf("servertest: WithMiddleware: %w", err)

@@ -39,13 +39,13 @@ func (r *Request) clone() Request {
 }
 
 // arrive notes a request whose header was read.
-func (l *Ledger) arrive(r *http.Request, conn int) *Request {
+func (l *Ledger) arrive(r *http.Request, key string, conn int) *Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	req := &Request{
 		Number: len(l.requests) + 1,
 		Conn:   conn,
-		Key:    keyOf(r.Header),
+		Key:    key,
 		Method: r.Method,
 		Host:   r.Host,
 		Path:   r.URL.Path,

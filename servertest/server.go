@@ -25,6 +25,7 @@ type Server struct {
 	logf      func(format string, args ...any)
 	ledger    *Ledger
 	scripts   *scripts
+	keyHeader string
 	service   http.Handler
 	principal func(*http.Request) string
 	transport *http.Transport
@@ -131,6 +132,7 @@ func open(l net.Listener, url string, dial dialFunc, set *setup, logf func(strin
 		logf:       logf,
 		ledger:     &Ledger{},
 		scripts:    set.scripts,
+		keyHeader:  set.keyHeader,
 		service:    service,
 		closeStore: closeStore,
 		principal:  set.principal,
@@ -215,7 +217,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer s.running.Done()
-	x := &exchange{srv: s, w: w, r: r, conn: conn, request: s.ledger.arrive(r, conn.number), before: conn.written.Load()}
+	x := &exchange{srv: s, w: w, r: r, conn: conn, before: conn.written.Load()}
+	x.request = s.ledger.arrive(r, keyOf(r.Header, s.keyHeader), conn.number)
 	defer x.rest()
 	defer x.abort()
 

@@ -3,13 +3,14 @@ package servertest
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
-// refunds is the service behind a server without [Handler]: every request with an unsafe method is one effect, answered
-// 201 with its id, and safe ones make none.
+// refunds is the service of a server without [Handler]. It makes one effect for each request with an unsafe method and
+// responds with 201 and the effect's id. It responds to a safe method with 204 and makes no effect.
 func refunds(w http.ResponseWriter, r *http.Request) {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+	if wire.SafeMethod(r.Method) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}

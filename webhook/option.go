@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // Defaults of the options.
@@ -35,6 +37,14 @@ func Tolerance(d time.Duration) VerifierOption {
 // longer one. Zero allows only empty bodies.
 func MaxBody(n int) Option { return option(func(c *config) { c.maxBody = n }) }
 
+// KeyHeader sets the name of the request header that [Signer.Transport] takes the id from if the request has no
+// webhook-id. The default is Idempotency-Key. It is the header in which the client above sends its keys: for the redo
+// client, the Header of its profile. NewSigner refuses a name that is not a header name, or that carries credentials or
+// has another meaning in HTTP.
+func KeyHeader(name string) SignerOption {
+	return signerOption(func(c *config) { c.keyHeader = name })
+}
+
 // Clock replaces time.Now, for [Verifier.Verify], [Verifier.Handler] and [Signer.Transport]. It must be safe for
 // concurrent use.
 func Clock(now func() time.Time) Option { return option(func(c *config) { c.now = now }) }
@@ -43,6 +53,10 @@ type option func(*config)
 
 func (o option) applySigner(c *config)   { o(c) }
 func (o option) applyVerifier(c *config) { o(c) }
+
+type signerOption func(*config)
+
+func (o signerOption) applySigner(c *config) { o(c) }
 
 type verifierOption func(*config)
 
@@ -53,10 +67,11 @@ type config struct {
 	tolerance time.Duration
 	maxBody   int
 	now       func() time.Time
+	keyHeader string
 }
 
 func defaults() config {
-	return config{tolerance: DefaultTolerance, maxBody: DefaultMaxBody, now: time.Now}
+	return config{tolerance: DefaultTolerance, maxBody: DefaultMaxBody, now: time.Now, keyHeader: wire.HeaderKey}
 }
 
 var errNilOption = errors.New("webhook: an option is nil")
@@ -72,6 +87,9 @@ func (c *config) validate() error {
 	}
 	if c.now == nil {
 		found = append(found, errors.New("webhook: option Clock: the function must not be nil"))
+	}
+	if err := wire.CheckKeyHeader(c.keyHeader); err != nil {
+		found = append(found, fmt.Errorf("webhook: option KeyHeader: %w", err))
 	}
 	return errors.Join(found...)
 }

@@ -40,6 +40,10 @@ func TestConstructorsNameWhatIsWrong(t *testing.T) {
 	require.EqualError(t, err, "webhook: an option is nil")
 	_, err = webhook.NewSigner(good, webhook.MaxBody(-1))
 	require.EqualError(t, err, "webhook: option MaxBody: -1 is negative")
+	_, err = webhook.NewSigner(good, webhook.KeyHeader("X Key"))
+	require.EqualError(t, err, `webhook: option KeyHeader: "X Key" is not a header name`)
+	_, err = webhook.NewSigner(good, webhook.KeyHeader("Authorization"))
+	require.EqualError(t, err, "webhook: option KeyHeader: the header Authorization carries credentials")
 }
 
 func TestTheListOfSecretsIsCopied(t *testing.T) {

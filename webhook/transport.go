@@ -18,9 +18,15 @@ const Unsigned taxonomy.Code = "CONFIGURATION.unsigned"
 //
 //	client, err := redo.New(redo.WithTransport(signer.Transport(nil)))
 //
-// The id is the request's webhook-id when it has one, and else its Idempotency-Key, which the redo client sets and keeps
-// over all attempts. A request with neither is not sent, for a made-up id would be another event to its consumer; nor is
-// one whose id [Signer.Sign] refuses.
+// The id is the request's webhook-id if it has one. Otherwise the id is the request's Idempotency-Key, which the redo
+// client sends unchanged with all attempts. If the client's profile sends its keys in another header, give the signer
+// the same name with [KeyHeader]:
+//
+//	signer, err := webhook.NewSigner(secrets, webhook.KeyHeader(profile.Header))
+//	client, err := redo.New(redo.WithProfile(profile), redo.WithTransport(signer.Transport(nil)))
+//
+// A request with neither header is not sent: under a new id it would be another event for its consumer. Nor is a
+// request sent whose id [Signer.Sign] refuses.
 //
 // The body is read into memory, at most [MaxBody] bytes of it, since what is signed has to be what is sent; it is always
 // closed. The request itself is not changed. A request that a redirect led to another host is not signed and not sent:
@@ -64,7 +70,7 @@ func (t *transport) prepare(r *http.Request) (*http.Request, error) {
 	if from := origin(r); from != nil && (from.URL.Host != r.URL.Host || from.URL.Scheme != r.URL.Scheme) {
 		return nil, unsigned(fmt.Errorf("%w: from %s to %s", ErrRedirected, from.URL.Host, r.URL.Host))
 	}
-	id, err := idOf(r.Header)
+	id, err := t.signer.idOf(r.Header)
 	if err != nil {
 		return nil, unsigned(err)
 	}
@@ -106,16 +112,16 @@ func origin(r *http.Request) *http.Request {
 }
 
 // idOf returns the event's id.
-func idOf(h http.Header) (string, error) {
+func (s *Signer) idOf(h http.Header) (string, error) {
 	if len(h[keyID]) > 0 {
 		return single(h, keyID, HeaderID)
 	}
-	key, err := wire.ParseKey(h[wire.HeaderKey])
+	key, err := wire.ParseKey(h.Values(s.keyHeader))
 	switch {
 	case errors.Is(err, wire.ErrKeyMissing):
-		return "", wrong(HeaderID, ErrMissing, "nor is there an Idempotency-Key to take it from")
+		return "", wrong(HeaderID, ErrMissing, "there is no "+s.keyHeader+" either")
 	case err != nil:
-		return "", wrong(HeaderID, ErrMalformed, "it is the Idempotency-Key, which can't be read as one key")
+		return "", wrong(HeaderID, ErrMalformed, "it is the value of "+s.keyHeader+", which is not one valid key")
 	}
 	return key, nil
 }

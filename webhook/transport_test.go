@@ -128,10 +128,12 @@ func TestWhatCannotBeSignedIsNotSent(t *testing.T) {
 		want   string
 		is     error
 	}{
-		{"no id", nil, strings.NewReader("x"), "webhook: webhook-id is missing: nor is there an Idempotency-Key to take it from", webhook.ErrMissing},
+		{"no id", nil, strings.NewReader("x"),
+			"webhook: webhook-id is missing: there is no Idempotency-Key either", webhook.ErrMissing},
 		{"two ids", http.Header{"Webhook-Id": {"a", "b"}}, strings.NewReader("x"), "webhook: webhook-id is malformed: it was sent 2 times", webhook.ErrMalformed},
 		{"two keys", http.Header{"Idempotency-Key": {"a", "b"}}, strings.NewReader("x"),
-			"webhook: webhook-id is malformed: it is the Idempotency-Key, which can't be read as one key", webhook.ErrMalformed},
+			"webhook: webhook-id is malformed: it is the value of Idempotency-Key, which is not one valid key",
+			webhook.ErrMalformed},
 		{"a key with a full stop", http.Header{"Idempotency-Key": {`"a.b"`}}, strings.NewReader("x"),
 			"webhook: webhook-id is malformed: byte 1 is a full stop, which separates the signed parts", webhook.ErrMalformed},
 		{"a long body", http.Header{"Idempotency-Key": {"a"}}, strings.NewReader("123456789"),
@@ -150,6 +152,52 @@ func TestWhatCannotBeSignedIsNotSent(t *testing.T) {
 			require.Equal(t, !errors.Is(err, webhook.ErrBody), errors.Is(err, webhook.Unsigned), "a body may be readable the next time")
 			require.Nil(t, resp)
 			require.True(t, body.closed)
+		})
+	}
+}
+
+func TestTheIDIsTakenFromTheClientsKeyHeader(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		opts   []webhook.SignerOption
+		header http.Header
+		id     string // empty: the request is refused
+		want   string
+	}{
+		{"another header", []webhook.SignerOption{webhook.KeyHeader("x-refund-key")},
+			http.Header{"X-Refund-Key": {`"evt_1"`}}, "evt_1", ""},
+		{"webhook-id wins", []webhook.SignerOption{webhook.KeyHeader("X-Refund-Key")},
+			http.Header{"X-Refund-Key": {"evt_1"}, "Webhook-Id": {"evt_2"}}, "evt_2", ""},
+		{"the default header is not read then", []webhook.SignerOption{webhook.KeyHeader("X-Refund-Key")},
+			http.Header{"Idempotency-Key": {"evt_1"}}, "",
+			"webhook: webhook-id is missing: there is no X-Refund-Key either"},
+		{"a key that is not one", []webhook.SignerOption{webhook.KeyHeader("X-Refund-Key")},
+			http.Header{"X-Refund-Key": {""}}, "",
+			"webhook: webhook-id is malformed: it is the value of X-Refund-Key, which is not one valid key"},
+		{"another header without the option", nil, http.Header{"X-Refund-Key": {"evt_1"}}, "",
+			"webhook: webhook-id is missing: there is no Idempotency-Key either"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var sent []string
+			tr := signer(t, []webhook.Secret{secret(t, sharedSecret)}, c.opts...).Transport(roundTrip(
+				func(r *http.Request) (*http.Response, error) {
+					sent = append(sent, r.Header.Get("webhook-id"))
+					return answer(r, http.StatusOK), nil
+				}))
+			body := strings.NewReader("x")
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://consumer.test/", body)
+			require.NoError(t, err)
+			r.Header = c.header
+			resp, err := tr.RoundTrip(r)
+			if c.id == "" {
+				require.EqualError(t, err, c.want)
+				require.ErrorIs(t, err, webhook.Unsigned)
+				require.Empty(t, sent)
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, []string{c.id}, sent)
 		})
 	}
 }

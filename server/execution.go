@@ -14,9 +14,9 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A call is one request with a key on its way through the middleware. It is one allocation for nearly everything that the
+// An execution is one request with a key on its way through the middleware. It is one allocation for nearly everything that the
 // way needs.
-type call struct {
+type execution struct {
 	*route
 	w       http.ResponseWriter
 	r       *http.Request
@@ -33,7 +33,7 @@ type call struct {
 	takenOver bool
 	settled   bool // the record is settled
 	body      body
-	out       capture
+	out       recorder
 
 	mu       sync.Mutex // of what the handler says, from whatever goroutine
 	override override
@@ -41,7 +41,7 @@ type call struct {
 }
 
 // execute runs the handler, while the key is this request's, and settles the record.
-func (c *call) execute(g store.Grant) {
+func (c *execution) execute(g store.Grant) {
 	c.takenOver = g.Verdict == store.TakenOver
 	c.event.To = store.StatePending
 
@@ -78,7 +78,7 @@ func (c *call) execute(g store.Grant) {
 
 // request returns the request as the handler sees it: with its body rewound, on a context that outlives the client, and
 // without Accept-Encoding, so that what is stored suits a retry that accepts another encoding.
-func (c *call) request(ctx context.Context) *http.Request {
+func (c *execution) request(ctx context.Context) *http.Request {
 	r := c.r.WithContext(ctx)
 	c.rewind(r)
 	if _, ok := r.Header["Accept-Encoding"]; ok {
@@ -88,13 +88,13 @@ func (c *call) request(ctx context.Context) *http.Request {
 	return r
 }
 
-func (c *call) rewind(r *http.Request) {
+func (c *execution) rewind(r *http.Request) {
 	c.body.Reset(c.payload)
 	r.Body, r.ContentLength, r.TransferEncoding = &c.body, int64(len(c.payload)), nil
 }
 
 // timeLimit is the shorter one of the route's and the client's.
-func (c *call) timeLimit() time.Duration {
+func (c *execution) timeLimit() time.Duration {
 	if d, ok := budget(c.r.Header); ok {
 		return min(d, c.handlerTimeout)
 	}
@@ -103,7 +103,7 @@ func (c *call) timeLimit() time.Duration {
 
 // room is how much of the response is held back until it is recorded. In a transaction it is all of it: the record is not
 // committed, nor anything sent, before the handler is done.
-func (c *call) room() int {
+func (c *execution) room() int {
 	if c.begin != nil {
 		return math.MaxInt
 	}
@@ -111,7 +111,7 @@ func (c *call) room() int {
 }
 
 // successor says which handler runs after a take-over; not ok means that the request has been answered.
-func (c *call) successor(ctx context.Context, r *http.Request, meta []byte) (next http.Handler, ok bool) {
+func (c *execution) successor(ctx context.Context, r *http.Request, meta []byte) (next http.Handler, ok bool) {
 	switch p := c.takeOver; {
 	case p.refuse:
 		c.own.handBack()
@@ -135,7 +135,7 @@ func (c *call) successor(ctx context.Context, r *http.Request, meta []byte) (nex
 }
 
 // finish settles the record by what the handler did, and only then answers.
-func (c *call) finish(ctx context.Context) {
+func (c *execution) finish(ctx context.Context) {
 	if c.settled || c.out.mode == discarding {
 		return
 	}
@@ -148,7 +148,7 @@ func (c *call) finish(ctx context.Context) {
 	}
 	c.out.finish()
 	c.event.Status = c.out.status
-	s := settlementOf(c.out.status, override, effect, c.storeServerErrors)
+	s := endingOf(c.out.status, override, effect, c.storeServerErrors)
 	undo := undoes(s, override, effect)
 	if c.out.mode == passing {
 		// It was to be released when it grew too large, and the client has it. The handler may since have said more.
@@ -178,9 +178,9 @@ func (c *call) finish(ctx context.Context) {
 
 // overflow implements capture's question: the record is settled before the first byte goes out, as ever, and says
 // that the response was not kept.
-func (c *call) overflow() mode {
+func (c *execution) overflow() captureMode {
 	override, effect := c.said()
-	s := settlementOf(c.out.status, override, effect, c.storeServerErrors)
+	s := endingOf(c.out.status, override, effect, c.storeServerErrors)
 	if s != settleRelease {
 		c.event.Status = c.out.status
 		if err := c.record(s, false, wire.AppendTombstone(nil, c.out.status)); err != nil {
@@ -195,7 +195,7 @@ func (c *call) overflow() mode {
 // abandon settles the record of a handler that did not return. An effect that was made is never run again: a retry
 // learns that it was made and that there is no response to show. Its writes in a transaction may be half of what was to be
 // written, and are undone: a retry then learns that nobody knows.
-func (c *call) abandon() {
+func (c *execution) abandon() {
 	c.event.Status = http.StatusInternalServerError
 	if c.settled || c.out.mode == discarding {
 		return
@@ -212,7 +212,7 @@ func (c *call) abandon() {
 }
 
 // timedOut answers for a handler that returned without a word after its context had ended.
-func (c *call) timedOut(ctx context.Context) {
+func (c *execution) timedOut(ctx context.Context) {
 	lost := errors.Is(context.Cause(ctx), store.ErrLost)
 	err := c.own.giveBack()
 	switch {
@@ -229,7 +229,7 @@ func (c *call) timedOut(ctx context.Context) {
 
 // answerLost answers when the outcome of a handler that has run is not in the store. The client never sees a success that
 // a later replay could contradict.
-func (c *call) answerLost(err error) {
+func (c *execution) answerLost(err error) {
 	c.err = err
 	detail := "The outcome could not be recorded. The same request will tell it, or find it out."
 	switch {
@@ -243,7 +243,7 @@ func (c *call) answerLost(err error) {
 }
 
 // runUntracked runs the handler as if there were no store, which the route has asked for.
-func (c *call) runUntracked() {
+func (c *execution) runUntracked() {
 	c.event.Kind, c.event.Code = FailedOpen, taxonomy.Unavailable
 	r := c.r.WithContext(context.WithValue(c.r.Context(), callKey{}, c))
 	c.rewind(r)
@@ -251,7 +251,7 @@ func (c *call) runUntracked() {
 }
 
 // said returns what the handler has said of its outcome so far.
-func (c *call) said() (override, bool) {
+func (c *execution) said() (override, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.override, c.effect

@@ -21,35 +21,35 @@ var (
 // selfCounted is the length up to which net/http finds the Content-Length by itself.
 const selfCounted = 2048
 
-// A capture is the http.ResponseWriter that the handler writes to. It holds the response back until it is recorded, or
+// A recorder is the http.ResponseWriter that the handler writes to. It holds the response back until it is recorded, or
 // until it grows beyond what is stored.
 //
 // It has no Unwrap method, because http.ResponseController would find the connection behind it and write past the
 // record. The deadlines, which are safe, it passes on itself; there is no way to Hijack.
-type capture struct {
+type recorder struct {
 	w      http.ResponseWriter
 	limit  int
 	header http.Header // w's own: informational responses need it there
 	before http.Header // what was in it before the handler ran
 
-	mode   mode
+	mode   captureMode
 	status int      // zero until the handler has written one
 	head   snapshot // the header when it did: later changes are not part of it
 	body   []byte   // nil until the handler has called Write
 
 	// owner is asked once, before the first byte beyond the limit, how to go on.
-	owner interface{ overflow() mode }
+	owner interface{ overflow() captureMode }
 }
 
-type mode uint8
+type captureMode uint8
 
 const (
-	holding    mode = iota // everything is kept back
-	passing                // the response was too large: it goes straight out
-	discarding             // it must not be seen: another answer was given in its place
+	holding    captureMode = iota // everything is kept back
+	passing                       // the response was too large: it goes straight out
+	discarding                    // it must not be seen: another answer was given in its place
 )
 
-func (o *capture) init(w http.ResponseWriter, limit int, owner interface{ overflow() mode }) {
+func (o *recorder) init(w http.ResponseWriter, limit int, owner interface{ overflow() captureMode }) {
 	o.w, o.limit, o.header, o.owner = w, limit, w.Header(), owner
 	if len(o.header) > 0 {
 		o.before = o.header.Clone()
@@ -57,10 +57,10 @@ func (o *capture) init(w http.ResponseWriter, limit int, owner interface{ overfl
 }
 
 // Header implements http.ResponseWriter.
-func (o *capture) Header() http.Header { return o.header }
+func (o *recorder) Header() http.Header { return o.header }
 
 // WriteHeader implements http.ResponseWriter. Informational statuses go out at once and are not recorded.
-func (o *capture) WriteHeader(status int) {
+func (o *recorder) WriteHeader(status int) {
 	if o.status != 0 {
 		return // net/http too keeps the first
 	}
@@ -77,7 +77,7 @@ func (o *capture) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (o *capture) Write(p []byte) (int, error) {
+func (o *recorder) Write(p []byte) (int, error) {
 	if err := o.begin(len(p)); err != nil {
 		return 0, err
 	}
@@ -89,7 +89,7 @@ func (o *capture) Write(p []byte) (int, error) {
 }
 
 // WriteString implements io.StringWriter.
-func (o *capture) WriteString(s string) (int, error) {
+func (o *recorder) WriteString(s string) (int, error) {
 	if err := o.begin(len(s)); err != nil {
 		return 0, err
 	}
@@ -101,7 +101,7 @@ func (o *capture) WriteString(s string) (int, error) {
 }
 
 // begin makes room for n more bytes.
-func (o *capture) begin(n int) error {
+func (o *recorder) begin(n int) error {
 	if o.status == 0 {
 		o.WriteHeader(http.StatusOK)
 	}
@@ -121,10 +121,10 @@ func (o *capture) begin(n int) error {
 }
 
 // Flush implements http.Flusher. A response that is held back is not flushed.
-func (o *capture) Flush() { _ = o.FlushError() }
+func (o *recorder) Flush() { _ = o.FlushError() }
 
 // FlushError is Flush for http.ResponseController.
-func (o *capture) FlushError() error {
+func (o *recorder) FlushError() error {
 	if o.status == 0 {
 		o.WriteHeader(http.StatusOK)
 	}
@@ -135,28 +135,28 @@ func (o *capture) FlushError() error {
 }
 
 // SetReadDeadline is for http.ResponseController.
-func (o *capture) SetReadDeadline(t time.Time) error {
+func (o *recorder) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(o.w).SetReadDeadline(t)
 }
 
 // SetWriteDeadline is for http.ResponseController.
-func (o *capture) SetWriteDeadline(t time.Time) error {
+func (o *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(o.w).SetWriteDeadline(t)
 }
 
 // finish gives a response that the handler has not begun the status that net/http would.
-func (o *capture) finish() {
+func (o *recorder) finish() {
 	if o.status == 0 {
 		o.WriteHeader(http.StatusOK)
 	}
 }
 
 // silent reports whether the handler has returned without a response.
-func (o *capture) silent() bool { return o.status == 0 }
+func (o *recorder) silent() bool { return o.status == 0 }
 
 // envelope returns the response as it is stored, or the tombstone of one whose body has more than limit bytes, or whose
 // header is beyond all limits.
-func (o *capture) envelope(limit int) (result []byte, kept bool) {
+func (o *recorder) envelope(limit int) (result []byte, kept bool) {
 	var few [len(o.head.fewFields)]wire.Field
 	header := o.head.keep(few[:0], o.before)
 	if len(o.body) > limit || wire.CheckFields(o.status, header) != nil {
@@ -167,7 +167,7 @@ func (o *capture) envelope(limit int) (result []byte, kept bool) {
 
 // send writes out what was held back. Whatever the handler set in the header after it wrote the status comes back
 // after the body: those are trailers.
-func (o *capture) send(stored, whole bool) {
+func (o *recorder) send(stored, whole bool) {
 	since := o.head.restore(o.header)
 	delete(o.header, wire.HeaderReplayed)
 	delete(o.header, wire.HeaderStatus)
@@ -188,7 +188,7 @@ func (o *capture) send(stored, whole bool) {
 }
 
 // withdraw takes back what the handler has set, to make way for another answer.
-func (o *capture) withdraw() {
+func (o *recorder) withdraw() {
 	clear(o.header)
 	for name, list := range o.before {
 		o.header[name] = list

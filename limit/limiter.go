@@ -1,0 +1,76 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// Limiter makes each attempt wait until it may be sent. *rate.Limiter of golang.org/x/time/rate is a Limiter. Wait
+// returns an error if ctx ends, or would end, before the attempt may be sent; the attempt is then not sent. Wait
+// must be safe for concurrent use.
+//
+// A Limiter that is also a [Reporter] learns from the responses.
+type Limiter interface {
+	Wait(ctx context.Context) error
+}
+
+// Reporter is a [Limiter] that learns the rate of the server. The client calls Report after each attempt that got a
+// response. limited is true if the server refused the attempt for too many requests. Report must be safe for
+// concurrent use.
+type Reporter interface {
+	Report(limited bool)
+}
+
+var errNoFunction = errors.New("limit: PerDestination was given a nil function")
+
+// Validate returns an error if l can't be used. It refuses a nil pointer or function in a non-nil Limiter, and the
+// result of [PerDestination] for a nil function. It also refuses an AdaptiveLimiter that [NewAdaptiveLimiter] did
+// not make. A nil Limiter is valid and limits nothing.
+func Validate(l Limiter) error {
+	if l == nil {
+		return nil
+	}
+	if isNil(l) {
+		return fmt.Errorf("limit: the limiter is a nil %T", l)
+	}
+	switch l := l.(type) {
+	case *perDestination:
+		if l.make == nil {
+			return errNoFunction
+		}
+	case *AdaptiveLimiter:
+		if l.limiter == nil {
+			return errors.New("limit: the AdaptiveLimiter was not made by NewAdaptiveLimiter")
+		}
+	}
+	return nil
+}
+
+// isNil reports whether l is nil, or holds a nil pointer or function.
+func isNil(l Limiter) bool {
+	switch v := reflect.ValueOf(l); v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func:
+		return v.IsNil()
+	default:
+		return false
+	}
+}
+
+// Wait waits for l, and returns nil at once if l is nil. It returns the cause of ctx if ctx has ended. If l refuses
+// for another reason, such as a deadline that is too near, the error matches [ErrLimited] and the error of l.
+func Wait(ctx context.Context, l Limiter) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.Wait(ctx); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return errors.Join(ErrLimited, err)
+	}
+	return nil
+}

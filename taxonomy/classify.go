@@ -7,54 +7,65 @@ import (
 	"strings"
 )
 
-// An Answer is everything that is known after one attempt. Its zero value is an attempt that was never sent
+// An Answer holds everything that is known after one attempt. Its zero value is an attempt that was never sent
 // and failed for no known reason.
 type Answer struct {
-	// Caller is the caller's own context error, or its cause, when that context has ended; else nil. An
-	// attempt's own timeout does not belong here but in Err. It outweighs everything, so a caller that wants
-	// to keep an answer that came in the same instant leaves it nil. Where the cause hides whether a deadline
-	// passed, give errors.Join(cause, ctx.Err()).
+	// Caller is the caller's own context error, or its cause, if that context has ended. It is nil otherwise.
+	// An attempt's own timeout belongs in Err. Caller outweighs everything, so leave it nil to keep a response
+	// that arrived at the same instant. If the cause hides whether a deadline passed, set
+	// errors.Join(cause, ctx.Err()).
 	Caller error
-	// Err is the transport's error when there was no usable response, or the one met while reading the
-	// response's body: then Status and Header may be set too. An error that wraps a Code says its own code.
+	// Err is the transport's error: either there was no response, or reading its body failed. In the second case
+	// Status and Header may be set too. An error that wraps a Code has that code.
 	Err error
-	// Sent is true when the request's head was, or may have been, written to the wire. A Status implies it.
+	// Sent is true if the request's head was, or may have been, written to the wire. A Status implies it.
 	Sent bool
-	// Status is the response's status, zero when there was no response.
+	// Status is the response's status. It is zero if there was no response.
 	Status int
-	// Header is the response's header; it may be nil.
+	// Header is the response's header. It may be nil.
 	Header http.Header
-	// Body is a bounded prefix of an error's body. Over 64 KiB it is not read for a code.
+	// Body is a bounded prefix of an error's body. Above 64 KiB it is ignored.
 	Body []byte
-	// Directives names the headers that are read as should-retry directives, "true" or "false"; the first that
-	// holds one of them counts. Nil reads none. See [DefaultDirectives].
+	// Directives names the headers that are read as should-retry directives, with the values "true" and "false".
+	// The first header with one of them counts. Nil reads none. See [DefaultDirectives].
 	Directives []string
-	// StatusCodes is the provider's own meaning of a status, for example 422 → PayloadMismatch where the
-	// statuses are those of draft-ietf-httpapi-idempotency-key-header. It is used where neither the header nor
-	// the body gave a code that can be used, and only for a Status of 400 or above. A CONFLICT.idempotency
-	// meaning is not given to an answer that was replayed or stored: that is the operation's own.
+	// StatusCodes holds the provider's own meaning of a status, for example 422 → PayloadMismatch for a server
+	// that follows draft-ietf-httpapi-idempotency-key-header. It is used only for a Status of 400 or above that
+	// has no code in its headers or body. A CONFLICT.idempotency meaning does not apply to a replayed or stored
+	// response, since that status is the operation's own. Nil means none.
 	StatusCodes map[int]Code
+	// Codes holds the provider's own words: what its error bodies have as a code, type, name or number. They win
+	// over the package's shared table. An empty Code hides a word of that table. A value that is no valid code,
+	// or is in the CALLER family, counts as empty. Nil means none.
+	Codes map[string]Code
+	// Markers names further headers that mark a replayed response of this provider. See [ReplayedBy]. Nil means
+	// none.
+	Markers []string
 }
 
 // DefaultDirectives are the should-retry headers in common use. Do not change the slice; make another.
 var DefaultDirectives = []string{"Stripe-Should-Retry", "X-Should-Retry"}
 
-// Classify says what an attempt's answer means. It is a pure function, never panics, and doesn't allocate for
-// a 2xx. What it weighs first:
+// Classify returns the verdict on one attempt. It is a pure function, never panics, and does not allocate for a
+// 2xx. The evidence has this precedence:
 //
 //  1. Caller: the code is [CallerDeadline] or [CallerCanceled].
-//  2. A status below 400 that came without an Err is a success with no code, whatever the headers say.
+//  2. A 2xx without an Err is a success without a code, whatever its headers and body hold. So are 1xx and 304,
+//     with an unknown effect. Any other 3xx is [RedirectNotFollowed].
 //  3. [PayloadMismatch], [KeyExpired], [OutcomeUnknown] and [ResultNotStored] are terminal.
 //  4. [Duplicate] is a success.
-//  5. An answer that the server replayed, or stored as its answer for the key, is Final; it is terminal even
-//     where its code is transient, since repeating the request would bring it again.
-//  6. A directive decides the class, and the rest the code.
-//  7. The code in the Error-Code header, or in the body. Where only the code's family is known, or there is
-//     no code, a problem document's "retryable" decides the class.
-//  8. StatusCodes, then the status itself.
-//  9. The kind of Err, where there is no status or one below 400.
+//  5. A response that the server replayed, or stored for the key, is Final. It is terminal even if its code is
+//     transient, since a repetition would return it again.
+//  6. A directive decides the class; the rest decides the code.
+//  7. The code in the Error-Code header, or in the body. If the body has only a family or no code, a problem
+//     document's "retryable" decides the class.
+//  8. Rate-limit headers under a 403, and Repeatability-Result under a 412.
+//  9. StatusCodes, then the status itself.
+//  10. The kind of Err, if there is no status or one below 400.
 //
-// The Effect is NotApplied when the request was never sent, or was refused before any work.
+// The Effect is NotApplied only if the request was never sent, or was certainly refused before any work. A 409
+// without a recognized code is unknown. So is any response whose words say that an operation is running, was
+// repeated, or has an uncertain outcome.
 func Classify(a Answer) Verdict {
 	switch {
 	case a.Caller != nil:
@@ -62,11 +73,7 @@ func Classify(a Answer) Verdict {
 	case a.Status == 0 || a.Err != nil && below400(a.Status):
 		return transportVerdict(a)
 	case below400(a.Status):
-		v := Verdict{Class: ClassSuccess, Final: settled(a.Header)}
-		if a.Status >= 200 && a.Status < 300 {
-			v.Effect = Applied
-		}
-		return v
+		return acceptedVerdict(a)
 	default:
 		return refusalVerdict(a)
 	}
@@ -102,15 +109,31 @@ func sentEffect(a Answer) Effect {
 	return NotApplied
 }
 
-// refusalVerdict judges an answer of 400 or above, or of an invalid status.
+// acceptedVerdict classifies a response below 400.
+func acceptedVerdict(a Answer) Verdict {
+	v := Verdict{Class: ClassSuccess, Final: isFinal(a.Header, a.Markers)}
+	switch {
+	case a.Status >= 200 && a.Status < 300:
+		v.Effect = Applied
+	case a.Status >= 300 && a.Status != http.StatusNotModified:
+		v.Code = RedirectNotFollowed
+		v.Class = v.Code.class()
+	}
+	return v
+}
+
+// refusalVerdict classifies a response of 400 or above, or of an invalid status.
 func refusalVerdict(a Answer) Verdict {
-	said := readStatement(a.Header, a.Body)
-	v := Verdict{Code: said.code, Said: said.code != "", Final: settled(a.Header)}
+	r := readReport(a)
+	v := Verdict{Code: r.code, Said: r.code != "", Final: isFinal(a.Header, a.Markers)}
+	if v.Code == "" {
+		v.Code = headerCode(a.Status, a.Header)
+	}
 	if c := a.StatusCodes[a.Status]; v.Code == "" && !(v.Final && c.In(idempotencyConflict)) {
-		// What the record holds is the operation's own answer, so it isn't a word about the key.
 		v.Code = c
 	}
-	if v.Code == "" {
+	reported := v.Code != ""
+	if !reported {
 		v.Code = statusCode(a.Status)
 	}
 	v.Class = v.Code.class()
@@ -118,34 +141,34 @@ func refusalVerdict(a Answer) Verdict {
 	switch {
 	case v.Code.neverRetried(), v.Code.In(Duplicate):
 	case v.Code.In(InFlight):
-		// "Still running" contradicts any marker.
+		// A request that is still running has no final response, even if a marker reports one.
 		v.Final = false
-		v.obey(a, said)
+		v.obey(a, r)
 	default:
-		v.obey(a, said)
+		v.obey(a, r)
 	}
 	if v.Final && v.Class == ClassTransient {
 		v.Class = ClassTerminal
 	}
 
-	v.Effect = statusEffect(a.Status, v.Code, v.Class)
-	if v.Final && a.Status >= 500 && v.Effect == NotApplied {
-		// The server keeps an answer of its own making for the key, so it got further than a refusal.
+	v.Effect = statusEffect(a.Status, v.Code, v.Class, reported)
+	if v.Effect == NotApplied && (r.unsettled || v.Final && a.Status >= 500) {
+		// The server keeps a 5xx for the key, so it got further than a refusal.
 		v.Effect = EffectUnknown
 	}
 	return v
 }
 
-// obey lets the server's directive decide the class, or its "retryable" where the code alone doesn't.
-func (v *Verdict) obey(a Answer, said statement) {
+// obey lets the server's directive decide the class. Without one, "retryable" decides it if the code does not.
+func (v *Verdict) obey(a Answer, r report) {
 	if retry, ok := directive(a.Header, a.Directives); ok {
 		v.Said = true
 		v.Class = classOf(retry)
 		return
 	}
-	if said.retryable != nil && !said.code.known() {
+	if r.retryable != nil && !r.code.known() {
 		v.Said = true
-		v.Class = classOf(*said.retryable)
+		v.Class = classOf(*r.retryable)
 	}
 }
 
@@ -156,8 +179,8 @@ func classOf(retry bool) Class {
 	return ClassTerminal
 }
 
-// directive returns the first should-retry directive among names, and whether there is one. A value that is
-// neither "true" nor "false" is none.
+// directive returns the first should-retry directive among names, and whether there is one. Values other than
+// "true" and "false" are ignored.
 func directive(h http.Header, names []string) (retry, ok bool) {
 	for _, name := range names {
 		value := strings.TrimSpace(h.Get(name))

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// wsaeConnRefused is WSAECONNREFUSED, which package syscall doesn't name. The POSIX names that syscall has on
-// Windows are numbers of its own, which no socket call returns.
+// wsaeConnRefused is WSAECONNREFUSED, which package syscall doesn't define. The POSIX names that syscall defines on
+// Windows are invented numbers, which no socket call returns.
 const wsaeConnRefused syscall.Errno = 10061
 
 func isRefused(err error) bool {

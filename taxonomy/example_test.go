@@ -8,7 +8,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A failure is asked for by code or by family, through whatever wraps it.
+// errors.Is finds a failure by its code or by its family, also in a wrapped error.
 func Example() {
 	err := fmt.Errorf("refund ch_9ab: %w", taxonomy.RateLimited)
 
@@ -31,14 +31,14 @@ func ExampleClassify() {
 
 	fmt.Println(v.Code)
 	fmt.Println(v.Class, "- effect", v.Effect)
-	fmt.Println("the server said so:", v.Said)
+	fmt.Println("reported by the server:", v.Said)
 	// Output:
 	// CONFLICT.idempotency.in_flight
 	// transient - effect unknown
-	// the server said so: true
+	// reported by the server: true
 }
 
-// A provider that follows the statuses of the IETF draft gives 409 and 422 meanings of their own.
+// A provider that follows the IETF draft gives 409 and 422 their own meanings.
 func ExampleClassify_profile() {
 	profile := map[int]taxonomy.Code{409: taxonomy.InFlight, 422: taxonomy.PayloadMismatch}
 	for _, status := range []int{409, 422} {
@@ -48,6 +48,29 @@ func ExampleClassify_profile() {
 	// Output:
 	// 409 CONFLICT.idempotency.in_flight true
 	// 422 CONFLICT.idempotency.payload_mismatch false
+}
+
+// A provider's own words and markers are part of its profile.
+func ExampleClassify_words() {
+	v := taxonomy.Classify(taxonomy.Answer{
+		Sent:    true,
+		Status:  http.StatusUnprocessableEntity,
+		Header:  http.Header{"Acme-Replay": {"true"}},
+		Body:    []byte(`{"code":4711,"message":"The key belongs to another payment."}`),
+		Codes:   map[string]taxonomy.Code{"4711": taxonomy.PayloadMismatch},
+		Markers: []string{"Acme-Replay"},
+	})
+
+	fmt.Println(v.Code, v.Final)
+	// Output:
+	// CONFLICT.idempotency.payload_mismatch true
+}
+
+func ExampleReplayedBy() {
+	h := http.Header{"Request-Idempotency": {"true"}}
+	fmt.Println(taxonomy.Replayed(h), taxonomy.ReplayedBy(h, []string{"Request-Idempotency"}))
+	// Output:
+	// false true
 }
 
 func ExampleCode_Hint() {

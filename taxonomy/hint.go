@@ -6,21 +6,19 @@ import (
 	"strings"
 )
 
-// Hint returns what the caller can do about the code, in a few lower-case words without a full stop. A code
-// that is not known has the hint of the closest known code above it, at last of its family; it is empty for a
-// code of no known family and for the zero Code.
+// Hint returns advice for the caller, in a few lower-case words without a full stop. An unknown code has the hint
+// of the closest known code above it, or else of its family. The hint is empty for the zero Code and for a code of
+// no known family.
 func (c Code) Hint() string {
 	m, _ := c.meaning()
 	return m.hint
 }
 
-// Transient reports whether the same request, under the same key, may succeed later. A code that is not known
-// is judged by the closest known code above it, at last by its family; a code of no known family is not
-// transient.
+// Transient reports whether the same request, under the same key, may succeed later. An unknown code is like the
+// closest known code above it, or else like its family. A code of no known family is not transient.
 func (c Code) Transient() bool { return c.class() == ClassTransient }
 
-// Codes returns all codes that have a meaning of their own, sorted, without the families. The slice is the
-// caller's.
+// Codes returns all known codes, sorted, without the families. Each call returns a new slice.
 func Codes() []Code { return slices.Sorted(maps.Keys(codes)) }
 
 func (c Code) class() Class {
@@ -28,19 +26,19 @@ func (c Code) class() Class {
 	return m.class
 }
 
-// known reports whether c is in the table, or refines a code that is: a detail below a known code never means
-// anything else than the code.
+// known reports whether c is in the table, or refines a code in it. A detail below a known code has the meaning of
+// that code.
 func (c Code) known() bool {
 	_, exact := c.meaning()
 	return exact
 }
 
-// neverRetried holds for the codes that no directive and no status can make retryable.
+// neverRetried reports whether no directive and no status can make the code retryable.
 func (c Code) neverRetried() bool {
 	return c.In(PayloadMismatch) || c.In(KeyExpired) || c.In(OutcomeUnknown) || c.In(ResultNotStored)
 }
 
-// meaning finds the closest entry at or above c; named is false when only the family was found, or nothing.
+// meaning returns the closest entry at or above c. named is false if only the family was found, or nothing.
 func (c Code) meaning() (m meaning, named bool) {
 	for at := c; ; {
 		if m, ok := codes[at]; ok {
@@ -72,17 +70,19 @@ var families = map[Code]meaning{
 }
 
 var codes = map[Code]meaning{
-	KeyMissing:      {ClassTerminal, "send an Idempotency-Key: the route requires one"},
-	KeyMalformed:    {ClassTerminal, "send one Idempotency-Key of 1 to 255 printable ASCII characters, in the route's format"},
+	KeyMissing: {ClassTerminal, "send an Idempotency-Key: the route requires one"},
+	KeyMalformed: {
+		ClassTerminal, "send one Idempotency-Key of 1 to 255 printable ASCII characters, in the route's format",
+	},
 	PayloadMismatch: {ClassTerminal, "the key was used for another payload: use a new operation"},
 	InFlight:        {ClassTransient, "wait: the first request with this key is still running"},
 	KeyExpired:      {ClassTerminal, "the server may have forgotten the key: read back before resending"},
 	ResultNotStored: {ClassTerminal, "applied, but its response was not kept: fetch the resource"},
-	OutcomeUnknown:  {ClassTerminal, "read back what the first request with this key did: the server will not run it again"},
+	OutcomeUnknown:  {ClassTerminal, "read back the first request's result: the server will not run this key again"},
 	Duplicate:       {ClassSuccess, "already applied: use the existing result"},
 
 	RateLimited: {ClassTransient, "wait, not less than Retry-After says"},
-	Timeout:     {ClassTransient, "retry with the same key: the outcome is unknown until answered"},
+	Timeout:     {ClassTransient, "retry with the same key: the outcome is unknown until a response arrives"},
 	Unavailable: {ClassTransient, "retry with the same key"},
 
 	Unauthenticated: {ClassTerminal, "re-authenticate"},
@@ -110,8 +110,8 @@ var codes = map[Code]meaning{
 
 	Internal:      {ClassTransient, "retry with the same key"},
 	Reset:         {ClassTransient, "retry with the same key: the connection was reset"},
-	EOF:           {ClassTransient, "retry with the same key: the connection was closed before an answer"},
-	Truncated:     {ClassTransient, "retry with the same key: the answer was cut off"},
+	EOF:           {ClassTransient, "retry with the same key: the connection was closed before a response"},
+	Truncated:     {ClassTransient, "retry with the same key: the response was cut off"},
 	GoAway:        {ClassTransient, "retry with the same key: the server is closing its connections"},
 	RefusedStream: {ClassTransient, "retry: the server did no work"},
 	Connection:    {ClassTransient, "retry with the same key: the connection failed"},
@@ -123,6 +123,8 @@ var codes = map[Code]meaning{
 	BadURL:           {ClassTerminal, "correct the URL"},
 	UnknownHost:      {ClassTerminal, "correct the host name, or its DNS record"},
 	TooManyRedirects: {ClassTerminal, "use the URL that the redirects should end at"},
+
+	RedirectNotFollowed: {ClassTerminal, "follow the Location, or correct the URL"},
 
 	CallerCanceled: {ClassTerminal, "the caller canceled: call the same operation again to go on"},
 	CallerDeadline: {ClassTerminal, "the caller's time ran out: call the same operation again, with more of it"},

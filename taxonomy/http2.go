@@ -5,11 +5,10 @@ import (
 	"reflect"
 )
 
-// refusedStream is the RST_STREAM code of a stream that was closed before any processing (RFC 9113, section
-// 7).
+// refusedStream is the RST_STREAM code of a stream that was closed before any processing (RFC 9113, section 7).
 const refusedStream = 0x7
 
-// streamReset has the fields of net/http's own HTTP/2 stream error, which is not exported but whose As method
+// streamReset has the fields of net/http's own HTTP/2 stream error. That error is not exported, but its As method
 // fills any struct of the same shape.
 type streamReset struct {
 	StreamID uint32
@@ -20,11 +19,11 @@ type streamReset struct {
 // Error makes streamReset a legal target for errors.As.
 func (streamReset) Error() string { return "stream reset" }
 
-// http2Code returns the code of an error that HTTP/2 framing tells of.
+// http2Code returns the code of an HTTP/2 framing error, and whether err is one.
 //
-// net/http resends by itself what a GOAWAY's last stream ID excludes; what it can't resend it reports as
-// text only, so that such a request stays a failed Connection of unknown effect. The GOAWAY that it does
-// report, as an error, doesn't name the request's own stream, so it never proves that nothing was done.
+// net/http resends the requests that a GOAWAY's last stream ID excludes. If it can't resend one, it returns an
+// error of text alone, so that request is a failed Connection of unknown effect. The GOAWAY error that it does
+// export doesn't name the request's stream, so it never proves that nothing was done.
 func http2Code(err error) (Code, bool) {
 	var reset streamReset
 	if !errors.As(err, &reset) {
@@ -43,24 +42,23 @@ func http2Code(err error) (Code, bool) {
 	return Reset, true
 }
 
-// shapedReset reads the stream error of a golang.org/x/net/http2 Transport that was configured in place of
-// the bundled one. It is exported there, but has no As method and this package imports the standard library
-// alone, so it is known by its fields: names and kinds, never text.
+// shapedReset returns the stream error of a golang.org/x/net/http2 Transport, which a caller may use in place of the
+// bundled one. The type is exported there, but has no As method, and this package imports the standard library
+// alone. So the names and kinds of its fields are compared.
 func shapedReset(err error) (streamReset, bool) {
 	v := reflect.ValueOf(err)
-	if !hasFields(v, "StreamID", "Code", "Cause") ||
-		v.Field(0).Kind() != reflect.Uint32 || v.Field(1).Kind() != reflect.Uint32 || v.Field(2).Kind() != reflect.Interface {
+	if !hasFields(v, "StreamID", "Code", "Cause") || !hasKinds(v, reflect.Uint32, reflect.Uint32, reflect.Interface) {
 		return streamReset{}, false
 	}
 	return streamReset{StreamID: uint32(v.Field(0).Uint()), Code: uint32(v.Field(1).Uint())}, true
 }
 
-// isGoAway knows the GOAWAY error of net/http and of golang.org/x/net/http2 by its fields: neither has an As
-// method, and net/http's is not exported.
+// isGoAway reports whether err is the GOAWAY error of net/http or of golang.org/x/net/http2. It compares fields,
+// since neither has an As method and net/http's is not exported.
 func isGoAway(err error) bool {
 	v := reflect.ValueOf(err)
 	return hasFields(v, "LastStreamID", "ErrCode", "DebugData") &&
-		v.Field(0).Kind() == reflect.Uint32 && v.Field(1).Kind() == reflect.Uint32 && v.Field(2).Kind() == reflect.String
+		hasKinds(v, reflect.Uint32, reflect.Uint32, reflect.String)
 }
 
 // hasFields reports whether v is a struct of exactly these fields, in this order.
@@ -70,6 +68,16 @@ func hasFields(v reflect.Value, names ...string) bool {
 	}
 	for i, name := range names {
 		if v.Type().Field(i).Name != name {
+			return false
+		}
+	}
+	return true
+}
+
+// hasKinds reports whether the fields of the struct v have these kinds, in this order.
+func hasKinds(v reflect.Value, kinds ...reflect.Kind) bool {
+	for i, kind := range kinds {
+		if v.Field(i).Kind() != kind {
 			return false
 		}
 	}

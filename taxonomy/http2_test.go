@@ -42,8 +42,8 @@ func words(ws ...uint32) []byte {
 	return b
 }
 
-// http2Peer is a transport to a peer that answers each whole request with answer's frames for its stream, and
-// then closes the connection if hangUp is set.
+// http2Peer returns a transport to a peer that responds to each whole request with the frames of answer, and then
+// closes the connection if hangUp is set.
 func http2Peer(hangUp bool, answer func(stream uint32) [][]byte) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -58,7 +58,7 @@ func http2Peer(hangUp bool, answer func(stream uint32) [][]byte) *http.Transport
 }
 
 func servePeer(conn net.Conn, hangUp bool, answer func(stream uint32) [][]byte) {
-	// A pipe has no buffer, so what is written must not wait for what is read.
+	// A pipe has no buffer, so a write must not wait for a read.
 	out := make(chan []byte, 64)
 	written := make(chan struct{})
 	go func() {
@@ -73,8 +73,8 @@ func servePeer(conn net.Conn, hangUp bool, answer func(stream uint32) [][]byte) 
 	head := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	_, err := io.ReadFull(conn, head)
 	answered, acknowledged := false, false
-	// A hang-up waits for the acknowledgement of the settings: it is the last that the client writes, and a
-	// failed write would hide what is tested.
+	// A hang-up waits for the acknowledgement of the settings. It is the client's last write, and a failed write
+	// would hide the tested error.
 	for err == nil && !(hangUp && answered && acknowledged) {
 		if _, err = io.ReadFull(conn, head[:9]); err != nil {
 			break
@@ -118,7 +118,9 @@ func TestHTTP2ErrorsThatNetHTTPReallyMakes(t *testing.T) {
 		}, Verdict{Code: RefusedStream, Class: ClassTransient, Effect: NotApplied}},
 
 		{"REFUSED_STREAM after a response had begun proves nothing", false, func(s uint32) [][]byte {
-			return [][]byte{frame(frameHeaders, endHeaders, s, status200), frame(frameRstStream, 0, s, words(refusedStream)...)}
+			return [][]byte{
+				frame(frameHeaders, endHeaders, s, status200), frame(frameRstStream, 0, s, words(refusedStream)...),
+			}
 		}, Verdict{Code: RefusedStream, Class: ClassTransient, Effect: EffectUnknown}},
 
 		{"INTERNAL_ERROR leaves the effect unknown", false, func(s uint32) [][]byte {
@@ -135,7 +137,7 @@ func TestHTTP2ErrorsThatNetHTTPReallyMakes(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			// net/http repeats a refused stream with pauses of its own, so time is virtual.
+			// net/http repeats a refused stream after pauses, so time is virtual.
 			synctest.Test(t, func(t *testing.T) {
 				tr := http2Peer(c.hangUp, c.answer)
 				a := attempt(t, tr, t.Context(), "http://api.test/")

@@ -45,7 +45,7 @@ func TestPrecedence(t *testing.T) {
 		{"then the provider's meaning of the status", func() { a.Body = nil },
 			Verdict{Code: Internal, Class: ClassTransient}},
 		{"then the status itself", func() { a.StatusCodes = nil },
-			Verdict{Code: ConflictState, Effect: NotApplied}},
+			Verdict{Code: ConflictState}},
 		{"then the kind of the error", func() { a.Status = 0 },
 			Verdict{Code: Truncated, Class: ClassTransient}},
 		{"and nothing at all is a failed connection", func() { a.Err, a.Sent = nil, false },
@@ -86,7 +86,9 @@ func TestNoDirectiveMakesANeverRetriedCodeRetryable(t *testing.T) {
 		for _, status := range []int{400, 409, 422, 429, 500, 503} {
 			v := Classify(Answer{
 				Status: status, Directives: DefaultDirectives,
-				Header: http.Header{"Error-Code": {string(code)}, "Stripe-Should-Retry": {"true"}, "X-Should-Retry": {"true"}},
+				Header: http.Header{
+					"Error-Code": {string(code)}, "Stripe-Should-Retry": {"true"}, "X-Should-Retry": {"true"},
+				},
 			})
 			require.Equal(t, ClassTerminal, v.Class, "%s under %d", code, status)
 			require.Equal(t, code, v.Code)
@@ -121,7 +123,8 @@ func TestCallersCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, Verdict{Code: c.want, Effect: NotApplied}, Classify(Answer{Caller: c.caller}))
 			require.Equal(t, Verdict{Code: c.want}, Classify(Answer{Caller: c.caller, Sent: true}))
-			require.Equal(t, Verdict{Code: c.want}, Classify(Answer{Caller: c.caller, Status: 200}), "a status implies that it was sent")
+			require.Equal(t, Verdict{Code: c.want}, Classify(Answer{Caller: c.caller, Status: 200}),
+				"a status implies that it was sent")
 		})
 	}
 }
@@ -135,6 +138,8 @@ func TestSuccessDoesNotAllocate(t *testing.T) {
 			"Idempotent-Replayed": {"false"},
 		},
 		StatusCodes: map[int]Code{409: InFlight},
+		Codes:       map[string]Code{"x": InFlight},
+		Markers:     []string{"Acme-Replay"},
 	}
 	var v Verdict
 	require.Zero(t, testing.AllocsPerRun(100, func() { v = Classify(a) }))

@@ -5,23 +5,24 @@ import (
 	"strings"
 )
 
-// headerStatus is the only marker whose word for a first, kept answer is known: "stored".
+// headerStatus is the only marker with a known word for a first, kept response: "stored".
 const headerStatus = "Idempotency-Status"
 
-// replayMarkers are the headers that servers in the field mark a replay with, in canonical form.
+// replayMarkers are the headers that mark a replay in public APIs and middleware, in canonical form.
 var replayMarkers = [...]string{
 	"Idempotent-Replayed",
 	"Idempotency-Replayed",
 	"X-Idempotent-Replayed",
 	"Idempotency-Replay",
+	"Idempotency-Hit",
 	"X-Idempotency-Status",
 	"X-Idempotency-Cached",
 	"X-Cache-Idempotency",
 }
 
-// Replayed reports whether the header marks an answer as replayed from the server's record of its key:
-// Idempotency-Status is "replayed", or one of Idempotent-Replayed, Idempotency-Replayed,
-// X-Idempotent-Replayed, Idempotency-Replay, X-Idempotency-Status, X-Idempotency-Cached and
+// Replayed reports whether the header marks a response as replayed from the server's record of its key. It is
+// true if Idempotency-Status is "replayed", or if one of Idempotent-Replayed, Idempotency-Replayed,
+// X-Idempotent-Replayed, Idempotency-Replay, Idempotency-Hit, X-Idempotency-Status, X-Idempotency-Cached and
 // X-Cache-Idempotency is "true", "1", "yes", "replayed", "hit" or "cached". Case and surrounding space don't
 // matter. Any other value, such as "false", "miss" or "stored", marks nothing. A nil header is not replayed.
 func Replayed(h http.Header) bool {
@@ -30,27 +31,43 @@ func Replayed(h http.Header) bool {
 	}
 	// Indexing instead of Get: the names are canonical already, and this is on the success path.
 	for _, name := range &replayMarkers {
-		for _, v := range h[name] {
-			if isReplayWord(strings.TrimSpace(v)) {
-				return true
-			}
+		if hasReplayWord(h[name]) {
+			return true
 		}
 	}
 	return false
 }
 
-// settled reports whether the server said that the answer is, from now on, its answer for the key.
-func settled(h http.Header) bool {
+// ReplayedBy is like [Replayed] and also reads the named headers, with the same values. Nil markers add none. The
+// names need not be in canonical form, but only canonical ones avoid an allocation.
+func ReplayedBy(h http.Header, markers []string) bool {
+	return Replayed(h) || isMarked(h, markers)
+}
+
+func isMarked(h http.Header, markers []string) bool {
+	for _, name := range markers {
+		if hasReplayWord(h.Values(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isFinal reports whether the server keeps the response as its only one for the key: it was stored or replayed.
+func isFinal(h http.Header, markers []string) bool {
+	if isMarked(h, markers) {
+		return true
+	}
 	if len(h) <= fewFields && !mayBeMarked(h) {
 		return false
 	}
 	return hasValue(h, headerStatus, "stored") || Replayed(h)
 }
 
-// fewFields is up to how many fields it costs less to look at each than to look each marker up.
+// fewFields is the largest number of fields for which a look at each field costs less than a lookup of each marker.
 const fewFields = 8
 
-// mayBeMarked reports whether a name in h could be a marker's. It tells most answers apart by a letter.
+// mayBeMarked reports whether a name in h could be a known marker's. Two prefixes exclude most responses.
 func mayBeMarked(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Idempot") || strings.HasPrefix(name, "X-") {
@@ -60,16 +77,19 @@ func mayBeMarked(h http.Header) bool {
 	return false
 }
 
-func isReplayWord(v string) bool {
-	for _, word := range [...]string{"true", "1", "yes", "replayed", "hit", "cached"} {
-		if strings.EqualFold(v, word) {
-			return true
+func hasReplayWord(values []string) bool {
+	for _, v := range values {
+		v = strings.TrimSpace(v)
+		for _, word := range [...]string{"true", "1", "yes", "replayed", "hit", "cached"} {
+			if strings.EqualFold(v, word) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// hasValue wants name in canonical form.
+// hasValue expects name in canonical form.
 func hasValue(h http.Header, name, want string) bool {
 	for _, v := range h[name] {
 		if strings.EqualFold(strings.TrimSpace(v), want) {

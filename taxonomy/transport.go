@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// transportCode returns the code of an error that left an attempt without a usable response. What it doesn't
-// know, nil included, is a failed connection.
+// transportCode returns the code of an error that left an attempt without a usable response. An unknown error, nil
+// included, is a failed connection.
 func transportCode(err error) Code {
 	if c, ok := ownCode(err); ok {
 		return c
@@ -30,7 +30,7 @@ func transportCode(err error) Code {
 		return Timeout
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		// A resolver that failed is no proof that the name doesn't exist.
+		// A resolver's failure does not prove that the name doesn't exist.
 		if dns.IsNotFound && !dns.IsTemporary {
 			return UnknownHost
 		}
@@ -49,21 +49,21 @@ func transportCode(err error) Code {
 	return Connection
 }
 
-// ownCode returns the code that the error wraps, if it wraps one. Success-like codes are no failures, so they
-// don't count.
+// ownCode returns the code that the error wraps, and whether it wraps one. Codes of the class success are ignored,
+// since they are no failures.
 func ownCode(err error) (Code, bool) {
 	c, ok := errors.AsType[Code](err)
 	return c, ok && isCode(c) && c.class() != ClassSuccess
 }
 
-// isTLS holds for what no repetition repairs: a certificate that is not trusted, or a peer that doesn't speak
-// TLS. An alert that the peer sent is not among them, since it also tells of passing failures.
+// isTLS reports whether a TLS error is permanent: an untrusted certificate, or a peer that doesn't speak TLS. The
+// peer's alerts are excluded, since some of them are temporary.
 func isTLS(err error) bool {
-	return errors.Is(err, http.ErrSchemeMismatch) || // what net/http makes of some RecordHeaderErrors
+	return errors.Is(err, http.ErrSchemeMismatch) || // net/http replaces some RecordHeaderErrors by it
 		wraps[tls.RecordHeaderError](err) ||
 		wraps[*tls.CertificateVerificationError](err) ||
 		wraps[*tls.ECHRejectionError](err) ||
-		// A VerifyConnection or VerifyPeerCertificate of the caller's returns these bare.
+		// The caller's VerifyConnection or VerifyPeerCertificate returns these bare.
 		wraps[x509.UnknownAuthorityError](err) ||
 		wraps[x509.HostnameError](err) ||
 		wraps[x509.CertificateInvalidError](err) ||
@@ -78,8 +78,8 @@ func wraps[E error](err error) bool {
 	return ok
 }
 
-// isBadURL holds for a URL that can't be parsed and for an address that can't be dialed. Every error of an
-// http.Client is a *url.Error, so it is the operation that tells.
+// isBadURL reports whether the URL can't be parsed or its address can't be dialed. Every error of an http.Client is
+// a *url.Error, so its operation is compared.
 func isBadURL(err error) bool {
 	for u, ok := errors.AsType[*url.Error](err); ok; u, ok = errors.AsType[*url.Error](u.Err) {
 		if u.Op == "parse" {
@@ -89,8 +89,8 @@ func isBadURL(err error) bool {
 	return wraps[*net.AddrError](err)
 }
 
-// isTimeout holds where any error in the tree says so: errors.As would stop at the first that can be asked,
-// and an outer one may not know what an inner one does.
+// isTimeout reports whether any error in the tree is a timeout. errors.As would stop at the first error with a
+// Timeout method, and that one may not know of an inner timeout.
 func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || anyError(err, func(err error) bool {
 		t, ok := err.(interface{ Timeout() bool })
@@ -98,7 +98,7 @@ func isTimeout(err error) bool {
 	})
 }
 
-// anyError reports whether match holds for err or for anything that it wraps.
+// anyError reports whether match is true for err or for any error that it wraps.
 func anyError(err error, match func(error) bool) bool {
 	for err != nil {
 		if match(err) {

@@ -19,13 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attempt does what a client does: it sends one request, reads the body, and notes whether the head was
-// written.
+// attempt sends one request like a client, reads the body, and records whether the head was written.
 func attempt(t *testing.T, rt http.RoundTripper, ctx context.Context, address string) Answer {
 	t.Helper()
 	var a Answer
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { a.Sent = true }}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, address, strings.NewReader("{}"))
+	ctx = httptrace.WithClientTrace(ctx, trace)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader("{}"))
 	if err != nil {
 		return Answer{Err: err}
 	}
@@ -149,7 +149,7 @@ func TestErrorsThatNetHTTPReallyMakes(t *testing.T) {
 	}
 }
 
-// quietTLSServer doesn't log the handshakes that these tests make fail.
+// quietTLSServer starts a server that logs no failed handshakes.
 func quietTLSServer(t *testing.T, h http.Handler) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(h)
@@ -160,7 +160,7 @@ func quietTLSServer(t *testing.T, h http.Handler) *httptest.Server {
 }
 
 func TestTimeoutsThatNetHTTPReallyMakes(t *testing.T) {
-	// A peer that reads and never answers, without a socket, so that time can be virtual.
+	// A peer that reads and never responds, without a socket, so that time can be virtual.
 	silent := func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		go func() {
@@ -200,14 +200,14 @@ func TestUnknownHost(t *testing.T) {
 		err  net.DNSError
 		want Code
 	}{
-		"a name that is not found is configuration":       {net.DNSError{IsNotFound: true}, UnknownHost},
-		"a resolver that failed is unavailable":           {net.DNSError{}, Unavailable},
-		"a failure that will pass is no missing name":     {net.DNSError{IsNotFound: true, IsTemporary: true}, Unavailable},
-		"a resolver that timed out is a dependency's own": {net.DNSError{IsTimeout: true}, Timeout},
+		"a missing name is configuration":        {net.DNSError{IsNotFound: true}, UnknownHost},
+		"a resolver that failed is unavailable":  {net.DNSError{}, Unavailable},
+		"a temporary failure is no missing name": {net.DNSError{IsNotFound: true, IsTemporary: true}, Unavailable},
+		"a resolver's timeout is a dependency's": {net.DNSError{IsTimeout: true}, Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, &c.err }}
-			a := attempt(t, tr, t.Context(), "http://api.test/")
+			dial := func(context.Context, string, string) (net.Conn, error) { return nil, &c.err }
+			a := attempt(t, &http.Transport{DialContext: dial}, t.Context(), "http://api.test/")
 			require.Equal(t, c.want, Classify(a).Code)
 			require.Equal(t, NotApplied, Classify(a).Effect)
 		})
@@ -216,7 +216,8 @@ func TestUnknownHost(t *testing.T) {
 
 func TestKindsAreFoundHoweverDeep(t *testing.T) {
 	deep := func(err error) error {
-		return fmt.Errorf("b: %w", errors.Join(errors.New("other"), &url.Error{Op: "Post", Err: fmt.Errorf("a: %w", err)}))
+		inner := &url.Error{Op: "Post", Err: fmt.Errorf("a: %w", err)}
+		return fmt.Errorf("b: %w", errors.Join(errors.New("other"), inner))
 	}
 	for kind, err := range transportErrors {
 		t.Run(kind, func(t *testing.T) {

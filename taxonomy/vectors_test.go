@@ -93,7 +93,7 @@ var transportErrors = map[string]error{
 	"goaway":           goAwayError{LastStreamID: 3},
 	"refused stream":   streamError{StreamID: 1, Code: refusedStream},
 	"stream reset":     streamError{StreamID: 1, Code: 2},
-	"unknown host":     &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "nowhere.test", IsNotFound: true}},
+	"unknown host":     &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "no.test", IsNotFound: true}},
 	"dns failure":      &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "api.test", IsTemporary: true}},
 	"dns timeout":      &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "api.test", IsTimeout: true}},
 	"certificate":      &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},

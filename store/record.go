@@ -202,6 +202,9 @@ var (
 	ErrUnavailable = errors.New("store: unavailable")
 	// ErrUnknown: a write was sent and its answer lost, so it may have been made. Find settles it.
 	ErrUnknown = errors.New("store: outcome of the write unknown")
+	// ErrDamaged: there is a record that can't be read. Nothing was changed. The error names the record, and wraps
+	// ErrUnavailable too. A [Dropper] removes the record.
+	ErrDamaged = errors.New("store: record damaged")
 	// ErrInvalid: an argument breaks a rule of the contract. Nothing was changed.
 	ErrInvalid = errors.New("store: invalid argument")
 )

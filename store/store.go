@@ -17,8 +17,9 @@ import (
 //
 // Package storetest states each rule as a test; an implementation is right when that suite passes.
 type Store interface {
-	// Reserve claims the ID, or says why it can't be claimed. It never returns a zero Verdict without an
-	// error. What each verdict means, and which fields of the Grant it fills, is told at [Verdict].
+	// Reserve claims the ID, or returns the verdict that keeps it from being claimed. It never returns a zero
+	// Verdict without an error. [Verdict] documents each verdict and the fields of the Grant that it fills. A
+	// damaged record is never taken for an absent one: Reserve returns an error that wraps ErrDamaged.
 	Reserve(ctx context.Context, c Claim) (Grant, error)
 
 	// Extend makes the lease end d from now, by the store's clock; d of zero gives the lease up and keeps the
@@ -37,7 +38,7 @@ type Store interface {
 	Release(ctx context.Context, l Lease) error
 
 	// Find returns the record, or ErrNotFound when there is none or it has expired. It sees everything that
-	// any call returned before.
+	// any call returned before. Its error wraps ErrDamaged when there is a record that can't be read.
 	Find(ctx context.Context, id ID) (Record, error)
 
 	// Purge deletes at most limit expired records whose lease is not live, and returns how many it deleted: a
@@ -58,12 +59,27 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// A Lister can list what is pending.
+// A Lister can list the pending records.
 type Lister interface {
-	// Pending yields the records of scope that are pending and not expired, oldest first; every scope's when
-	// scope is empty. It takes no lock over the loop's body, so that the body may call the store; a record
-	// that changes meanwhile is seen before or after its change. An error is yielded last, with a zero Record.
+	// Pending yields the records of scope that are pending and not expired, oldest first. An empty scope lists
+	// every scope. It takes no lock over the loop's body, so that the body may call the store; a record that
+	// changes meanwhile is seen before or after its change.
+	//
+	// A record that can't be read is yielded as a Record with only its ID and an error that names it, and the
+	// list goes on. The error wraps [ErrDamaged], unless a later release wrote the record: that error is the
+	// engine's own. An error with a zero Record is the last: the list may lack records.
 	Pending(ctx context.Context, scope string) iter.Seq2[Record, error]
+}
+
+// A Dropper can remove a damaged record, which no lease fits any more. It is an operator's decision: whether the
+// record's operation had an effect is then known to nobody, and its next run is a new operation. No part of redo
+// takes that decision on its own.
+type Dropper interface {
+	// Drop removes whatever the store holds under the ID, if it is damaged. It returns ErrNotFound when there is
+	// nothing, and an error wrapping ErrInvalid, and changes nothing, when the record can be read: Release and
+	// Forget are for that. A record of a later release is not damaged. Drop refuses it with the engine's error.
+	// The check and the removal are one step, so that Drop removes no record that was made since the damage.
+	Drop(ctx context.Context, id ID) error
 }
 
 // A Forgetter can remove a settled record before it expires. It is an operator's decision that the operation

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/redo-go/redo/store"
@@ -14,70 +15,123 @@ import (
 const scanned = 256
 
 // Pending implements [store.Lister]. Its cost grows with the number of pending records, not with the file.
-// Records that were reserved at the same instant come in the order of their keys.
+// Records that were reserved at the same instant come in the order of their keys. An index entry that is damaged names
+// no record: its error comes last.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		var last []byte
+		var nameless error
 		for {
 			if err := ctx.Err(); err != nil {
 				yield(store.Record{}, err)
 				return
 			}
-			ids, next, err := s.scanPending(last)
-			for _, id := range ids {
-				if scope != "" && id.Scope != scope {
+			page, err := s.scanPending(last)
+			for _, e := range page.entries {
+				if scope != "" && e.id.Scope != scope {
 					continue
 				}
-				// The index tells which records to look at; what stands now may be newer than it.
-				r, err := s.Find(ctx, id)
+				// The index names the records to read; what the store holds now may be newer than it.
+				r, err := s.readPending(ctx, e)
 				switch {
 				case errors.Is(err, store.ErrNotFound), err == nil && r.State != store.StatePending:
 					continue
-				case err != nil:
+				case err != nil && !names(err):
 					yield(store.Record{}, err)
 					return
+				case err != nil:
+					r = store.Record{ID: e.id}
 				}
-				if !yield(r, nil) {
+				if !yield(r, err) {
 					return
 				}
+			}
+			if nameless == nil {
+				nameless = page.nameless
+			}
+			if err == nil && page.next == nil {
+				err = nameless
 			}
 			if err != nil {
 				yield(store.Record{}, err)
 				return
 			}
-			if next == nil {
+			if page.next == nil {
 				return
 			}
-			last = next
+			last = page.next
 		}
 	}
 }
 
-// scanPending reads the IDs after an index key. next is nil at the end. With an error come the IDs before it.
-func (s *Store) scanPending(last []byte) (ids []store.ID, next []byte, err error) {
+// readPending returns the record of an index entry. names holds for an error that is about this record alone.
+func (s *Store) readPending(ctx context.Context, e pendingEntry) (store.Record, error) {
+	if e.err != nil {
+		return store.Record{}, e.err
+	}
+	r, err := s.Find(ctx, e.id)
+	if errors.Is(err, ErrCorrupt) && !errors.Is(err, store.ErrDamaged) && s.ready() == nil {
+		// The index has the record, and the search for it met damage.
+		err = damaged(e.id, err)
+	}
+	return r, err
+}
+
+// names reports whether the error is about one record: a damaged one, or one of a later release.
+func names(err error) bool {
+	return errors.Is(err, store.ErrDamaged) || errors.Is(err, ErrFormat) || errors.Is(err, errIndex)
+}
+
+// A pendingEntry is an entry of the index of pending records. err is set if it does not fit the records.
+type pendingEntry struct {
+	id  store.ID
+	err error
+}
+
+// A pendingPage holds what one read transaction takes from the index. At the end of the index, next is nil.
+// nameless is the first error of an entry whose ID can't be read.
+type pendingPage struct {
+	entries  []pendingEntry
+	next     []byte
+	nameless error
+}
+
+// scanPending reads the entries after an index key. With an error come the entries before it.
+func (s *Store) scanPending(last []byte) (page pendingPage, err error) {
 	if err := s.ready(); err != nil {
-		return nil, nil, err
+		return page, err
 	}
 	err = s.view(func(b buckets) error {
-		next, err = scan(b.pending, last, func(at int64, key []byte) (bool, error) {
+		page.next, err = scan(b.pending, last, func(at int64, key []byte) (bool, error) {
 			id, err := parseKey(key)
 			if err != nil {
-				return false, err
+				if page.nameless == nil {
+					page.nameless = explain(s.path, err)
+				}
+				return true, nil
 			}
-			v := b.records.Get(key)
-			r, err := decodeHeader(key, v)
-			if errors.Is(err, ErrFormat) {
-				return true, nil // Find says so, with the ID at hand
-			}
-			if err != nil || !r.pending() || r.created != at {
-				return false, corrupt("the index of pending records does not match the record %v", id)
-			}
-			ids = append(ids, id)
-			return len(ids) < scanned, nil
+			page.entries = append(page.entries, pendingEntry{id, explain(s.path, misfit(b, id, at, key))})
+			return len(page.entries) < scanned, nil
 		})
 		return err
 	})
-	return ids, next, err
+	return page, err
+}
+
+// errIndex: an entry of an index does not fit its record, which can be read.
+var errIndex = fmt.Errorf("%w: the index of pending records does not match", ErrCorrupt)
+
+// misfit returns how an index entry contradicts the records. A record that can't be read does not: Find has its error.
+func misfit(b buckets, id store.ID, at int64, key []byte) error {
+	v := b.records.Get(key)
+	if v == nil {
+		return damaged(id, corrupt("it is in the index of pending records and nowhere else"))
+	}
+	r, err := decodeHeader(key, v)
+	if err == nil && (!r.pending() || r.created != at) {
+		return fmt.Errorf("%w the record of %v", errIndex, id)
+	}
+	return nil
 }
 
 // ready is usable for those who don't hold the mutex.

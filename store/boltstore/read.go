@@ -104,13 +104,14 @@ func lookUp(b *bbolt.Bucket, key []byte) (*record, error) {
 	c := b.Cursor()
 	k, v := c.Seek(key)
 	if k != nil && bytes.Equal(k, key) {
-		return decodeRecord(key, v)
+		r, err := decodeRecord(key, v)
+		return r, named(key, err)
 	}
 	if k != nil {
 		if bytes.Compare(k, key) < 0 {
 			return nil, corrupt("records are out of order")
 		}
-		if err := sound(k, v); err != nil {
+		if err := soundNeighbour(k, v); err != nil {
 			return nil, err
 		}
 		k, v = c.Prev()
@@ -121,9 +122,41 @@ func lookUp(b *bbolt.Bucket, key []byte) (*record, error) {
 		if bytes.Compare(k, key) >= 0 {
 			return nil, corrupt("records are out of order")
 		}
-		if err := sound(k, v); err != nil {
+		if err := soundNeighbour(k, v); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
+}
+
+// named adds the ID to the error of a record that was found under its key.
+func named(key []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	id, unnamed := parseKey(key)
+	switch {
+	case unnamed != nil:
+		return err
+	case errors.Is(err, ErrFormat):
+		return fmt.Errorf("the record of %v: %w", id, err)
+	}
+	return damaged(id, err)
+}
+
+func damaged(id store.ID, err error) error {
+	return fmt.Errorf("the record of %v: %w: %w", id, store.ErrDamaged, err)
+}
+
+// soundNeighbour checks a record beside which another was searched for in vain. Its error does not wrap ErrDamaged,
+// since it is not about the ID that was asked for.
+func soundNeighbour(k, v []byte) error {
+	err := sound(k, v)
+	if err == nil {
+		return nil
+	}
+	if id, unnamed := parseKey(k); unnamed == nil {
+		return fmt.Errorf("the record of %v is next to it and may be it, under a damaged key: drop that first: %w", id, err)
+	}
+	return fmt.Errorf("the record next to it has the damaged key %q: %w", k, err)
 }

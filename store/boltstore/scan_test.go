@@ -45,21 +45,6 @@ func TestPending(t *testing.T) {
 		require.Equal(t, 10, n)
 		require.Empty(t, pendingKeys(t, s, ""))
 	})
-	t.Run("ends with an error when its index is damaged", func(t *testing.T) {
-		path := tempFile(t)
-		s := mustOpen(t, path)
-		mustReserve(t, s, claim("k"), store.Acquired)
-		require.NoError(t, s.Close())
-		edit(t, path, func(tx *bbolt.Tx) error {
-			key := appendIndexKey(nil, 1, appendKey(nil, claim("ghost").ID))
-			return tx.Bucket(rootName).Bucket(pendingName).Put(key, nil)
-		})
-		s = mustOpen(t, path)
-		for r, err := range s.Pending(t.Context(), "") {
-			require.ErrorIs(t, err, ErrCorrupt)
-			require.Zero(t, r)
-		}
-	})
 }
 
 func TestPurge(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A Store is an open file. It implements [store.TxStore], [store.Waiter], [store.Checker], [store.Lister] and
-// [store.Forgetter], and may be used concurrently; make one with [Open].
+// A Store is an open file. It implements [store.TxStore], [store.Waiter], [store.Checker], [store.Lister],
+// [store.Forgetter] and [store.Dropper], and may be used concurrently; make one with [Open].
 //
 // An error that wraps store.ErrUnavailable means that nothing was changed, one that wraps store.ErrUnknown
 // that the change may be on disk: the commit that carried it failed late, or the context ended while it ran.
@@ -60,6 +60,7 @@ var (
 	_ store.Checker            = (*Store)(nil)
 	_ store.Lister             = (*Store)(nil)
 	_ store.Forgetter          = (*Store)(nil)
+	_ store.Dropper            = (*Store)(nil)
 )
 
 // Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no commit.

@@ -54,5 +54,22 @@ func contractAt(t *testing.T, change func(*pgxpool.Config), opts ...pgstore.Opti
 		require.NoError(t, st.(*pgstore.Store).Close())
 		return at(t, places[st])
 	}
-	storetest.Run(t, factory, storetest.Beside(beside), storetest.Reopen(reopen))
+	storetest.Run(t, factory, storetest.Beside(beside), storetest.Reopen(reopen), storetest.Damage(damaged(places)))
+}
+
+// damaged makes an instant of a record infinite, which no constraint of the table forbids.
+func damaged(places map[store.Store]place) func(*testing.T, store.Store, store.ID) store.Store {
+	return func(t *testing.T, st store.Store, id store.ID) store.Store {
+		places[st].damage(t, id, "expires_at = 'infinity'")
+		return st
+	}
+}
+
+// damage changes the row of an ID as another program might.
+func (p place) damage(t testing.TB, id store.ID, set string) {
+	t.Helper()
+	tag, err := admin(t, p.url).Exec(t.Context(), "UPDATE "+p.table()+" SET "+set+" WHERE scope = $1 AND key = $2",
+		[]byte(id.Scope), []byte(id.Key))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, tag.RowsAffected())
 }

@@ -32,15 +32,15 @@ func (s *records) Pending(ctx context.Context, scope string) iter.Seq2[store.Rec
 				if expired(r.expiresAt, r.readAt) {
 					continue
 				}
-				rec, err := r.record()
-				if err == nil {
-					err = ctx.Err()
-				}
-				if err != nil {
+				if err := ctx.Err(); err != nil {
 					yield(store.Record{}, err)
 					return
 				}
-				if !yield(rec, nil) {
+				rec, err := r.record()
+				if err != nil {
+					rec = store.Record{ID: r.id}
+				}
+				if !yield(rec, err) {
 					return
 				}
 			}

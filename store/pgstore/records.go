@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/redo-go/redo/store"
 )
@@ -120,6 +121,30 @@ func (s *records) Release(ctx context.Context, l store.Lease) error {
 // Forget implements [store.Forgetter].
 func (s *records) Forget(ctx context.Context, l store.Lease) error {
 	return s.run(ctx, true, func(on session) error { return changeOn(ctx, on, s.sql.forget, l) })
+}
+
+// Drop implements [store.Dropper]. A row is damaged if another program's write broke one of these rules. The
+// fingerprint has 33 bytes. The state is 1, 2 or 3. The fence is positive. The instants are finite or NULL.
+func (s *records) Drop(ctx context.Context, id store.ID) error {
+	if err := id.Validate(); err != nil {
+		return err
+	}
+	var dropped bool
+	var sound pgtype.Bool
+	err := s.run(ctx, true, func(on session) error {
+		err := on.queryRow(ctx, s.sql.drop, []byte(id.Scope), []byte(id.Key)).Scan(&dropped, &sound)
+		if err == nil && !dropped && sound.Valid && !sound.Bool {
+			return errLostRace
+		}
+		return err
+	})
+	switch {
+	case err != nil || dropped:
+		return err
+	case !sound.Valid:
+		return store.ErrNotFound
+	}
+	return fmt.Errorf("pgstore: %w: the record of %v is not damaged", store.ErrInvalid, id)
 }
 
 // Find implements [store.Store]. An ID outside its limits is refused with store.ErrInvalid.

@@ -25,7 +25,8 @@ func (r *row) into(before ...any) []any {
 		&r.leaseUntil, &r.createdAt, &r.expiresAt, &r.readAt)
 }
 
-// record is an error only where somebody else has written to the table.
+// record returns an error that wraps store.ErrDamaged if the row breaks a rule of the table. Only another program's
+// write can do that. The rules are those of soundSQL.
 func (r *row) record() (store.Record, error) {
 	rec := store.Record{
 		ID:         r.id,
@@ -38,15 +39,29 @@ func (r *row) record() (store.Record, error) {
 		ExpiresAt:  r.expiresAt.Time,
 		ReadAt:     r.readAt.Time,
 	}
-	if len(r.fingerprint) != len(rec.Fingerprint) {
-		return store.Record{}, fmt.Errorf("%w: the record of %v has a fingerprint of %d bytes, not %d: %w",
-			ErrForeign, r.id, len(r.fingerprint), len(rec.Fingerprint), store.ErrUnavailable)
+	switch {
+	case len(r.fingerprint) != len(rec.Fingerprint):
+		return r.damaged("its fingerprint has %d bytes, not %d", len(r.fingerprint), len(rec.Fingerprint))
+	case r.state < int16(store.StatePending) || r.state > int16(store.StateFailed):
+		return r.damaged("its state is %d", r.state)
+	case r.fence <= 0:
+		return r.damaged("its fence is %d", r.fence)
+	}
+	for _, at := range []pgtype.Timestamptz{r.createdAt, r.leaseUntil, r.expiresAt} {
+		if at.InfinityModifier != pgtype.Finite {
+			return r.damaged("an instant is %v", at.InfinityModifier)
+		}
 	}
 	copy(rec.Fingerprint[:], r.fingerprint)
 	return rec, nil
 }
 
-// expired judges an expiry, NULL being never, by when it was read.
+func (r *row) damaged(format string, args ...any) (store.Record, error) {
+	return store.Record{}, fmt.Errorf("pgstore: the record of %v: %w: %w: %s: %w",
+		r.id, store.ErrDamaged, ErrForeign, fmt.Sprintf(format, args...), store.ErrUnavailable)
+}
+
+// expired judges an expiry, NULL being never, by when it was read. An infinite one is damage, and not past.
 func expired(expiresAt, readAt pgtype.Timestamptz) bool {
-	return expiresAt.Valid && !expiresAt.Time.After(readAt.Time)
+	return expiresAt.Valid && expiresAt.InfinityModifier != pgtype.Infinity && !expiresAt.Time.After(readAt.Time)
 }

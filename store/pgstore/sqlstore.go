@@ -15,6 +15,7 @@ var (
 	_ store.Checker          = (*SQLStore)(nil)
 	_ store.Lister           = (*SQLStore)(nil)
 	_ store.Forgetter        = (*SQLStore)(nil)
+	_ store.Dropper          = (*SQLStore)(nil)
 )
 
 // An SQLStore is a [Store] for programs that use database/sql. Both may use one table at the same time, and hold the same

@@ -15,6 +15,7 @@ type statements struct {
 	complete, completeHeld, completeLazy   string
 	completeNobodys                        string
 	find, watch, pending, pendingIn, purge string
+	drop                                   string
 }
 
 // newStatements writes the names into the texts, which hold no other braces.
@@ -37,6 +38,7 @@ func newStatements(schema, table string) statements {
 		pending:         names.Replace(pendingSQL + pendingOrderSQL),
 		pendingIn:       names.Replace(pendingSQL + " AND scope = $4::bytea" + pendingOrderSQL),
 		purge:           names.Replace(purgeSQL),
+		drop:            names.Replace(dropSQL),
 	}
 }
 
@@ -50,7 +52,18 @@ func replacer(schema, table string) *strings.Replacer {
 		"{fence}", qualified("_fence"),
 		"{fence text}", literal(qualified("_fence")),
 		"{marker}", literal(marker),
+		"{sound}", soundSQL(""),
+		"{sound r}", soundSQL("r."),
 	)
+}
+
+// soundSQL is the condition that a row can be read, by the rules of row.record. of qualifies the columns: it is empty,
+// or an alias and a dot.
+func soundSQL(of string) string {
+	return strings.ReplaceAll(`coalesce(octet_length(.fingerprint) = 33 AND .state BETWEEN 1 AND 3 AND .fence > 0
+		AND isfinite(.created_at) AND isfinite(coalesce(.lease_until, .created_at))
+		AND isfinite(coalesce(.expires_at, .created_at)), false)`,
+		".", of)
 }
 
 // literal quotes a string. A backslash is read in one way only with the E, whatever standard_conforming_strings is.
@@ -83,7 +96,7 @@ WITH look AS MATERIALIZED (
 ), standing AS MATERIALIZED (
 	SELECT * FROM look
 	WHERE (expires_at IS NULL OR expires_at > read_at)
-		AND (fingerprint <> $3::bytea OR state <> 1 OR lease_until > read_at)
+		AND (fingerprint <> $3::bytea OR state <> 1 OR lease_until > read_at OR NOT {sound})
 ), turn AS MATERIALIZED (
 	SELECT CASE WHEN NOT EXISTS (SELECT FROM standing) THEN {turn} END AS had
 ` + writeSQL + `
@@ -133,7 +146,7 @@ const writeSQL = `), drawn AS MATERIALIZED (
 		expires_at = excluded.expires_at
 	WHERE r.expires_at <= excluded.created_at
 		OR r.fingerprint = excluded.fingerprint AND r.state = 1
-			AND (r.lease_until IS NULL OR r.lease_until <= excluded.created_at)
+			AND (r.lease_until IS NULL OR r.lease_until <= excluded.created_at) AND {sound r}
 	RETURNING ctid AS place, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at
 )`
 
@@ -172,6 +185,16 @@ const releaseSQL = `DELETE FROM {table} AS r WHERE ` + ownedSQL
 const forgetSQL = `
 DELETE FROM {table} WHERE scope = $1::bytea AND key = $2::bytea AND fence = $3::bigint AND state <> 1
 	AND (expires_at IS NULL OR expires_at > clock_timestamp())`
+
+// dropSQL deletes a damaged row. It returns whether it did, and whether the row was sound before, NULL if there was
+// none. Both are false if another session deleted the damaged row first.
+const dropSQL = `
+WITH dropped AS (
+	DELETE FROM {table} WHERE scope = $1::bytea AND key = $2::bytea AND NOT {sound}
+		AND (expires_at IS NULL OR expires_at > clock_timestamp()) RETURNING true
+)
+SELECT EXISTS (SELECT FROM dropped), (SELECT {sound} FROM {table} WHERE scope = $1::bytea AND key = $2::bytea
+	AND (expires_at IS NULL OR expires_at > clock_timestamp()))`
 
 // primarySQL makes a read fail on a standby as a write does, whose answer may have been overtaken: txid_current() is refused
 // there, and not called on the primary. In a subquery it is looked at once, and where no row is found as well.

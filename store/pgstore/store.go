@@ -18,6 +18,7 @@ var (
 	_ store.Checker         = (*Store)(nil)
 	_ store.Lister          = (*Store)(nil)
 	_ store.Forgetter       = (*Store)(nil)
+	_ store.Dropper         = (*Store)(nil)
 )
 
 // A Store keeps records in one table. Create one with Open or New. All methods may be called concurrently, and any

@@ -65,7 +65,7 @@ func TestContractOverSQL(t *testing.T) {
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(*pgstore.SQLStore).Close())
 			return at(t, places[st])
-		}))
+		}), storetest.Damage(damaged(places)))
 }
 
 func pgxWrite(ctx context.Context, tx pgx.Tx, text string, args ...any) error {

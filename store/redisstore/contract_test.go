@@ -1,6 +1,8 @@
 package redisstore_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/redo-go/redo/store"
@@ -11,6 +13,22 @@ import (
 
 func TestContract(t *testing.T) {
 	contract(t, sharedURL(t))
+}
+
+// damaged overwrites the key of a record with a string that is none. The key ends with the ID.
+func damaged(url string, prefixes map[store.Store]string) func(*testing.T, store.Store, store.ID) store.Store {
+	return func(t *testing.T, st store.Store, id store.ID) store.Store {
+		suffix := fmt.Sprintf("r:%d:%s%s", len(id.Scope), id.Scope, id.Key)
+		for _, key := range keysOf(t, url, prefixes[st]+":{*}:r:*") {
+			if strings.HasSuffix(key, suffix) {
+				c := client(t, url)
+				require.NoError(t, c.Do(t.Context(), c.B().Set().Key(key).Value("damaged").Build()).Error())
+				return st
+			}
+		}
+		require.FailNow(t, "there is no key of the record", "%v", id)
+		return nil
+	}
 }
 
 func contract(t *testing.T, url string, opts ...redisstore.Option) {
@@ -28,5 +46,6 @@ func contract(t *testing.T, url string, opts ...redisstore.Option) {
 		require.NoError(t, st.(*redisstore.Store).Close())
 		return openAs(t, prefixes[st])
 	}
-	storetest.Run(t, factory, storetest.Beside(beside), storetest.Reopen(reopen), storetest.SelfExpiring())
+	storetest.Run(t, factory, storetest.Beside(beside), storetest.Reopen(reopen), storetest.SelfExpiring(),
+		storetest.Damage(damaged(url, prefixes)))
 }

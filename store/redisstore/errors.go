@@ -15,8 +15,8 @@ import (
 var (
 	// ErrEviction: the server may evict records, or doesn't tell whether it does.
 	ErrEviction = errors.New("redisstore: maxmemory-policy is not known to be noeviction")
-	// ErrFormat: a key of the store's holds something that is not this package's, or of a later release's. It was left
-	// as it is.
+	// ErrFormat: a key of the store's holds something that is not this package's, is damaged, or is of a later
+	// release. It was left as it is. A damaged record's error wraps store.ErrDamaged too.
 	ErrFormat = errors.New("redisstore: unknown format")
 )
 
@@ -52,6 +52,14 @@ func writeFailed(ctx context.Context, err error) error {
 	}
 }
 
+// at names the ID in an error about what its key holds.
+func at(id store.ID, err error) error {
+	if !errors.Is(err, ErrFormat) {
+		return err
+	}
+	return fmt.Errorf("redisstore: the record of %v: %w", id, err)
+}
+
 func unavailable(err error) error {
 	return fmt.Errorf("redisstore: %w: %w", store.ErrUnavailable, err)
 }
@@ -72,6 +80,8 @@ func refusal(err error) error {
 	}
 	// The first word of an error reply is its code; it is the protocol's only way to tell errors apart.
 	switch code, _, _ := strings.Cut(answer.Error(), " "); code {
+	case "REDODAMAGED":
+		return fmt.Errorf("%w: %w: %w: %w", store.ErrDamaged, ErrFormat, store.ErrUnavailable, answer)
 	case "WRONGTYPE", "REDOFORMAT":
 		return fmt.Errorf("%w: %w: %w", ErrFormat, store.ErrUnavailable, answer)
 	default:

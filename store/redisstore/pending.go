@@ -20,20 +20,21 @@ const (
 
 // Pending implements store.Lister. It reads the indexes of what is pending, which change together with the records,
 // and then each record as the loop comes to it: one that was reserved after the loop began is not in the list, one that was
-// settled or removed meanwhile is left out. It holds the IDs of what is pending in memory, and looks at no other key.
+// settled or removed meanwhile is left out. It holds the IDs of what is pending in memory, and looks at no other key. A
+// member of an index that is damaged names no record: its error comes last.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		places, err := s.pendingPlaces(ctx, scope)
+		places, nameless, err := s.pendingPlaces(ctx, scope)
 		for page := range slices.Chunk(places, recordPage) {
-			var records []store.Record
-			if records, err = s.pendingRecords(ctx, page); err != nil {
+			var entries []entry
+			if entries, err = s.pendingRecords(ctx, page); err != nil {
 				break
 			}
-			for _, r := range records {
+			for _, e := range entries {
 				if err = ctx.Err(); err != nil {
 					break
 				}
-				if !yield(r, nil) {
+				if !yield(e.Record, e.err) {
 					return
 				}
 			}
@@ -41,10 +42,19 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 				break
 			}
 		}
+		if err == nil {
+			err = nameless
+		}
 		if err != nil {
 			yield(store.Record{}, err)
 		}
 	}
+}
+
+// An entry is what the list yields: a record, or the ID of one that can't be read and its error.
+type entry struct {
+	store.Record
+	err error
 }
 
 // A place is what an index holds of a record. The creation tells it from that of an earlier record of the same ID, which
@@ -54,10 +64,11 @@ type place struct {
 	id      store.ID
 }
 
-// pendingPlaces returns what the indexes hold of a scope, oldest first.
-func (s *Store) pendingPlaces(ctx context.Context, scope string) ([]place, error) {
+// pendingPlaces returns what the indexes hold of a scope, oldest first. nameless is the first error of a member whose ID
+// can't be read.
+func (s *Store) pendingPlaces(ctx context.Context, scope string) (places []place, nameless, err error) {
 	if err := s.ready(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var members []string
 	for first := 0; first < shardCount; first += indexPage {
@@ -67,25 +78,24 @@ func (s *Store) pendingPlaces(ctx context.Context, scope string) ([]place, error
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		members = append(members, page...)
 	}
 	slices.Sort(members) // by creation, with which they begin
-	var places []place
 	for _, m := range members {
 		if m == fenceMember {
 			continue
 		}
 		p, err := parsePlace(m)
-		if err != nil {
-			return nil, malformed("the index of what is pending holds %.64q: %w", m, err)
-		}
-		if scope == "" || p.id.Scope == scope {
+		switch {
+		case err != nil && nameless == nil:
+			nameless = malformed("the index of what is pending holds %.64q: %w", m, err)
+		case err == nil && (scope == "" || p.id.Scope == scope):
 			places = append(places, p)
 		}
 	}
-	return places, nil
+	return places, nameless, nil
 }
 
 // indexes returns the members of some shards' indexes.
@@ -121,8 +131,8 @@ func parsePlace(member string) (place, error) {
 // An index holds, beside what is pending in its shard, the count of the last fence.
 const fenceMember = "#"
 
-// pendingRecords reads the records that are pending still.
-func (s *Store) pendingRecords(ctx context.Context, places []place) ([]store.Record, error) {
+// pendingRecords reads the records that are pending still. Its error is not about one record.
+func (s *Store) pendingRecords(ctx context.Context, places []place) ([]entry, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -131,16 +141,18 @@ func (s *Store) pendingRecords(ctx context.Context, places []place) ([]store.Rec
 		keys, _ := s.layout.record(p.id)
 		finds[i].keys = keys[:1]
 	}
-	var records []store.Record
+	var entries []entry
 	for i, got := range s.runAll(ctx, findScript, finds) {
 		r, err := found(ctx, got, places[i].id)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, ErrFormat):
+			entries = append(entries, entry{store.Record{ID: places[i].id}, err})
 		case err != nil:
 			return nil, err
 		case r.State == store.StatePending && r.CreatedAt.Equal(places[i].created):
-			records = append(records, r)
+			entries = append(entries, entry{Record: r})
 		}
 	}
-	return records, nil
+	return entries, nil
 }

@@ -44,6 +44,8 @@ var (
 	releaseSource string
 	//go:embed lua/forget.lua
 	forgetSource string
+	//go:embed lua/drop.lua
+	dropSource string
 	//go:embed lua/find.lua
 	findSource string
 	//go:embed lua/watch.lua
@@ -58,6 +60,7 @@ var (
 	completeScript = newScript(readPart, ownedPart, writePart, wakePart, completeSource)
 	releaseScript  = newScript(readPart, ownedPart, wakePart, releaseSource)
 	forgetScript   = newScript(readPart, forgetSource)
+	dropScript     = newScript(readPart, dropSource)
 	findScript     = newScript(readPart, answerPart, findSource)
 	watchScript    = newScript(readPart, ownedPart, watchSource)
 	expiredScript  = newScript(expiredSource)

@@ -16,6 +16,7 @@ var (
 	_ store.Checker   = (*Store)(nil)
 	_ store.Lister    = (*Store)(nil)
 	_ store.Forgetter = (*Store)(nil)
+	_ store.Dropper   = (*Store)(nil)
 )
 
 // A Store keeps records in Redis or Valkey. Create one with Open or New. All methods may be called concurrently, and
@@ -50,7 +51,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 // readGrant reads what Reserve's script answers.
 func readGrant(ctx context.Context, got rueidis.RedisResult, c store.Claim) (store.Grant, error) {
 	if err := got.Error(); err != nil {
-		return store.Grant{}, writeFailed(ctx, err)
+		return store.Grant{}, at(c.ID, writeFailed(ctx, err))
 	}
 	letter, rec, err := readAnswer(got, c.ID)
 	if err != nil {
@@ -170,12 +171,12 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 
 func found(ctx context.Context, got rueidis.RedisResult, id store.ID) (store.Record, error) {
 	if err := got.Error(); err != nil {
-		return store.Record{}, readFailed(ctx, err)
+		return store.Record{}, at(id, readFailed(ctx, err))
 	}
 	letter, rec, err := readAnswer(got, id)
 	switch {
 	case err != nil:
-		return store.Record{}, err
+		return store.Record{}, at(id, err)
 	case letter == letterAbsent:
 		return store.Record{}, store.ErrNotFound
 	}

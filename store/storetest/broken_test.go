@@ -27,6 +27,7 @@ type broken struct {
 	forget   func(context.Context, store.Lease) error
 	pending  func(context.Context, string) iter.Seq2[store.Record, error]
 	undone   []store.ID // what a restart brings back
+	damage   *damage
 }
 
 func newBroken(defect func(*broken, *memstore.Store)) *broken {
@@ -43,12 +44,16 @@ func newBroken(defect func(*broken, *memstore.Store)) *broken {
 		check:    s.Check,
 		forget:   s.Forget,
 		pending:  s.Pending,
+		damage:   newDamage(s),
 	}
 	defect(b, s)
 	return b
 }
 
 func (b *broken) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	if b.damage.holds(c.ID) {
+		return b.damage.reserve(ctx, c)
+	}
 	return b.reserve(ctx, c)
 }
 
@@ -62,7 +67,14 @@ func (b *broken) Complete(ctx context.Context, l store.Lease, o store.Outcome) e
 
 func (b *broken) Release(ctx context.Context, l store.Lease) error { return b.release(ctx, l) }
 
-func (b *broken) Find(ctx context.Context, id store.ID) (store.Record, error) { return b.find(ctx, id) }
+func (b *broken) Find(ctx context.Context, id store.ID) (store.Record, error) {
+	if b.damage.holds(id) {
+		return b.damage.find(ctx, id)
+	}
+	return b.find(ctx, id)
+}
+
+func (b *broken) Drop(ctx context.Context, id store.ID) error { return b.damage.drop(ctx, id) }
 
 func (b *broken) Purge(ctx context.Context, limit int) (int, error) { return b.purge(ctx, limit) }
 
@@ -75,7 +87,7 @@ func (b *broken) Check(ctx context.Context) error { return b.check(ctx) }
 func (b *broken) Forget(ctx context.Context, l store.Lease) error { return b.forget(ctx, l) }
 
 func (b *broken) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
-	return b.pending(ctx, scope)
+	return b.damage.among(b.pending(ctx, scope))
 }
 
 // A mutant is one defect. The cases that find it stand in foundBy.
@@ -89,7 +101,7 @@ type mutant struct {
 func itself(_ *testing.T, st store.Store) store.Store { return st }
 
 func (m mutant) config() config {
-	cfg := config{beside: m.beside, reopen: m.reopen}
+	cfg := config{beside: m.beside, reopen: m.reopen, damage: damageRecord}
 	if cfg.beside == nil {
 		cfg.beside = itself
 	}
@@ -140,5 +152,7 @@ func TestEachCaseFindsSomeDefect(t *testing.T) {
 }
 
 func mutants() []mutant {
-	return slices.Concat(reserveMutants, settleMutants, fenceMutants, timeMutants, idMutants, listMutants, handleMutants)
+	return slices.Concat(
+		reserveMutants, settleMutants, fenceMutants, timeMutants, idMutants, listMutants, damageMutants, handleMutants,
+	)
 }

@@ -7,6 +7,7 @@ var foundBy = map[string][]string{
 		"one of 64 racers acquires",
 		"racers without a lease get fences of their own",
 		"one of 64 racers over two handles acquires",
+		"concurrent drops remove one damaged record",
 	},
 	"check, then take over": {"one of 64 racers takes over"},
 	"claim without a lease excludes": {
@@ -33,6 +34,7 @@ var foundBy = map[string][]string{
 		"lease is good through any handle",
 		"removed record stays removed over a restart",
 		"expiry survives a restart",
+		"list may be left at a damaged record",
 	},
 	"claim without a lease takes over a live lease": {
 		"live lease excludes",
@@ -77,6 +79,7 @@ var foundBy = map[string][]string{
 		"unknown lease is lost",
 		"lease is good through any handle",
 		"fence grows over a restart",
+		"damaged record can be dropped",
 	},
 	"complete compares, then sets": {"one of 64 racing completions wins"},
 	"second complete succeeds": {
@@ -158,6 +161,7 @@ var foundBy = map[string][]string{
 	"fence starts again after expiry": {
 		"fence grows over expiry",
 		"fence grows over purge",
+		"damaged record can be dropped",
 	},
 	"fence starts again after purge": {"fence grows over purge"},
 	"fence stays over take-over": {
@@ -188,6 +192,7 @@ var foundBy = map[string][]string{
 	"expired record is replayed until it is purged": {
 		"record settled for a short time expires",
 		"expired record is absent at once",
+		"damaged record can be dropped",
 	},
 	"expired record is completed": {"expired record cannot be moved on"},
 	"retention is over before the lease's end": {
@@ -241,11 +246,18 @@ var foundBy = map[string][]string{
 		"scopes are separate",
 		"parts of an id are not confused",
 		"longest id is accepted whole",
+		"damaged record hides no other in the list",
+		"damaged record can be dropped",
+		"only a damaged record is dropped",
+		"concurrent drops remove one damaged record",
 	},
 	"scope and key are joined by a slash": {
 		"parts of an id are not confused",
 		"longest id is accepted whole",
 		"invalid id is refused",
+		"damaged record can be dropped",
+		"only a damaged record is dropped",
+		"concurrent drops remove one damaged record",
 	},
 	"keys ignore upper and lower case": {"keys may hold any bytes"},
 	"keys are trimmed": {
@@ -264,23 +276,73 @@ var foundBy = map[string][]string{
 		"expired record cannot be moved on",
 		"absent id is not found",
 		"forget removes a settled record",
+		"damaged record can be dropped",
 	},
-	"list is by key":   {"pending records are listed oldest first"},
-	"list is by fence": {"pending records are listed oldest first"},
+	"list is by key": {
+		"pending records are listed oldest first",
+		"damaged record hides no other in the list",
+	},
+	"list is by fence": {
+		"pending records are listed oldest first",
+		"list may be left at a damaged record",
+	},
 	"list leaves live leases out": {
 		"pending records are listed oldest first",
 		"only what is pending is listed",
 		"listed record is whole and a copy",
+		"damaged record can be dropped",
+		"concurrent drops remove one damaged record",
 	},
 	"list leaves the meta out": {"listed record is whole and a copy"},
 	"list is of every scope": {
 		"list is of one scope, or of all",
 		"store may be called inside the loop",
+		"damaged record hides no other in the list",
 	},
-	"list is read on in the loop":       {"store may be called inside the loop"},
-	"list is made once":                 {"list may be left early and made again"},
-	"list cut short looks whole":        {"list under an ended context yields the error last"},
-	"check fails":                       {"working store is ready"},
+	"list is read on in the loop": {"store may be called inside the loop"},
+	"list is made once":           {"list may be left early and made again"},
+	"list cut short looks whole":  {"list under an ended context yields the error last"},
+	"check fails":                 {"working store is ready"},
+	"list ends at a damaged record": {
+		"damaged record hides no other in the list",
+		"list may be left at a damaged record",
+	},
+	"list ends at a damaged record without its name": {
+		"damaged record hides no other in the list",
+		"list may be left at a damaged record",
+	},
+	"list leaves damaged records out": {
+		"damaged record hides no other in the list",
+		"list may be left at a damaged record",
+	},
+	"list yields what is left of a damaged record": {
+		"damaged record hides no other in the list",
+		"list may be left at a damaged record",
+	},
+	"damage has no kind": {
+		"damaged record is never absent",
+	},
+	"damage is not named": {
+		"damaged record is never absent",
+	},
+	"damaged record is absent to find": {
+		"damaged record is never absent",
+	},
+	"damaged record is acquired": {
+		"damaged record is never absent",
+	},
+	"drop removes nothing": {
+		"damaged record can be dropped",
+		"only a damaged record is dropped",
+		"concurrent drops remove one damaged record",
+	},
+	"drop removes what can be read": {
+		"only a damaged record is dropped",
+		"concurrent drops remove one damaged record",
+	},
+	"check, then drop": {
+		"concurrent drops remove one damaged record",
+	},
 	"failed record cannot be forgotten": {"forget removes a settled record"},
 	"forget removes a pending record":   {"pending record cannot be forgotten"},
 	"forget goes by the id":             {"forget goes by the fence"},
@@ -314,6 +376,7 @@ var foundBy = map[string][]string{
 		"pending record survives a restart with its lease",
 		"fence grows over a restart",
 		"expiry survives a restart",
+		"damaged record can be dropped",
 	},
 	"restart drops leases": {
 		"pending record survives a restart with its lease",

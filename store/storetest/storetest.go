@@ -5,8 +5,8 @@
 //	}
 //
 // Each case is a subtest whose name reads as a rule; a failure explains the rule. Cases of the optional
-// interfaces (Waiter, Checker, Lister, Forgetter) and of second handles are skipped where the store or the
-// options don't offer them.
+// interfaces (Waiter, Checker, Lister, Forgetter, Dropper), of second handles and of damaged records are skipped
+// where the store or the options don't offer them.
 //
 // RunTx does the same for the optional capability store.TxStore, of any engine's transactions.
 //
@@ -35,7 +35,7 @@ func Cases() []Case {
 	return slices.Concat(
 		reserveCases, mismatchCases, raceCases, completeCases, retainCases, fidelityCases, extendCases,
 		releaseCases, fenceCases, expiryCases, purgeCases, idCases, refusalCases, clockCases,
-		waiterCases, listerCases, forgetterCases, handleCases, reopenCases,
+		waiterCases, listerCases, forgetterCases, damageCases, handleCases, reopenCases,
 	)
 }
 
@@ -52,6 +52,7 @@ type config struct {
 	leasesEnd    bool
 	beside       func(*testing.T, store.Store) store.Store
 	reopen       func(*testing.T, store.Store) store.Store
+	damage       func(*testing.T, store.Store, store.ID) store.Store
 	engine       *engine
 }
 
@@ -125,6 +126,9 @@ func (cfg config) trial(t *testing.T, r reporter, c Case, factory func(t *testin
 	}
 	if cfg.reopen != nil {
 		tr.reopen = func(st store.Store) store.Store { return cfg.reopen(t, st) }
+	}
+	if cfg.damage != nil {
+		tr.damage = func(st store.Store, id store.ID) store.Store { return cfg.damage(t, st, id) }
 	}
 	return tr
 }

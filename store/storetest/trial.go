@@ -39,8 +39,9 @@ type trial struct {
 	reporter
 	rule         string
 	open         func() store.Store
-	beside       func(store.Store) store.Store // nil: no second handle
-	reopen       func(store.Store) store.Store // nil: not durable
+	beside       func(store.Store) store.Store           // nil: no second handle
+	reopen       func(store.Store) store.Store           // nil: not durable
+	damage       func(store.Store, store.ID) store.Store // nil: no record can be damaged
 	selfExpiring bool
 	leasesEnd    bool
 	engine       *engine // nil: the case is one of Run's

@@ -1,140 +1,130 @@
 package redo
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
-	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// timeoutError makes ErrAttemptTimeout a net.Error that has timed out, which is how it is classified.
-type timeoutError struct{}
-
-func (timeoutError) Error() string   { return "redo: attempt timed out" }
-func (timeoutError) Timeout() bool   { return true }
-func (timeoutError) Temporary() bool { return true }
-
-// An attempt is one turn of the loop: one request, with its own context, headers and reader.
+// An attempt is one request of a call, with a clock, a header and a body of its own.
 type attempt struct {
-	number  int32
-	conns   atomic.Int32 // connections that the request was given to be written to
-	hops    int32        // redirects that were followed
-	stopped bool         // the clock; the mutex guards it
-
-	start   time.Time
-	budget  time.Duration       // the time it has
-	waited  time.Duration       // the wait before it
-	ctx     context.Context     // the attempt itself, or what the observer made of it
-	report  func(AttemptHealth) // the breaker's, nil when there is none
-	timeout [1]string           // backs the budget header's value
-	body    body
-
-	parent context.Context
-	mu     sync.Mutex // guards what follows
-	over   *ending    // nil while it has not ended
-	watch  *watch     // nil until somebody waits for the end
-	trace  *httptrace.ClientTrace
+	call   *call
+	number int
+	start  time.Time // when its clock started; waiting for a limiter comes before
+	budget time.Duration
+	ctx    context.Context // the attempt's own; nil before the clock starts
+	clock  clock
+	asked  atomic.Int32       // connections that the transport asked for
+	got    atomic.Int32       // connections that it got: each may have carried the request
+	handed bool               // the transport was called
+	hops   int                // redirects that were followed
+	report func(limit.Health) // the breaker's; nil if there is none
+	added  map[string]bool    // headers that the credentials function set
 }
 
-// try makes an attempt and judges it.
-func (k *call) try(a *attempt) {
-	k.keyGone = false // a retry starts at the origin that the key is for
-	retry := k.client.retry
-	a.budget = min(retry.AttemptTimeout, retry.MaxElapsed-a.start.Sub(k.first.start))
-	a.begin(k)
-	a.ctx = a
-	if o, ok := k.client.observer.(AttemptObserver); ok {
-		a.ctx = o.StartAttempt(a, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: int(a.number)})
+// attempt makes one attempt at the time now, and returns its result. r is the request that the loop sends, and total
+// is the rest of MaxElapsed.
+func (k *call) attempt(r *http.Request, number int, now time.Time, total time.Duration) result {
+	a := &attempt{call: k, number: number, start: now, budget: min(k.policy.AttemptTimeout, total)}
+	ctx := r.Context()
+	if observer, ok := k.client.observer.(AttemptObserver); ok {
+		ctx = observer.StartAttempt(ctx, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: number})
 	}
-	if k.client.breaker != nil {
-		defer a.tell(Neutral) // a transport that panics must not leave the breaker waiting for its probe
+	var err error
+	if k.client.breaker != nil || k.client.limiter != nil {
+		defer a.reportHealth(limit.Neutral) // a transport that panics must not leave the breaker waiting for its probe
+		err = a.admit(ctx, total)
+		a.start = time.Now()
 	}
-	resp, err := k.exchange(a)
-	if err != nil {
-		resp, err = nil, a.explain(err)
+	var resp *http.Response
+	if err == nil {
+		resp, err = a.send(ctx, r)
 	}
-	k.judge(a, resp, err)
+	res := a.result(resp, err)
+	res.ctx, res.queued = ctx, a.start.Sub(now)
+	a.reportHealth(health(res))
+	if l, ok := limit.For(k.client.limiter, k.destination()).(limit.Reporter); ok && res.resp != nil {
+		l.Report(res.verdict.Code.In(taxonomy.RateLimit))
+	}
+	return res
 }
 
-// tell reports to the breaker, once.
-func (a *attempt) tell(h AttemptHealth) {
+// admit waits for the limiter and calls the breaker. The attempt's clock does not run yet.
+func (a *attempt) admit(ctx context.Context, total time.Duration) error {
+	k, c := a.call, a.call.client
+	if l := limit.For(c.limiter, k.destination()); l != nil {
+		if k.keyed() {
+			total = min(total, k.usable-time.Since(k.start)) // the key grows old in the queue too
+		}
+		wait, cancel := context.WithTimeout(ctx, total)
+		err := l.Wait(wait)
+		cancel()
+		if err != nil {
+			if caller := k.ended(); caller != nil {
+				return cmp.Or(context.Cause(ctx), caller)
+			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				return ErrLimited // the deadline was this wait's own, and no caller's
+			}
+			return errors.Join(ErrLimited, err)
+		}
+	}
+	if c.breaker != nil {
+		done, err := c.breaker.Allow(k.destination().String())
+		if err != nil {
+			return errors.Join(ErrBreakerOpen, err)
+		}
+		a.report = done
+	}
+	return nil
+}
+
+// reportHealth reports the attempt's health to the breaker. Only the first call has an effect.
+func (a *attempt) reportHealth(h limit.Health) {
 	if report := a.report; report != nil {
 		a.report = nil
 		report(h)
 	}
 }
 
-// explain names the attempt's own timeout as the cause, where it is: net/http reports a bare deadline.
-func (a *attempt) explain(err error) error {
-	if err != nil && a.why() == ErrAttemptTimeout && !errors.Is(err, ErrAttemptTimeout) { //nolint:errorlint // the cause is set to this very value
-		return errors.Join(ErrAttemptTimeout, err)
+// send starts the clock, sends the attempt's request, and follows redirects as [attempt.follow] decides.
+func (a *attempt) send(ctx context.Context, r *http.Request) (*http.Response, error) {
+	k, c := a.call, a.call.client
+	if k.mode != modeTransport { // there time limits are the SDK's
+		ctx, a.clock = startClock(ctx, a.budget)
 	}
-	return err
-}
-
-// errNoResponse: a transport broke the rule of http.RoundTripper.
-var errNoResponse = errors.New("redo: the transport returned neither a response nor an error")
-
-// wireSends is how many connections the request was written to, as far as the transport tells.
-func (a *attempt) wireSends() int { return int(a.conns.Load()) }
-
-// sent reports whether the request's head was, or may have been, written. net/http's transport tells when it
-// gives a request a connection. Of any other only an error that says that no connection was made is believed.
-func (a *attempt) sent(traced bool, err error) bool {
-	switch {
-	case err == nil || a.wireSends() > 0:
-		return true
-	case traced:
-		return false
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.got.Add(1) }}
+	if c.traced {
+		trace.GetConn = func(string) { a.asked.Add(1) }
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return false
-	}
-	if _, local := localVerdict(err); local {
-		return false
-	}
-	_, unknownHost := errors.AsType[*net.DNSError](err)
-	return !unknownHost
-}
-
-// exchange sends the attempt's request and follows the redirects that are ours to follow.
-func (k *call) exchange(a *attempt) (*http.Response, error) {
-	c := k.client
-	if l := limiterFor(c.limiter, k.dest()); l != nil {
-		if err := waitLimited(a.ctx, l); err != nil {
-			if k.Err() == nil && !errors.Is(err, ErrLimited) {
-				err = errors.Join(ErrLimited, err)
-			}
-			return nil, err
-		}
-	}
-	if c.breaker != nil {
-		done, err := c.breaker.Allow(k.dest().String())
-		if err != nil {
-			return nil, errors.Join(ErrBreakerOpen, err)
-		}
-		a.report = done
-	}
-	r := k.req.WithContext(a.ctx)
-	r.Header = k.headers(a)
-	if err := k.attachBody(r); err != nil {
+	ctx = httptrace.WithClientTrace(ctx, trace)
+	a.ctx = ctx
+	out := r.WithContext(ctx)
+	out.Header = a.header(r.Header)
+	if err := k.body.attach(out, k.req); err != nil {
 		return nil, &refusedError{code: taxonomy.BodyNotReplayable, effect: NotApplied, err: err}
 	}
-	if err := k.authorize(r); err != nil {
+	if err := a.authorize(out); err != nil {
 		return nil, err
 	}
-	for hops := 0; ; hops++ {
-		resp, err := c.base.RoundTrip(r)
+	if ctx.Err() != nil {
+		closeBody(out)
+		return nil, context.Cause(ctx)
+	}
+	a.handed = true
+	for {
+		resp, err := c.base.RoundTrip(out)
 		switch {
 		case err != nil:
 			return nil, err
@@ -143,81 +133,123 @@ func (k *call) exchange(a *attempt) (*http.Response, error) {
 		case resp.Body == nil:
 			resp.Body = http.NoBody
 		}
-		if resp.Request != r && (resp.Request == nil || callFrom(resp.Request.Context()) == nil) {
-			resp.Request = r // a transport that forgot whose answer it is
+		if resp.Request == nil || loopOf(resp.Request.Context()) == nil {
+			resp.Request = out // a custom transport lost it
 		}
-		next, err := k.follow(r, resp, hops)
+		if resp.StatusCode/100 != 3 {
+			return resp, nil
+		}
+		next, err := a.follow(out, resp)
 		if err != nil || next == nil {
 			return resp, err
 		}
-		r = next
+		out = next
 		a.hops++
 	}
 }
 
-// authorize lets the caller's function add credentials to the attempt.
-func (k *call) authorize(r *http.Request) error {
-	if k.client.credentials == nil {
-		return nil
-	}
-	r.Header = r.Header.Clone() // the values are the caller's: Header.Add would write into them
-	if err := k.client.credentials(r); err != nil {
-		closeBody(r)
-		return &refusedError{code: taxonomy.Auth + ".credentials", effect: NotApplied, err: err}
-	}
-	return nil
-}
+// errNoResponse reports a transport that broke the rule of http.RoundTripper.
+var errNoResponse = errors.New("redo: the transport returned neither a response nor an error")
 
-// attachBody gives the attempt's request a reader of its own. GetBody stays: net/http uses it when it resends
-// the request on a fresh connection.
-func (k *call) attachBody(r *http.Request) error {
-	body, err := k.payload.next(k.req)
-	if err != nil {
-		return err
-	}
-	r.Body, r.GetBody, r.ContentLength = body, k.req.GetBody, k.req.ContentLength
-	if k.payload.read {
-		again, req := k.payload, k.req
-		r.GetBody = func() (io.ReadCloser, error) { return again.next(req) }
-		r.ContentLength = int64(len(again.bytes))
-	}
-	return nil
-}
-
-// headers returns the attempt's own header map. The values are shared with the caller's request and never
-// written to.
-func (k *call) headers(a *attempt) http.Header {
-	c := k.client
-	h := maps.Clone(k.req.Header)
+// header returns the attempt's own header. It shares its values with the caller's request, so they are never changed.
+func (a *attempt) header(from http.Header) http.Header {
+	k, p := a.call, &a.call.client.profile
+	h := maps.Clone(from)
 	if h == nil {
 		h = make(http.Header, 2)
 	}
-	if u := k.req.URL.User; u != nil && h.Get("Authorization") == "" {
-		password, _ := u.Password()
-		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
-	}
-	if k.op.key == "" {
-		delete(h, c.profile.Header)
-	} else {
-		if a.number == 1 {
-			k.keyLine[0] = c.profile.encode(k.op.key)
+	for name := range h {
+		if name != p.Header && len(name) == len(p.Header) && http.CanonicalHeaderKey(name) == p.Header {
+			delete(h, name) // two spellings would be two keys on the wire
 		}
-		h[c.profile.Header] = k.keyLine[:]
 	}
-	if name := c.profile.TimeoutHeader; name != "" && k.req.Header[name] == nil {
-		a.timeout[0] = c.budgetText(a.budget, k.req.Context())
-		h[name] = a.timeout[:]
+	maps.Copy(h, k.header)
+	switch {
+	case k.passes(): // an SDK's own key goes as it is
+	case k.op.key == "":
+		delete(h, p.Header)
+	case !p.KeyInBody && !p.NoKeys:
+		h[p.Header] = []string{p.encode(k.op.key)}
+		if p.FirstSentHeader != "" {
+			h[p.FirstSentHeader] = []string{k.first.UTC().Format(http.TimeFormat)}
+		}
+	}
+	if p.TimeoutHeader != "" && h[p.TimeoutHeader] == nil {
+		if wait, bounded := a.patience(); bounded {
+			h[p.TimeoutHeader] = []string{strconv.FormatInt(max(1, wait.Milliseconds()), 10)}
+		}
 	}
 	return h
 }
 
-// budgetText is the time that the client will still wait, in whole milliseconds.
-func (c *Client) budgetText(budget time.Duration, caller context.Context) string {
-	if deadline, ok := caller.Deadline(); ok {
-		budget = min(budget, time.Until(deadline))
+// patience returns how long the client waits for the response. bounded is false if it waits forever.
+func (a *attempt) patience() (wait time.Duration, bounded bool) {
+	wait, bounded = a.budget, a.call.mode != modeTransport
+	if deadline, ok := a.call.ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		if !bounded {
+			return left, true
+		}
+		wait = min(wait, left)
 	}
-	if budget == c.retry.AttemptTimeout {
-		return c.firstBudget
+	return wait, bounded
+}
+
+// authorize calls the caller's credentials function on the attempt's request, and records which headers it set.
+func (a *attempt) authorize(out *http.Request) error {
+	credentials := a.call.client.credentials
+	if credentials == nil {
+		return nil
 	}
-	return strconv.FormatInt(max(1, budget.Milliseconds()), 10)
+	before := out.Header
+	out.Header = before.Clone() // Header.Add would write into the caller's values
+	err := credentials(out)
+	if err == nil {
+		err = checkHeader(out.Header)
+	}
+	if err != nil {
+		closeBody(out)
+		return &refusedError{code: taxonomy.Auth + ".credentials", effect: NotApplied, err: err}
+	}
+	a.added = map[string]bool{}
+	for name, values := range out.Header {
+		a.added[name] = !slices.Equal(before[name], values)
+	}
+	return nil
+}
+
+// explain adds ErrAttemptTimeout to an error that the attempt's own clock caused.
+func (a *attempt) explain(err error) error {
+	if err == nil || a.ctx == nil || !errors.Is(context.Cause(a.ctx), ErrAttemptTimeout) ||
+		errors.Is(err, ErrAttemptTimeout) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return ErrAttemptTimeout // the clock cancelled the context, and no caller
+	}
+	return errors.Join(ErrAttemptTimeout, err)
+}
+
+// sends returns the number of connections that may have carried the request.
+func (a *attempt) sends() int { return int(a.got.Load()) }
+
+// resent reports whether net/http sent the request more than once.
+func (a *attempt) resent() bool { return a.sends() > 1+a.hops }
+
+// sent reports whether the request was, or may have been, written. net/http's transport did not write a request for
+// which it got no connection. For any other transport only a dial or a DNS error proves that nothing was written.
+func (a *attempt) sent(err error) bool {
+	switch {
+	case !a.handed:
+		return false
+	case err == nil || a.sends() > 0:
+		return true
+	case a.call.client.traced && a.asked.Load() > 0:
+		return false
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return false
+	}
+	_, unknownHost := errors.AsType[*net.DNSError](err)
+	return !unknownHost
 }

@@ -4,36 +4,41 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
+	"reflect"
 	"sync/atomic"
 	"time"
 
-	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Client makes HTTP calls that are safe to repeat. It is safe for concurrent use, keeps connections alive
-// and is meant to be made once. Make one with [New].
+// A Client makes HTTP calls that are safe to repeat. It is safe for concurrent use. It keeps connections alive, so
+// make one and share it. Make it with [New]; the zero Client is not valid.
 type Client struct {
 	config
-	base        http.RoundTripper
-	ownBase     *http.Transport // nil when the caller brought the transport
-	traced      bool            // base reports wire sends
-	buckets     *buckets
-	statusCodes map[int]taxonomy.Code
-	firstBudget string // the timeout header of a first attempt without a deadline of the caller's
-	closed      atomic.Bool
+	http    *http.Client      // under go-retryablehttp's loop; its transport is an attemptTransport
+	base    http.RoundTripper // sends the attempts
+	ownBase *http.Transport   // nil if the caller supplied the transport
+	traced  bool              // base reports its connections to net/http/httptrace
+	buckets *limit.Buckets
+	flights flights
+	learned atomic.Int64 // the shortest retention that the API advertised, in nanoseconds; 0: none
+	closed  atomic.Bool
 }
 
-// New returns a client. With no options it makes a time-ordered key for each POST and PATCH, retries on the
-// default schedule, and keeps nothing. It returns an error that names the option and the value it refuses.
+// New returns a client. Without options it makes a time-ordered key for each POST and PATCH of [Client.Do] and
+// [Call], retries on the default schedule, and stores nothing. If an option is invalid, New returns an error that
+// names the setting and the refused value.
 func New(opts ...Option) (*Client, error) {
 	c := &Client{config: config{
-		scope:   "redo",
-		keep:    30 * 24 * time.Hour,
-		maxBody: 64 << 10,
-		keys:    TimeOrderedKeys,
-		profile: RedoProfile(),
+		scope:       "redo",
+		keep:        30 * 24 * time.Hour,
+		maxStored:   64 << 10,
+		maxResponse: 16 << 20,
+		maxBuffered: 1 << 20,
+		keys:        TimeOrderedKeys,
+		profile:     RedoProfile(),
 	}}
 	for _, o := range opts {
 		if o == nil {
@@ -43,35 +48,49 @@ func New(opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
-	if !c.ownKeys && c.profile.MaxKey < uuidLength {
-		return nil, fmt.Errorf("redo: New: profile %q takes keys of at most %d characters, and a time-ordered key has %d: make shorter ones with WithKeys", c.profile.Name, c.profile.MaxKey, uuidLength)
+	c.profile = c.profile.withDefaults()
+	if !c.ownKeys && !c.profile.NoKeys && c.profile.MaxKey < uuidLength {
+		return nil, fmt.Errorf("redo: New: profile %q takes keys of at most %d characters, and a time-ordered key has %d: "+
+			"make shorter ones with WithKeys", c.profile.Name, c.profile.MaxKey, uuidLength)
 	}
 	c.retry = c.retry.withDefaults()
-	c.profile.Header = http.CanonicalHeaderKey(c.profile.Header)
-	c.profile.TimeoutHeader = http.CanonicalHeaderKey(c.profile.TimeoutHeader)
-	c.statusCodes = c.profile.statusCodes()
-	c.buckets = newBuckets(c.budget)
-	c.firstBudget = strconv.FormatInt(max(1, c.retry.AttemptTimeout.Milliseconds()), 10)
+	c.buckets = limit.NewBuckets(c.budget)
 	if c.base = c.transport; c.base == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost = 64 // the default of 2 makes a client of one provider reconnect all the time
-		c.base, c.ownBase = t, t
+		c.base = http.DefaultTransport
+		if t, ok := c.base.(*http.Transport); ok { // a program may have replaced it
+			t = t.Clone()
+			t.MaxIdleConnsPerHost = 64 // the default of 2 makes a client of one provider reconnect all the time
+			c.base, c.ownBase = t, t
+		}
 	}
 	_, c.traced = c.base.(*http.Transport)
+	c.http = &http.Client{
+		Transport:     attemptTransport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	return c, nil
 }
 
-// Do sends the request, retries it under one key as the policy says, and returns the first answer below 400. For
-// any other answer and any failure it returns an [*Error], which holds the last answer.
+// Do sends the request like http.Client.Do, but it retries under one Idempotency-Key. It returns an [*Error] for
+// every failure, and for every status of 400 and above. Use [Client.Transport] under an SDK that expects net/http's
+// semantics.
 //
-// If the request's context names an operation and the client has a store, the operation runs through its
-// states: a new one is written durably before the first byte is sent, a pending one continues under its key, a
-// completed one is answered from the store, and a call with another payload fails with
-// taxonomy.PayloadMismatch without anything being sent.
+// If the request's context names an operation and the client has a store, the stored state decides:
 //
-// The response's body must be closed, as with net/http. The request is not changed and its body is always
-// closed. A body without Request.GetBody can't be repeated: it is refused for an operation that is stored, and
-// otherwise sent once.
+//   - A new operation is written durably before the first byte is sent.
+//   - A pending one continues under its key.
+//   - A complete one returns its stored response.
+//   - A failed one starts anew, with a new key.
+//
+// If a pending or complete operation has another payload, the call fails with taxonomy.PayloadMismatch and sends
+// nothing. Concurrent calls of one operation share one flight: one of them sends, and the others wait for it.
+//
+// Do follows the redirects of safe requests. For other requests it follows only 307 and 308 on the same origin, with
+// the same key. A 307 or 308 of such a request to another origin is an error. Any other redirect is returned as the
+// response, and the operation stays pending.
+//
+// The caller must close the response's body. Do does not change the request, and always closes its body. It buffers a
+// body without Request.GetBody, up to [WithMaxBufferedBody].
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	resp, e := c.perform(req, modeDo)
 	if e != nil {
@@ -80,8 +99,9 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Close refuses further calls and closes idle connections that the client opened itself. Calls under way go on.
-// The store stays open: whoever opened it closes it. Close may be called more than once.
+// Close makes further calls fail with [ErrClosed], and closes the idle connections that the client opened itself.
+// Calls under way continue. The store stays open: the caller closes it. Close may be called more than once. It
+// returns nil.
 func (c *Client) Close() error {
 	c.closed.Store(true)
 	if c.ownBase != nil {
@@ -90,32 +110,60 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// check refuses requests that can't be sent at all.
-func (c *Client) check(req *http.Request) *Error {
-	bad := func(code taxonomy.Code, err error) *Error { return &Error{Code: code, Effect: NotApplied, Err: err} }
+// KeyHeader returns the name of the request header that carries the key, as the client's profile sets it.
+func (c *Client) KeyHeader() string { return c.profile.Header }
+
+// validate refuses a request that can't be sent.
+func (c *Client) validate(req *http.Request) *Error {
+	bad := func(code taxonomy.Code, format string, args ...any) *Error {
+		return &Error{Code: code, Effect: NotApplied, Err: fmt.Errorf(format, args...)}
+	}
 	switch {
 	case c.closed.Load():
-		return bad(taxonomy.ClientClosed, ErrClosed)
+		return bad(taxonomy.ClientClosed, "%w", ErrClosed)
 	case req == nil:
-		return bad(taxonomy.InvalidRequest, errors.New("redo: the request is nil"))
+		return bad(taxonomy.InvalidRequest, "redo: the request is nil")
 	case req.URL == nil:
-		return bad(taxonomy.InvalidRequest, errors.New("redo: the request's URL is nil"))
-	case req.RequestURI != "":
-		return bad(taxonomy.InvalidRequest, errors.New("redo: the request's RequestURI is set: it is a server's request"))
+		return bad(taxonomy.InvalidRequest, "redo: the request's URL is nil")
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return bad(taxonomy.BadURL, fmt.Errorf("redo: the URL's scheme is %q, it must be http or https", req.URL.Scheme))
+		return bad(taxonomy.BadURL, "redo: the URL's scheme is %q, it must be http or https", req.URL.Scheme)
 	case req.URL.Host == "":
-		return bad(taxonomy.BadURL, errors.New("redo: the URL has no host"))
+		return bad(taxonomy.BadURL, "redo: the URL has no host")
+	case req.Method != "" && !wire.Token(req.Method):
+		return bad(taxonomy.InvalidRequest, "redo: the method %q is not a token (RFC 9110 §9.1)", req.Method)
+	}
+	for _, h := range []http.Header{req.Header, req.Trailer} {
+		if err := checkHeader(h); err != nil {
+			return bad(taxonomy.InvalidRequest, "%w", err)
+		}
 	}
 	return nil
 }
 
-// storeError is a call that ended because the store could not be read or written. Nothing was sent by this
-// call; an earlier one may have sent the operation, which only the store knows.
-func storeError(op operation, err error) *Error {
-	code := taxonomy.Unavailable
-	if errors.Is(err, store.ErrInvalid) {
-		code = taxonomy.InvalidOperation
+// checkHeader refuses a header that net/http would not send.
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		if !wire.Token(name) {
+			return fmt.Errorf("redo: the header name %q is not a token (RFC 9110 §5.1)", name)
+		}
+		for _, v := range values {
+			if !wire.HeaderValue(v) {
+				return fmt.Errorf("redo: the value of the header %s has a control character", name)
+			}
+		}
 	}
-	return &Error{Code: code, Operation: op.name, Err: err, sameKey: true, retry: code == taxonomy.Unavailable}
+	return nil
+}
+
+// isNil reports whether v is nil or holds a nil pointer, map or function.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Func, reflect.Chan, reflect.Slice:
+		return r.IsNil()
+	default:
+		return false
+	}
 }

@@ -1,9 +1,7 @@
 package redo
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,24 +10,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
 func TestNewWithoutOptions(t *testing.T) {
-	client, err := New()
-	require.NoError(t, err)
+	client := open(t)
 	require.Nil(t, client.store)
 	require.Nil(t, client.limiter)
 	require.Nil(t, client.breaker)
 	require.Nil(t, client.log)
 	require.Equal(t, "redo", client.scope)
 	require.Equal(t, 30*24*time.Hour, client.keep)
-	require.Equal(t, 64<<10, client.maxBody)
-	require.Equal(t, RedoProfile(), client.profile)
-	require.Equal(t, Budget{Ratio: 0.2, Reserve: 100}, client.buckets.budget)
+	require.Equal(t, 64<<10, client.maxStored)
+	require.Equal(t, 16<<20, client.maxResponse)
+	require.Equal(t, 1<<20, client.maxBuffered)
+	require.Equal(t, RedoProfile().withDefaults(), client.profile)
+	require.Equal(t, 100, budgetLeft(client.buckets, 1000))
 	require.Equal(t, 5, client.retry.MaxAttempts)
 	require.NotNil(t, client.keys)
+	require.False(t, client.optedIn, "nobody has declared that the servers honour keys")
 
 	require.NotSame(t, http.DefaultTransport, client.base, "its connections are its own")
 	require.Same(t, client.ownBase, client.base)
@@ -39,26 +38,45 @@ func TestNewWithoutOptions(t *testing.T) {
 
 func TestATransportOfTheCallersIsUsedAsItIs(t *testing.T) {
 	own := &http.Transport{}
-	client, err := New(WithTransport(own))
-	require.NoError(t, err)
+	client := open(t, WithTransport(own))
 	require.Same(t, own, client.base)
 	require.Nil(t, client.ownBase)
 	require.True(t, client.traced, "net/http's own reports its connections")
 
-	client, err = New(WithTransport(&scripted{}))
-	require.NoError(t, err)
+	client = open(t, WithTransport(&scripted{}))
 	require.False(t, client.traced, "of another it is not known")
 }
 
-func TestTheFirstAttemptsTimeIsToldInMilliseconds(t *testing.T) {
-	for _, c := range []struct {
-		timeout time.Duration
-		want    string
-	}{{0, "10000"}, {1500 * ms, "1500"}, {1500 * time.Microsecond, "1"}, {500 * time.Microsecond, "1"}} {
-		client, err := New(WithRetry(RetryPolicy{AttemptTimeout: c.timeout}))
-		require.NoError(t, err)
-		require.Equal(t, c.want, client.firstBudget)
-		require.Equal(t, c.want, client.budgetText(client.retry.AttemptTimeout, t.Context()))
+// A program may have replaced http.DefaultTransport, for tracing for example.
+func TestNewTakesAnyDefaultTransport(t *testing.T) {
+	usual := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = usual })
+	replaced := &scripted{statuses: []int{200}}
+	http.DefaultTransport = replaced
+	client := open(t)
+	require.Same(t, replaced, client.base)
+	require.Nil(t, client.ownBase, "it is not the client's to close")
+	require.False(t, client.traced)
+	require.NoError(t, send(t.Context(), t, client))
+	require.EqualValues(t, 1, replaced.sent.Load())
+	client.Transport().(interface{ CloseIdleConnections() }).CloseIdleConnections()
+	require.NoError(t, client.Close())
+}
+
+func TestNewRefusesAProfileThatItsKeysDoNotFit(t *testing.T) {
+	short := Profile{Name: "acme", MaxKey: 35}
+	_, err := New(WithProfile(short))
+	require.EqualError(t, err, `redo: New: profile "acme" takes keys of at most 35 characters, and a time-ordered key has 36: `+
+		"make shorter ones with WithKeys")
+	for name, options := range map[string][]Option{
+		"keys of the caller's":     {WithProfile(short), WithKeys(func(string) (string, error) { return "k1", nil })},
+		"keys from WithKey alone":  {WithProfile(short), WithKeys(nil)},
+		"an API that has no keys":  {WithProfile(Profile{MaxKey: 35, NoKeys: true})},
+		"a key that fits just so":  {WithProfile(Profile{MaxKey: 36})},
+		"the default of 255 bytes": {WithProfile(Profile{})},
+	} {
+		_, err := New(options...)
+		require.NoError(t, err, name)
 	}
 }
 
@@ -68,6 +86,13 @@ func TestRequestsThatCannotBeSentAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		return u
 	}
+	request := func(method, header string, values ...string) *http.Request {
+		req := &http.Request{Method: method, URL: parse("https://bank.test/"), Header: http.Header{}}
+		if len(values) > 1 || values[0] != "" {
+			req.Header[header] = values
+		}
+		return req
+	}
 	for _, c := range []struct {
 		name string
 		req  *http.Request
@@ -76,15 +101,51 @@ func TestRequestsThatCannotBeSentAreRefused(t *testing.T) {
 	}{
 		{"no request", nil, taxonomy.InvalidRequest, "redo: the request is nil"},
 		{"no URL", &http.Request{}, taxonomy.InvalidRequest, "redo: the request's URL is nil"},
-		{"a server's request", &http.Request{URL: parse("http://bank.test/"), RequestURI: "/"}, taxonomy.InvalidRequest, "redo: the request's RequestURI is set: it is a server's request"},
-		{"no scheme", &http.Request{URL: parse("//bank.test/")}, taxonomy.BadURL, `redo: the URL's scheme is "", it must be http or https`},
-		{"another scheme", &http.Request{URL: parse("ftp://bank.test/")}, taxonomy.BadURL, `redo: the URL's scheme is "ftp", it must be http or https`},
+		{
+			"no scheme", &http.Request{URL: parse("//bank.test/")}, taxonomy.BadURL,
+			`redo: the URL's scheme is "", it must be http or https`,
+		},
+		{
+			"another scheme", &http.Request{URL: parse("ftp://bank.test/")}, taxonomy.BadURL,
+			`redo: the URL's scheme is "ftp", it must be http or https`,
+		},
 		{"no host", &http.Request{URL: parse("https:///refunds")}, taxonomy.BadURL, "redo: the URL has no host"},
+		{
+			"a method of two words", request("GE T", "", ""), taxonomy.InvalidRequest,
+			`redo: the method "GE T" is not a token (RFC 9110 §9.1)`,
+		},
+		{
+			"a method with a line break", request("GET\r\nX: y", "", ""), taxonomy.InvalidRequest,
+			`redo: the method "GET\r\nX: y" is not a token (RFC 9110 §9.1)`,
+		},
+		{
+			"a header name of two words", request("", "X Y", "v"), taxonomy.InvalidRequest,
+			`redo: the header name "X Y" is not a token (RFC 9110 §5.1)`,
+		},
+		{
+			"a header name with a line break", request("", "X\r\nY", "v"), taxonomy.InvalidRequest,
+			`redo: the header name "X\r\nY" is not a token (RFC 9110 §5.1)`,
+		},
+		{
+			"an empty header name", request("", "", "v"), taxonomy.InvalidRequest,
+			`redo: the header name "" is not a token (RFC 9110 §5.1)`,
+		},
+		{
+			"CR in a value", request("", "X-Y", "secret\rX: y"), taxonomy.InvalidRequest,
+			"redo: the value of the header X-Y has a control character",
+		},
+		{
+			"LF in a value", request("", "X-Y", "secret\nX: y"), taxonomy.InvalidRequest,
+			"redo: the value of the header X-Y has a control character",
+		},
+		{
+			"a zero byte in a later value", request("", "X-Y", "a", "b\x00"), taxonomy.InvalidRequest,
+			"redo: the value of the header X-Y has a control character",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := &scripted{statuses: []int{200}}
-			client, err := New(WithTransport(rt))
-			require.NoError(t, err)
+			client := open(t, WithTransport(rt))
 			resp, err := client.Do(c.req)
 			require.Nil(t, resp)
 			e, ok := errors.AsType[*Error](err)
@@ -99,6 +160,47 @@ func TestRequestsThatCannotBeSentAreRefused(t *testing.T) {
 	}
 }
 
+// The twin of the test above.
+func TestUnusualRequestsAreSent(t *testing.T) {
+	for name, change := range map[string]func(*http.Request){
+		"an empty method":              func(r *http.Request) { r.Method = "" },
+		"a method of the caller's own": func(r *http.Request) { r.Method = "RE-FUND" },
+		"a server's request":           func(r *http.Request) { r.RequestURI = "/refunds" },
+		"no header map":                func(r *http.Request) { r.Header = nil },
+		"a tab in a value":             func(r *http.Request) { r.Header.Set("X-Y", "a\tb") },
+		"a value beyond ASCII":         func(r *http.Request) { r.Header.Set("X-Y", "Müller \xff") },
+		"an empty value":               func(r *http.Request) { r.Header.Set("X-Y", "") },
+		"a name in lower case":         func(r *http.Request) { r.Header["x-y"] = []string{"v"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := &scripted{statuses: []int{200}}
+			req := build(t, t.Context(), "POST")
+			change(req)
+			uri := req.RequestURI
+			resp, err := open(t, WithTransport(rt)).Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.EqualValues(t, 1, rt.sent.Load())
+			require.Equal(t, uri, req.RequestURI, "the caller's request is not changed")
+		})
+	}
+}
+
+// net/http's transport refuses a request whose RequestURI is set.
+func TestRequestURIIsIgnored(t *testing.T) {
+	var got *http.Request
+	client := open(t, WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
+		got = r
+		return (&scripted{statuses: []int{200}}).RoundTrip(r)
+	})))
+	req := build(t, t.Context(), "POST")
+	req.RequestURI = "/refunds"
+	resp, err := client.Transport().RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Empty(t, got.RequestURI)
+}
+
 type closeSpy struct {
 	*strings.Reader
 	closed int
@@ -107,12 +209,12 @@ type closeSpy struct {
 func (c *closeSpy) Close() error { c.closed++; return nil }
 
 func TestTheBodyOfARefusedRequestIsClosed(t *testing.T) {
-	client, err := New(WithTransport(&scripted{statuses: []int{200}}))
-	require.NoError(t, err)
+	client := open(t, WithTransport(&scripted{statuses: []int{200}}))
 	for name, req := range map[string]*http.Request{
 		"by its URL":  {Method: "POST", URL: &url.URL{Scheme: "ftp"}},
 		"by its name": build(t, WithOperation(t.Context(), ""), "POST"),
 		"by its key":  build(t, WithKey(t.Context(), ""), "POST"),
+		"by a policy": build(t, WithPolicy(t.Context(), RetryPolicy{MaxAttempts: -1}), "POST"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := &closeSpy{Reader: strings.NewReader("1000")}
@@ -126,13 +228,12 @@ func TestTheBodyOfARefusedRequestIsClosed(t *testing.T) {
 
 func TestAClosedClientRefusesCalls(t *testing.T) {
 	rt := &scripted{statuses: []int{200}}
-	client, err := New(WithTransport(rt))
-	require.NoError(t, err)
+	client := open(t, WithTransport(rt))
 	require.NoError(t, send(t.Context(), t, client))
 	require.NoError(t, client.Close())
 	require.NoError(t, client.Close(), "twice is no error")
 
-	err = send(t.Context(), t, client)
+	err := send(t.Context(), t, client)
 	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, err, taxonomy.ClientClosed)
 	_, err = client.Transport().RoundTrip(build(t, t.Context(), "GET"))
@@ -142,27 +243,4 @@ func TestAClosedClientRefusesCalls(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 	}
 	require.EqualValues(t, 1, rt.sent.Load())
-}
-
-func TestStoreErrors(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		err   error
-		code  taxonomy.Code
-		again bool
-	}{
-		{"a store that can't be reached may come back", fmt.Errorf("bolt: %w", store.ErrUnavailable), taxonomy.Unavailable, true},
-		{"an answer that was lost may be found", store.ErrUnknown, taxonomy.Unavailable, true},
-		{"a claim that breaks a rule stays one", fmt.Errorf("bolt: %w", store.ErrInvalid), taxonomy.InvalidOperation, false},
-		{"a context that ended", context.DeadlineExceeded, taxonomy.Unavailable, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := storeError(operation{name: "refund:1"}, c.err)
-			require.Equal(t, c.code, e.Code)
-			require.Equal(t, "refund:1", e.Operation)
-			require.Equal(t, EffectUnknown, e.Effect, "an earlier call may have sent it")
-			require.ErrorIs(t, e, c.err)
-			require.Equal(t, c.again, SafeToRetry(e))
-		})
-	}
 }

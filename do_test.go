@@ -78,7 +78,7 @@ func TestServerHintWinsOverTheSchedule(t *testing.T) {
 		{"Retry-After as an asctime date", func() servertest.Fault {
 			return servertest.Status(503).With(servertest.RetryAfterRaw(time.Now().UTC().Add(4 * time.Second).Format(time.ANSIC)))
 		}, 4 * time.Second},
-		{"Retry-After of zero", with(503, "Retry-After", "0"), 0},
+		{"Retry-After of zero waits for the schedule", with(503, "Retry-After", "0"), rest},
 		{"retry-after-ms", with(503, "Retry-After-Ms", "250"), 250 * time.Millisecond},
 		{"retry-after-ms beside Retry-After", with(503, "Retry-After-Ms", "250", "Retry-After", "1"), 250 * time.Millisecond},
 		{"RateLimit-Reset on 429", with(429, "RateLimit-Reset", "5"), 5 * time.Second},
@@ -99,7 +99,7 @@ func TestServerHintWinsOverTheSchedule(t *testing.T) {
 				time.Sleep(30 * 365 * 24 * time.Hour) // the bubble begins in 2000, where an instant looks like a number of seconds
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault(), servertest.OK()))
 				start := time.Now()
-				succeed(t, connect(t, srv.Transport()), post(t, t.Context(), srv.URL, payment))
+				succeed(t, connect(t, srv.Transport()), post(t, redo.WithKey(t.Context(), "k"), srv.URL, payment))
 				require.Equal(t, []time.Duration{0, c.wait}, offsets(srv, start))
 			})
 		})
@@ -357,7 +357,7 @@ func TestBodyThatCannotBeReplayedIsSentOnceAndTheErrorSaysWhy(t *testing.T) {
 		body := &watchedBody{Reader: strings.NewReader(payment)}
 		req := post(t, t.Context(), srv.URL, "")
 		req.Body, req.GetBody, req.ContentLength = body, nil, -1
-		e := fail(t, connect(t, srv.Transport()), req)
+		e := fail(t, connect(t, srv.Transport(), redo.WithMaxBufferedBody(len(payment)-1)), req)
 		require.ErrorIs(t, e, redo.ErrNotReplayable)
 		require.Equal(t, taxonomy.Unavailable, e.Code)
 		require.Equal(t, payment, string(srv.Requests()[0].Body))
@@ -372,7 +372,7 @@ func TestBodyThatCannotBeReplayedIsRefusedForAStoredOperation(t *testing.T) {
 		body := &watchedBody{Reader: strings.NewReader(payment)}
 		req := named(t, srv, "op", "")
 		req.Body, req.GetBody = body, nil
-		e := fail(t, connect(t, srv.Transport(), redo.WithStore(st)), req)
+		e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxBufferedBody(len(payment)-1)), req)
 		require.Equal(t, taxonomy.BodyNotReplayable, e.Code)
 		require.ErrorIs(t, e, redo.ErrNotReplayable)
 		require.Equal(t, redo.NotApplied, e.Effect)

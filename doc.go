@@ -1,7 +1,7 @@
-// Package redo makes HTTP calls that are safe to repeat: a payment times out, a process is killed, a phone
-// retries, and each logical operation still takes effect once.
+// Package redo makes HTTP calls that are safe to repeat. Each operation takes effect once, even if a payment times
+// out, a process is killed or a phone retries.
 //
-// The caller names an operation, and sends its request:
+// Most programs need two calls. [WithOperation] names an operation, and [Call] sends it as JSON:
 //
 //	ops, err := boltstore.Open("payments.redo") // operations survive a crash
 //	client, err := redo.New(redo.WithStore(ops))
@@ -9,17 +9,37 @@
 //	ctx = redo.WithOperation(ctx, "refund:ch_9ab:1000") // same name, same key
 //	refund, err := redo.Call[Refund](ctx, client, "POST", url, RefundRequest{Amount: 1000})
 //
-// The operation's Idempotency-Key is made once and written durably before the first byte is sent; every retry,
-// and every later call of the same name, after a restart too, sends it again. [Client.Do] is the same for any
-// *http.Request, and [Client.Transport] for any other SDK. After a crash run the same code again, or list what
-// is pending with [Client.Pending] and continue it with [Client.Resume].
+// The client makes the operation's Idempotency-Key once, and writes it durably before the first byte is sent. Every
+// retry sends the same key. Every later call with the same name sends it too, even after a restart.
 //
-// Every failure is an [*Error] that says what failed (a taxonomy code), what was tried, and whether the effect
-// happened: [NotApplied], [EffectUnknown] or [Applied]. [SafeToRetry] answers whether to call again.
+// # Do or Transport
 //
-// It is safe as long as the server honours the key for at least as long as the operation is pending: the
-// [Profile] says for how long that is, and the client never resends an older key. Without a store a key lasts
-// for one call; see [WithStore] and [DerivedKeys].
+// [Client.Do] sends any *http.Request. It returns an [*Error] for every failure, and for every status of 400 and
+// above. A caller of Do or Call states that the server honours keys, so a request without a name gets a key too.
 //
-// The package follows semantic versioning: until v1 a minor version may change what is exported.
+// [Client.Transport] goes under another SDK and has net/http's semantics: a status of 400 and above is no error. Only
+// a named request gets a key, unless [WithKeys] or [WithProfile] states that the server honours keys. [WithReport]
+// shows redo's own error and the attempts of a call. The SDK sets the time limits.
+//
+// # Failures
+//
+// An [*Error] has a taxonomy code, the attempts, and the effect: [NotApplied], [EffectUnknown] or [Applied].
+// [SafeToRetry] reports whether to make the same call again.
+//
+// After a crash run the same code again, or continue the pending operations with [Client.ResumeEvery]. To choose
+// them, use [Client.Pending] and [Client.Resume]. If the outcome of an operation stays unknown, a person settles it
+// with [Client.Settle], or a function set with [WithProbe] does.
+//
+// # When it is safe
+//
+// A repetition is safe if the server honours the key and remembers it for at least as long as the operation is
+// pending. The [Profile] holds that time, and package profile describes public APIs. The client never sends a key
+// that is older. It never gives an unsettled operation a second key.
+//
+// Without a store a key lasts for one call, unless [DerivedKeys] makes it from the name or [WithKey] sets it.
+//
+// # What is stable
+//
+// The package follows semantic versioning. Until v1 a minor version may change exported names. Taxonomy codes and the
+// keys of [DerivedKeys] never change. A stored record of another version is an error, and never a new operation.
 package redo

@@ -1,87 +1,102 @@
 package redo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An Effect says what is known of an operation's effect at the server. The zero value is EffectUnknown.
+// An Effect is the known effect of an operation at the server. The zero value is EffectUnknown.
 type Effect = taxonomy.Effect
 
-// What is known of the effect.
+// The known effects.
 const (
-	// NotApplied: never sent, or refused before any work, by every attempt that was made.
+	// NotApplied: no attempt was sent, or the server refused each one before any work.
 	NotApplied = taxonomy.NotApplied
-	// EffectUnknown: sent, and no final answer. The operation stays pending under its key.
+	// EffectUnknown: the request was sent, and no response shows the effect. The operation stays pending under its key.
 	EffectUnknown = taxonomy.EffectUnknown
-	// Applied: the server has said so.
+	// Applied: the server reported the effect.
 	Applied = taxonomy.Applied
 )
 
-// Reasons for which a call ended without (another) attempt. They are found in an [Error] with errors.Is.
+// Reasons why a call ended without (another) attempt. errors.Is finds them in an [Error].
 var (
 	// ErrClosed: the client was closed before the call.
 	ErrClosed = errors.New("redo: client is closed")
-	// ErrNotReplayable: the request's body can't be read a second time, because Request.GetBody is nil.
-	ErrNotReplayable = errors.New("redo: the request body can't be replayed: set Request.GetBody, or pass a bytes.Reader, bytes.Buffer or strings.Reader")
-	// ErrKeyless: the request carries no key and was, or may have been, written to the wire.
+	// ErrNotReplayable: the request's body can't be read a second time. It has no Request.GetBody and is longer than
+	// WithMaxBufferedBody.
+	ErrNotReplayable = errors.New(
+		"redo: the request body can't be replayed: set Request.GetBody, or raise WithMaxBufferedBody",
+	)
+	// ErrKeyless: the request carries no key, and it was, or may have been, written.
 	ErrKeyless = errors.New("redo: not retried: a request without a key was sent, and its effect is unknown")
 	// ErrBudget: the destination's retry budget is spent.
-	ErrBudget = errors.New("redo: not retried: the retry budget of this destination is spent")
-	// ErrTooLate: the wait before the next attempt would pass the deadline or the total budget. Error.RetryAt
-	// says when the attempt would have been made.
+	ErrBudget = limit.ErrBudget
+	// ErrTooLate: the wait before the next attempt would pass the deadline, RetryPolicy.MaxElapsed, or the key's
+	// retention. Error.RetryAt is the time at which that wait ends.
 	ErrTooLate = errors.New("redo: not retried: the wait would pass the deadline")
 	// ErrAttempts: the policy's attempts are used up.
 	ErrAttempts = errors.New("redo: all attempts are used up")
-	// ErrAttemptTimeout: an attempt took longer than RetryPolicy.AttemptTimeout, or than what was left of
-	// RetryPolicy.MaxElapsed.
+	// ErrAttemptTimeout: an attempt took longer than RetryPolicy.AttemptTimeout or the rest of RetryPolicy.MaxElapsed.
 	ErrAttemptTimeout error = timeoutError{}
 	// ErrBreakerOpen: the circuit breaker of this destination is open.
-	ErrBreakerOpen = errors.New("redo: circuit breaker is open")
+	ErrBreakerOpen = limit.ErrBreakerOpen
 	// ErrLimited: the client's own rate limit left no room before the deadline.
-	ErrLimited = errors.New("redo: client-side rate limit")
+	ErrLimited = limit.ErrLimited
+	// ErrContradiction: a [Finding] contradicts the operation's recorded outcome.
+	ErrContradiction = errors.New("redo: the finding contradicts the recorded outcome")
 )
 
-// An Error is what every failed call returns: what failed, what was tried, and what is known of the effect.
+// timeoutError makes ErrAttemptTimeout a net.Error that timed out.
+type timeoutError struct{}
+
+func (timeoutError) Error() string   { return "redo: attempt timed out" }
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
+
+// An Error is the error of every failed call. It holds the code, the attempts, and the known effect.
 //
-// It matches, with errors.Is, its code and the code's family (taxonomy.RateLimited, taxonomy.Validation),
-// the reason for which it was not retried, and the cause of each attempt. It never contains a body, a header
-// or a query string, save through Response.
+// errors.Is matches its code (taxonomy.RateLimited), the code's family (taxonomy.Validation), the reason why the call
+// ended, and the causes that [Error.Unwrap] returns. An Error contains no body, header or query string, except in
+// Response.
 type Error struct {
-	// Code names the failure; never empty.
+	// Code names the failure. It is never empty.
 	Code taxonomy.Code
-	// StatusCode is the last answer's status, zero when the last attempt got none.
+	// StatusCode is the last response's status, zero if the last attempt got none.
 	StatusCode int
-	// Operation is the operation's name, empty when it has none.
+	// Operation is the operation's name, empty if it has none.
 	Operation string
-	// Key is the Idempotency-Key that the attempts carried, empty when they carried none.
+	// Key is the Idempotency-Key of the attempts, empty if they carried none.
 	Key string
-	// Attempts are the attempts of this call, oldest first; empty when nothing was sent.
+	// Attempts are the attempts of this call, oldest first; empty if nothing was sent.
 	Attempts []Attempt
-	// Effect is what is known of the operation's effect, over all attempts of this and earlier calls.
+	// Effect is the operation's known effect, over this call and earlier ones.
 	Effect Effect
-	// RetryAt is the earliest instant at which another attempt makes sense. Zero: none is known.
+	// RetryAt is the earliest time at which another attempt makes sense. Zero: none is known.
 	RetryAt time.Time
-	// Response is the last answer with the head of its body readable; nil when there was none. Its body needs
-	// no Close.
+	// Response is the last response, with the head of its body readable; nil if there was none. Its body needs no Close.
 	Response *http.Response
-	// Err is the cause: the reason why the call ended, joined with the last attempt's transport error. It may
-	// be nil when the answer says it all.
+	// Err is the cause: the reason why the call ended, joined with the last attempt's error. It is nil if the response
+	// is the whole cause.
 	Err error
 
-	said    bool // the server stated the code
-	sameKey bool // another call of the same operation is bound to send the same key
-	retry   bool // another call may bring another answer
+	head    []byte // of the response's body
+	cut     error  // why head is not the whole body; nil if it is
+	whole   bool   // Response is as the server sent it: its body did not break off
+	said    bool   // the server stated the code
+	sameKey bool   // another call of the same operation sends the same key
+	retry   bool   // another call may bring another response
 }
 
-// Error returns one line: method-free, without the query, and without secrets.
+// Error returns one line with the operation's name, the code, the status, the number of attempts, the effect and the
+// cause. It contains no query and no body.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("redo: ")
@@ -111,7 +126,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the code, the cause, and every attempt's cause.
+// Unwrap returns the code, the cause, and the causes of earlier attempts. Timeouts and cancellations of earlier
+// attempts are left out: the call did not end by them.
 func (e *Error) Unwrap() []error {
 	errs := make([]error, 0, 2+len(e.Attempts))
 	errs = append(errs, e.Code)
@@ -119,47 +135,50 @@ func (e *Error) Unwrap() []error {
 		errs = append(errs, e.Err)
 	}
 	for _, a := range e.Attempts {
-		if a.Err != nil {
+		timeout, ok := errors.AsType[interface {
+			error
+			Timeout() bool
+		}](a.Err)
+		if a.Err != nil && !errors.Is(a.Err, context.Canceled) && !(ok && timeout.Timeout()) {
 			errs = append(errs, a.Err)
 		}
 	}
 	return errs
 }
 
-// Said reports whether the server stated the code, rather than the client having inferred it from a status
-// or from a transport error.
-func (e *Error) Said() bool { return e.said }
-
-// withoutURL takes the URL out of the error of one that does not parse: it may hold a password and a query.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("the URL does not parse: %w", u.Err)
-	}
-	return err
+// Timeout reports whether the caller's deadline or the last attempt's time limit passed. It makes an Error a
+// net.Error, which some SDKs look for.
+func (e *Error) Timeout() bool {
+	return e.Code.In(taxonomy.CallerDeadline) || e.Code.In(taxonomy.Timeout) && e.StatusCode == 0
 }
 
-// An Attempt is one request that was made for an operation.
+// Temporary reports [SafeToRetry]. It completes net.Error.
+func (e *Error) Temporary() bool { return SafeToRetry(e) }
+
+// Said reports whether the server stated the code. Otherwise the client inferred it from a status or an error.
+func (e *Error) Said() bool { return e.said }
+
+// An Attempt is one request of an operation.
 type Attempt struct {
 	// Number counts from 1 within one call.
 	Number int
-	// Status is the answer's status, zero when there was none.
+	// Status is the response's status, zero if there was none.
 	Status int
-	// Code is what the attempt was classified as, empty for a success.
+	// Code is the attempt's classification, empty for a success.
 	Code taxonomy.Code
-	// Err is the transport error, nil when there was an answer.
+	// Err is the transport's error, nil if there was a response.
 	Err error
 	// Wait is how long the client waited after this attempt before it made the next, zero for the last.
 	Wait time.Duration
-	// Elapsed is how long the attempt took, up to its verdict.
+	// Elapsed is how long the attempt took. Waiting for a limiter does not count.
 	Elapsed time.Duration
-	// WireSends is how many times the request's head was written to a connection: 0 when it never was, 2 or
-	// more when net/http resent it itself on a fresh connection, or a redirect was followed. A custom transport
-	// that does not support net/http/httptrace is counted as one send.
+	// WireSends is how often the request was written to a connection. It is 0 if never, and 2 or more if net/http resent
+	// it on a new connection or a redirect was followed. A custom transport without net/http/httptrace counts as one.
 	WireSends int
 }
 
-// CodeOf returns the code of a failed call, or of a bare taxonomy.Code in err's tree; empty when there is
-// none, and for nil.
+// CodeOf returns the code of a failed call, or of a bare taxonomy.Code in err's tree. It returns "" if there is none,
+// and for nil.
 func CodeOf(err error) taxonomy.Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -168,10 +187,10 @@ func CodeOf(err error) taxonomy.Code {
 	return code
 }
 
-// SafeToRetry reports whether the same call may be made again, now or later, without the risk of a second
-// effect and with a chance of another answer: same operation, same key. It is false for terminal failures,
-// which another try does not mend, and for transient ones whose effect is unknown when the next call would
-// be bound to send a new key: no store, no [WithKey] and no [DerivedKeys].
+// SafeToRetry reports whether the same call may be made again without the risk of a second effect, and with a chance
+// of another response. It is false for terminal failures. It is also false for a transient failure of unknown effect
+// if the next call would send a new key. The next call sends the same key for a stored operation, with [WithKey], and
+// with [DerivedKeys]. SafeToRetry is false for nil, and for an error without an [*Error] in its tree.
 func SafeToRetry(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.retry && (e.sameKey || e.Effect == NotApplied)

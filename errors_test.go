@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -28,7 +30,8 @@ func TestErrorMessage(t *testing.T) {
 			"redo: VALIDATION.request, nothing was sent, effect not applied",
 		},
 		{
-			"one attempt", Error{Code: taxonomy.NotFound, StatusCode: 404, Attempts: make([]Attempt, 1), Effect: NotApplied},
+			"one attempt",
+			Error{Code: taxonomy.NotFound, StatusCode: 404, Attempts: make([]Attempt, 1), Effect: NotApplied},
 			"redo: VALIDATION.not_found (status 404) after 1 attempt, effect not applied",
 		},
 		{
@@ -48,7 +51,7 @@ func TestErrorMessage(t *testing.T) {
 	}
 }
 
-func TestErrorMatchesAllThatItHolds(t *testing.T) {
+func TestErrorMatchesItsCodeAndItsCause(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}
 	var err error = &Error{
 		Code: taxonomy.Unavailable,
@@ -63,16 +66,62 @@ func TestErrorMatchesAllThatItHolds(t *testing.T) {
 	require.ErrorIs(t, err, taxonomy.Unavailable, "its code")
 	require.ErrorIs(t, err, taxonomy.Dependency, "its code's family")
 	require.ErrorIs(t, err, ErrBudget, "its reason")
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the cause of an early attempt")
 	op, ok := errors.AsType[*net.OpError](err)
-	require.True(t, ok)
+	require.True(t, ok, "the last attempt's cause")
 	require.Same(t, dial, op)
 
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the cause of an earlier attempt")
 	require.NotErrorIs(t, err, taxonomy.RateLimited, "an attempt's code is not the call's")
 	require.NotErrorIs(t, err, taxonomy.Transient)
 	require.NotErrorIs(t, err, ErrAttempts)
 
 	require.Equal(t, []error{taxonomy.NotFound}, (&Error{Code: taxonomy.NotFound, Attempts: make([]Attempt, 2)}).Unwrap(), "no nils")
+}
+
+// An earlier attempt that timed out must not make the call look like a timeout to an SDK.
+func TestAnEarlierTimeoutIsNoCauseOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &scripted{statuses: []int{hang, 400}}
+		err := send(t.Context(), t, open(t, WithTransport(rt), WithRetry(RetryPolicy{AttemptTimeout: time.Second})))
+		require.ErrorIs(t, err, taxonomy.BadRequest)
+		require.NotErrorIs(t, err, ErrAttemptTimeout)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		e, ok := errors.AsType[*Error](err)
+		require.True(t, ok)
+		require.False(t, e.Timeout())
+		require.Len(t, e.Attempts, 2)
+		require.ErrorIs(t, e.Attempts[0].Err, ErrAttemptTimeout)
+	})
+}
+
+func TestErrorIsANetError(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		err                Error
+		timeout, temporary bool
+	}{
+		{"the caller's deadline", Error{Code: taxonomy.CallerDeadline}, true, false},
+		{
+			"the caller's deadline, under a key that lasts",
+			Error{Code: taxonomy.CallerDeadline, retry: true, sameKey: true}, true, true,
+		},
+		{"an attempt's time limit", Error{Code: taxonomy.Timeout}, true, false},
+		{"a status that reports a timeout", Error{Code: taxonomy.Timeout, StatusCode: 504}, false, false},
+		{"the caller gave up", Error{Code: taxonomy.CallerCanceled}, false, false},
+		{
+			"an overloaded server", Error{Code: taxonomy.Unavailable, StatusCode: 503, retry: true, Effect: NotApplied},
+			false, true,
+		},
+		{"a terminal response", Error{Code: taxonomy.BadRequest, StatusCode: 400, Effect: NotApplied}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var n net.Error
+			require.ErrorAs(t, fmt.Errorf("refund: %w", &c.err), &n)
+			require.Equal(t, c.timeout, n.Timeout())
+			require.Equal(t, c.temporary, c.err.Temporary())
+			require.Equal(t, SafeToRetry(&c.err), c.err.Temporary())
+		})
+	}
 }
 
 func TestAttemptTimeoutIsATimeout(t *testing.T) {
@@ -83,12 +132,14 @@ func TestAttemptTimeoutIsATimeout(t *testing.T) {
 	require.NotErrorIs(t, ErrAttemptTimeout, context.DeadlineExceeded, "it is not the caller's deadline")
 }
 
-func TestReasonsAreTold(t *testing.T) {
+func TestReasonsAreDistinct(t *testing.T) {
 	reasons := []error{
-		ErrClosed, ErrNotReplayable, ErrKeyless, ErrBudget, ErrTooLate, ErrAttempts, ErrAttemptTimeout, ErrBreakerOpen, ErrLimited,
+		ErrClosed, ErrNotReplayable, ErrKeyless, ErrBudget, ErrTooLate, ErrAttempts, ErrAttemptTimeout, ErrBreakerOpen,
+		ErrLimited,
+		ErrContradiction,
 	}
 	for i, err := range reasons {
-		require.True(t, strings.HasPrefix(err.Error(), "redo: "), err)
+		require.Regexp(t, "^(redo|limit): ", err.Error())
 		for j, other := range reasons {
 			require.Equal(t, i == j, errors.Is(err, other), "%v, %v", err, other)
 		}
@@ -104,10 +155,7 @@ func TestSaid(t *testing.T) {
 		"a code is stated":          {http.Header{"Error-Code": {"VALIDATION.amount"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := New(WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: 400, Header: c.header, Body: http.NoBody, Request: r}, nil
-			})))
-			require.NoError(t, err)
+			client := open(t, WithTransport(&scripted{statuses: []int{400}, header: c.header}))
 			e, ok := errors.AsType[*Error](send(t.Context(), t, client))
 			require.True(t, ok)
 			require.Equal(t, c.want, e.Said())
@@ -176,24 +224,31 @@ func TestSafeToRetryAfterACall(t *testing.T) {
 		want    bool
 	}{
 		{"a key that is gone with the call", down(), nil, nil, false},
-		{"a key that is gone with the call, though the operation has a name", down(), name, nil, false},
+		{"a name that has no effect", down(), name, nil, false},
 		{"a key of the caller's", down(), key, nil, true},
+		{
+			"a name and a key of the caller's", down(),
+			func(ctx context.Context) context.Context { return key(name(ctx)) }, nil, true,
+		},
+		{"a name in the store", down(), name, []Option{WithStore(memstore.New())}, true},
 		{"a key that the name gives", down(), name, []Option{WithKeys(DerivedKeys("live"))}, true},
 		{"a key that no name gives", down(), nil, []Option{WithKeys(RandomKeys)}, false},
 		{"nothing was sent", refused, nil, nil, true},
-		{"a terminal answer", &scripted{statuses: []int{400}}, key, nil, false},
+		{"a terminal response", &scripted{statuses: []int{400}}, key, nil, false},
 		{"the caller's time was too short, under the caller's key", &scripted{statuses: []int{hang}}, both, nil, true},
-		{"the caller's time was too short, under a key that is gone", &scripted{statuses: []int{hang}}, short, nil, false},
+		{
+			"the caller's time was too short, under a key that is gone", &scripted{statuses: []int{hang}}, short, nil,
+			false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, err := New(append(c.options, WithTransport(c.rt))...)
-				require.NoError(t, err)
+				client := open(t, append(c.options, WithTransport(c.rt))...)
 				ctx := t.Context()
 				if c.ctx != nil {
 					ctx = c.ctx(ctx)
 				}
-				err = send(ctx, t, client)
+				err := send(ctx, t, client)
 				require.Error(t, err)
 				require.Equal(t, c.want, SafeToRetry(err), "%v", err)
 			})
@@ -201,13 +256,12 @@ func TestSafeToRetryAfterACall(t *testing.T) {
 	}
 }
 
-// What errors and their attempts say ends in logs.
+// Errors and attempts are logged.
 func TestErrorsHoldNoSecrets(t *testing.T) {
 	const secret = "hunter2"
 	target := "https://user:" + secret + "@bank.test/refunds?token=" + secret
 	request := func(t *testing.T, rt http.RoundTripper) error {
-		client, err := New(WithTransport(rt), WithRetry(RetryPolicy{MaxAttempts: 2, Jitter: NoDelay}))
-		require.NoError(t, err)
+		client := open(t, WithTransport(rt), WithRetry(RetryPolicy{MaxAttempts: 2, Jitter: NoDelay}))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(secret))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+secret)
@@ -215,22 +269,24 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		return err
 	}
 	call := func(t *testing.T, url string) error {
-		client, err := New(WithTransport(&scripted{statuses: []int{200}}))
-		require.NoError(t, err)
-		_, err = Call[struct{}](t.Context(), client, http.MethodPost, url, nil)
+		client := open(t, WithTransport(&scripted{statuses: []int{200}}))
+		_, err := Call[struct{}](t.Context(), client, http.MethodPost, url, nil)
 		return err
 	}
+	redirect := func(to string) http.RoundTripper {
+		return &scripted{statuses: []int{307}, header: http.Header{"Location": {to}}}
+	}
 	for name, err := range map[string]error{
-		"an answer":           request(t, &scripted{statuses: []int{503}}),
+		"a response":          request(t, &scripted{statuses: []int{503}}),
 		"a broken connection": request(t, &scripted{statuses: []int{broken}}),
-		"a location that is no URL": request(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 307, Header: http.Header{"Location": {"https://bank.test/%zz?token=" + secret}}, Body: http.NoBody, Request: r}, nil
+		"an error that quotes the URL": request(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			return nil, &url.Error{Op: "Post", URL: r.URL.String(), Err: io.ErrUnexpectedEOF}
 		})),
-		"a location of another scheme": request(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 307, Header: http.Header{"Location": {"ftp://bank.test/?token=" + secret}}, Body: http.NoBody, Request: r}, nil
-		})),
-		"a URL that does not parse": call(t, "https://user:"+secret+"@bank.test/%zz?token="+secret),
-		"a URL without a host":      call(t, "https:///?token="+secret),
+		"a location that is no URL":    request(t, redirect("https://bank.test/%zz?token="+secret)),
+		"a location of another scheme": request(t, redirect("ftp://bank.test/?token="+secret)),
+		"a location of another origin": request(t, redirect("https://user:"+secret+"@shop.test/?token="+secret)),
+		"a URL that does not parse":    call(t, "https://user:"+secret+"@bank.test/%zz?token="+secret),
+		"a URL without a host":         call(t, "https:///?token="+secret),
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, ok := errors.AsType[*Error](err)
@@ -238,6 +294,11 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			require.NotContains(t, e.Error(), secret)
 			for _, cause := range e.Unwrap() {
 				require.NotContains(t, cause.Error(), secret)
+			}
+			for _, a := range e.Attempts {
+				if a.Err != nil {
+					require.NotContains(t, a.Err.Error(), secret)
+				}
 			}
 		})
 	}

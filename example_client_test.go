@@ -96,20 +96,26 @@ func ExampleClient_Do() {
 	// Output: 201 {"id":"rf_1"} order-1138 replayed: true
 }
 
-// Any SDK that takes an http.Client gets keys and retries, and net/http's semantics.
+// Any SDK that takes an http.Client gets keys and retries, and net/http's semantics. The context names the operation.
 func ExampleClient_Transport() {
 	provider := &shop{}
 	provider.lost.Store(1)
 	api := provider.start()
 	defer api.Close()
 
-	client, err := redo.New()
+	client, err := redo.New(redo.WithStore(memstore.New()))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	sdk := &http.Client{Transport: client.Transport()}
-	resp, err := sdk.Post(api.URL, "application/json", strings.NewReader(`{"amount":1000}`))
+	ctx := redo.WithOperation(context.Background(), "refund:ch_9ab:1000")
+	req, err := http.NewRequestWithContext(ctx, "POST", api.URL, strings.NewReader(`{"amount":1000}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := sdk.Do(req)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/jarcoal/httpmock"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -17,11 +18,11 @@ import (
 func askForRefund(status int) error {
 	provider := httpmock.NewMockTransport()
 	provider.RegisterNoResponder(httpmock.NewStringResponder(status, ""))
-	client, err := redo.New(redo.WithTransport(provider), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
+	client, err := redo.New(redo.WithStore(memstore.New()), redo.WithTransport(provider), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
 	if err != nil {
 		return err
 	}
-	ctx := redo.WithKey(redo.WithOperation(context.Background(), "refund:ch_9ab:1000"), "refund-1")
+	ctx := redo.WithOperation(context.Background(), "refund:ch_9ab:1000")
 	req, err := http.NewRequestWithContext(ctx, "POST", "https://bank.test/refunds?token=secret", strings.NewReader("amount=1000"))
 	if err != nil {
 		return err

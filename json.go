@@ -9,18 +9,26 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Call sends in as JSON and returns the answer decoded from JSON: the short form of [Client.Do] for APIs that
-// speak JSON both ways. A nil in sends no body. An answer without a body, such as 204, is the zero T. An answer
-// that is cut off is retried like a lost one; one that does not decode is an [*Error] whose effect is Applied.
+// Call sends in as JSON and decodes the response from JSON. It is the short form of [Client.Do] for JSON APIs. Only a
+// 2xx is a success. A nil in sends no body. For a response without a body, such as 204, Call returns the zero T.
 //
-// The bytes that are sent are json.Marshal's, which are the same for equal values: maps are sorted.
+// The body is read and decoded within the attempt, up to [WithMaxResponse] bytes: a response that breaks off is
+// retried like a lost one. A body that is not JSON, such as a captive portal's page, is an [*Error] with an unknown
+// effect. JSON that does not fit T is an [*Error] whose effect is Applied.
+//
+// Call sends the bytes of json.Marshal. They are the same for equal values, since json.Marshal sorts map keys.
 func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T, error) {
 	var out T
 	refuse := func(err error) (T, error) {
-		return out, &Error{Code: taxonomy.InvalidRequest, Operation: intentOf(ctx).name, Effect: NotApplied, Err: err}
+		e := &Error{Code: taxonomy.InvalidRequest, Operation: intentOf(ctx).name, Effect: NotApplied, Err: err}
+		if c == nil {
+			return out, e
+		}
+		return out, c.refusal(ctx, e)
 	}
 	var body io.Reader
 	if in != nil {
@@ -35,7 +43,7 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 	}
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return refuse(fmt.Errorf("redo: Call: %w", withoutURL(err)))
+		return refuse(fmt.Errorf("redo: Call: %w", wire.WithoutURL(err)))
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -50,17 +58,17 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 		var zero T
 		e := &Error{
 			Code: taxonomy.Provider + ".malformed", StatusCode: resp.StatusCode, Operation: intentOf(ctx).name, Key: KeyOf(resp),
-			Effect: Applied, Response: resp, Err: fmt.Errorf("redo: Call: decoding the answer: %w", err),
+			Effect: Applied, Response: resp, Err: fmt.Errorf("redo: Call: decoding the response: %w", err),
 		}
-		if k := callOf(resp); k != nil && k.history != nil {
-			e.Attempts = k.attempts
+		if l := loopOfResponse(resp); l != nil {
+			e.Attempts = l.attempts
 		}
 		return zero, e
 	}
 	return out, nil
 }
 
-// decode reads one JSON value; an empty body leaves out as it is.
+// decode reads one JSON value into out. An empty body leaves out unchanged.
 func decode(r io.Reader, out any) error {
 	d := json.NewDecoder(r)
 	if err := d.Decode(out); err != nil {

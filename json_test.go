@@ -69,11 +69,13 @@ func TestCallsAnswers(t *testing.T) {
 		{"no content is the zero value", 204, "", receipt{}, "", 0},
 		{"an empty body is the zero value", 200, "", receipt{}, "", 0},
 		{"null is the zero value", 200, "null", receipt{}, "", 0},
-		{"a page of HTML was applied, and is no result", 200, "<html>", receipt{}, "PROVIDER.malformed", redo.Applied},
-		{"a value that is cut off", 200, `{"id":"rf_`, receipt{}, "PROVIDER.malformed", redo.Applied},
+		{"a page of HTML is no result, and shows nothing", 200, "<html>", receipt{}, "PROVIDER.malformed", redo.EffectUnknown},
+		{"a value that is cut off", 200, `{"id":"rf_`, receipt{}, "PROVIDER.malformed", redo.EffectUnknown},
 		{"another type", 200, `{"id":7}`, receipt{}, "PROVIDER.malformed", redo.Applied},
-		{"two values", 200, `{"id":"rf_1"}{}`, receipt{}, "PROVIDER.malformed", redo.Applied},
-		{"a refusal", 404, `{"id":"rf_1"}`, receipt{}, taxonomy.NotFound, redo.NotApplied},
+		{"two values", 200, `{"id":"rf_1"}{}`, receipt{}, "PROVIDER.malformed", redo.EffectUnknown},
+		{"a refusal, under a key that was given", 404, `{"id":"rf_1"}`, receipt{}, taxonomy.NotFound, redo.EffectUnknown},
+		{"a redirect", 302, "", receipt{}, taxonomy.RedirectNotFollowed, redo.EffectUnknown},
+		{"a 304, whose body is elsewhere", 304, "", receipt{}, taxonomy.RedirectNotFollowed, redo.EffectUnknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

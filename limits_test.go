@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/servertest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -23,7 +24,7 @@ func TestSpentBudgetEndsTheCallAndKeepsTheOperation(t *testing.T) {
 		down := servertest.Status(503)
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(down, down, servertest.OK()))
 		st := openStore(t)
-		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithBudget(redo.Budget{Ratio: 0.001, Reserve: 1}))
+		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithBudget(limit.Budget{Ratio: 0.001, Reserve: 1}))
 		e := fail(t, client, named(t, srv, "op", payment))
 		require.ErrorIs(t, e, redo.ErrBudget)
 		require.Equal(t, taxonomy.Unavailable, e.Code)
@@ -50,7 +51,7 @@ func TestRetriesThatEndWellOrTerminallyCostNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault...), servertest.ScriptNext(down))
-				client := connect(t, srv.Transport(), redo.WithBudget(redo.Budget{Ratio: 0.001, Reserve: 1}))
+				client := connect(t, srv.Transport(), redo.WithBudget(limit.Budget{Ratio: 0.001, Reserve: 1}))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if len(c.fault) == 1 {
@@ -82,7 +83,7 @@ func failing(sent map[string]int) tripper {
 
 func TestOneDestinationDoesNotStarveAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		breaker, err := redo.NewBreaker(redo.BreakerPolicy{Failures: 2})
+		breaker, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 2})
 		require.NoError(t, err)
 		sent := map[string]int{}
 		bad := failing(sent)
@@ -93,8 +94,8 @@ func TestOneDestinationDoesNotStarveAnother(t *testing.T) {
 			}
 			return bad(r)
 		})
-		client := connect(t, flaky, redo.WithBreaker(breaker), redo.WithBudget(redo.Budget{Ratio: 0.001, Reserve: 1}),
-			redo.WithLimiter(redo.PerDestination(func() redo.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 3) })))
+		client := connect(t, flaky, redo.WithBreaker(breaker), redo.WithBudget(limit.Budget{Ratio: 0.001, Reserve: 1}),
+			redo.WithLimiter(limit.PerDestination(func() limit.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 3) })))
 		e := fail(t, client, post(t, t.Context(), "http://bad.test/", payment))
 		require.Len(t, e.Attempts, 2)
 		e = fail(t, client, post(t, t.Context(), "http://bad.test/", payment))
@@ -109,7 +110,7 @@ func TestOneDestinationDoesNotStarveAnother(t *testing.T) {
 
 func TestOpenBreakerSendsNothingAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		breaker, err := redo.NewBreaker(redo.BreakerPolicy{Failures: 1, Cooldown: time.Minute})
+		breaker, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 1, Cooldown: time.Minute})
 		require.NoError(t, err)
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503)))
 		st := openStore(t)
@@ -146,7 +147,7 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				breaker, err := redo.NewBreaker(redo.BreakerPolicy{Failures: 1})
+				breaker, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 1})
 				require.NoError(t, err)
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault))
 				opts := append([]redo.Option{redo.WithBreaker(breaker), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})}, c.opts...)
@@ -166,7 +167,7 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 
 func TestCredentialsThatFailSayNothingOfTheDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		breaker, err := redo.NewBreaker(redo.BreakerPolicy{Failures: 2})
+		breaker, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 2})
 		require.NoError(t, err)
 		var denied error
 		sent := map[string]int{}
@@ -218,7 +219,7 @@ func TestAdaptiveLimiterLearnsFromRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.RateLimited()))
-		limiter, err := redo.NewAdaptiveLimiter(100, 10)
+		limiter, err := limit.NewAdaptiveLimiter(100, 10)
 		require.NoError(t, err)
 		e := fail(t, connect(t, srv.Transport(), redo.WithLimiter(limiter), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})),
 			post(t, t.Context(), srv.URL, payment))
@@ -230,7 +231,7 @@ func TestAdaptiveLimiterLearnsFromRateLimits(t *testing.T) {
 // A transport that panics takes its caller down, and not the destination's breaker with it.
 func TestAPanicDoesNotHoldTheBreakersProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := redo.NewBreaker(redo.BreakerPolicy{Failures: 1, Cooldown: time.Second})
+		b, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 1, Cooldown: time.Second})
 		require.NoError(t, err)
 		panics := true
 		status := http.StatusServiceUnavailable

@@ -9,50 +9,51 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An Observer is told of every operation. StartOperation returns the context that the operation then runs on
-// and that EndOperation receives: put a span in it. An Observer that is an [AttemptObserver] too is also told
-// of every attempt. Its methods are called synchronously and must be safe for concurrent use.
+// An Observer sees every call, including one that ends before its first attempt. StartOperation returns the context
+// that the operation runs on and that EndOperation receives: put a span in it. An Observer that is also an
+// [AttemptObserver] sees every attempt. The client calls the methods synchronously. They must be safe for concurrent
+// use.
 type Observer interface {
 	StartOperation(ctx context.Context, start OperationStart) context.Context
 	EndOperation(ctx context.Context, end OperationEnd)
 }
 
-// An AttemptObserver is told of every attempt: StartAttempt returns the context that the attempt then runs on, and
-// that EndAttempt receives.
+// An AttemptObserver sees every attempt. StartAttempt returns the context that the attempt runs on and that
+// EndAttempt receives.
 type AttemptObserver interface {
 	StartAttempt(ctx context.Context, start AttemptStart) context.Context
 	EndAttempt(ctx context.Context, end AttemptEnd)
 }
 
-// OperationStart is what is known before the first attempt.
+// OperationStart is a call before its first attempt.
 type OperationStart struct {
-	Operation string // empty when it has no name
-	Key       string // empty when it has none
+	Operation string // empty if it has no name
+	Key       string // empty if it has none, or if the store has not been read yet
 	Method    string
 	Host      string
-	Resumed   bool // the operation was pending already
 }
 
-// OperationEnd is how a call ended.
+// OperationEnd is a call after its last attempt.
 type OperationEnd struct {
 	Operation string
 	Key       string
 	Attempts  int
 	Elapsed   time.Duration
 	Effect    Effect
-	Stored    bool // answered from the store, nothing was sent
-	Replayed  bool // the server says that it replayed its answer
+	Resumed   bool // the operation was pending or complete when the call began
+	Stored    bool // the response came from the store, nothing was sent
+	Replayed  bool // the response is marked as a replay, or came from the store
 	Err       *Error
 }
 
-// AttemptStart is what is known before an attempt is sent.
+// AttemptStart is an attempt before it is sent.
 type AttemptStart struct {
 	Operation string
 	Key       string
 	Number    int
 }
 
-// AttemptEnd is how an attempt ended.
+// AttemptEnd is an attempt after its response or error.
 type AttemptEnd struct {
 	Operation string
 	Key       string
@@ -74,35 +75,60 @@ const (
 	logCorrelation = "correlation_id"
 )
 
-// logAttrs are the attributes that every record of a call has.
-func (k *call) logAttrs(more ...slog.Attr) []slog.Attr {
-	attrs := append(more, slog.String(logOperation, k.op.name), slog.String(logKey, k.op.key))
-	if id := cmp.Or(k.req.Header.Get("X-Correlation-Id"), k.req.Header.Get("X-Request-Id")); id != "" {
-		attrs = append(attrs, slog.String(logCorrelation, id))
+// startEvent returns the call's OperationStart.
+func (k *call) startEvent() OperationStart {
+	start := OperationStart{Operation: k.op.name, Key: k.op.key}
+	if k.req != nil && k.req.URL != nil {
+		start.Method, start.Host = k.req.Method, k.req.URL.Host
 	}
-	return attrs
+	return start
 }
 
-// logTransition notes an operation's change of state.
-func (k *call) logTransition(from, to string) {
-	if l := k.client.log; l != nil && l.Enabled(k, slog.LevelDebug) {
-		l.LogAttrs(k, slog.LevelDebug, "operation changed state", k.logAttrs(
-			slog.String(logPayload, k.claimed.fingerprint.String()), slog.String(logFrom, from), slog.String(logTo, to))...)
+// end reports the call's outcome to the observer and the log.
+func (k *call) end(out outcome) {
+	if out.err != nil && len(out.attempts) == 0 {
+		k.log(slog.LevelWarn, "call refused", slog.String(logCode, string(out.err.Code)), slog.Any("error", out.err.Err))
+	}
+	if o := k.client.observer; o != nil {
+		o.EndOperation(k.ctx, OperationEnd{
+			Operation: k.op.name, Key: k.op.key, Attempts: len(out.attempts), Elapsed: time.Since(k.start),
+			Effect: out.effect, Resumed: k.resumed, Stored: out.stored, Replayed: Replayed(out.resp), Err: out.err,
+		})
 	}
 }
 
-// logRetry notes a wait.
+// refusal reports a call that ended before there was a request, and returns its error.
+func (c *Client) refusal(ctx context.Context, e *Error) *Error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	k := &call{client: c, ctx: ctx, op: operation{name: e.Operation, key: e.Key}, start: time.Now()}
+	if c.observer != nil {
+		k.ctx = c.observer.StartOperation(k.ctx, k.startEvent())
+	}
+	out := outcome{err: e, effect: e.Effect}
+	k.end(out)
+	intentOf(ctx).report.set(out)
+	return e
+}
+
+// log writes one record with the attributes that every record of a call has.
+func (k *call) log(level slog.Level, msg string, attrs ...slog.Attr) {
+	l := k.client.log
+	if l == nil || !l.Enabled(k.ctx, level) {
+		return
+	}
+	attrs = append(attrs, slog.String(logOperation, k.op.name), slog.String(logKey, k.op.key))
+	if k.req != nil {
+		if id := cmp.Or(k.req.Header.Get("X-Correlation-Id"), k.req.Header.Get("X-Request-Id")); id != "" {
+			attrs = append(attrs, slog.String(logCorrelation, id))
+		}
+	}
+	l.LogAttrs(k.ctx, level, msg, attrs...)
+}
+
+// logRetry logs the wait after an attempt.
 func (k *call) logRetry(a Attempt) {
-	if l := k.client.log; l != nil && l.Enabled(k, slog.LevelInfo) {
-		l.LogAttrs(k, slog.LevelInfo, "retrying", k.logAttrs(slog.Int(logAttempt, a.Number), slog.Int(logStatus, a.Status),
-			slog.String(logCode, string(a.Code)), slog.Duration(logDelay, a.Wait))...)
-	}
-}
-
-// logStore notes a write to the store that failed after the answer was in. The operation stays pending, and
-// the server answers its next call from its record.
-func (k *call) logStore(err error) {
-	if l := k.client.log; l != nil {
-		l.LogAttrs(k, slog.LevelWarn, "outcome not stored: the operation stays pending", k.logAttrs(slog.Any("error", err))...)
-	}
+	k.log(slog.LevelInfo, "retrying", slog.Int(logAttempt, a.Number), slog.Int(logStatus, a.Status),
+		slog.String(logCode, string(a.Code)), slog.Duration(logDelay, a.Wait))
 }

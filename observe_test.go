@@ -101,7 +101,7 @@ func TestObserverIsToldOfEveryStepInOrder(t *testing.T) {
 		call()
 		require.Equal(t, []event{
 			{redo.OperationStart{Operation: "op", Key: "k1", Method: "POST", Host: "api.test"}, "caller"},
-			{redo.OperationEnd{Operation: "op", Key: "k1", Effect: redo.Applied, Stored: true, Replayed: true}, "operation"},
+			{redo.OperationEnd{Operation: "op", Key: "k1", Effect: redo.Applied, Resumed: true, Stored: true, Replayed: true}, "operation"},
 		}, log.events, "answered from the store")
 	})
 }
@@ -123,7 +123,7 @@ func TestObserverIsToldOfAFailureAndOfAResumption(t *testing.T) {
 
 		log.events = nil
 		succeed(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithObserver(log), once), req())
-		require.Equal(t, redo.OperationStart{Operation: "op", Key: "k1", Method: "POST", Host: "memory.test", Resumed: true}, log.events[0].what)
+		require.Equal(t, redo.OperationStart{Operation: "op", Key: "k1", Method: "POST", Host: "memory.test"}, log.events[0].what)
 	})
 }
 

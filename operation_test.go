@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -20,13 +21,22 @@ func TestCheckOperation(t *testing.T) {
 		{"spaces", "  ", ""},
 		{"the longest", strings.Repeat("n", MaxOperation), ""},
 		{"empty", "", "redo: the operation's name is empty"},
-		{"too long", strings.Repeat("n", MaxOperation+1), `redo: the operation's name has 513 bytes, at most 512 are allowed: "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"…`},
-		{"too long in bytes", strings.Repeat("ü", 257), `redo: the operation's name has 514 bytes, at most 512 are allowed: "üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"…`},
+		{
+			"too long", strings.Repeat("n", MaxOperation+1),
+			`redo: the operation's name has 513 bytes, at most 512 are allowed: "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"…`,
+		},
+		{
+			"too long in bytes", strings.Repeat("ü", 257),
+			`redo: the operation's name has 514 bytes, at most 512 are allowed: "üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"…`,
+		},
 		{"not UTF-8", "a\xff", `redo: the operation's name "a\xff" is not UTF-8`},
 		{"a line break", "a\nb", `redo: the operation's name "a\nb" has the control character U+000A at byte 1`},
 		{"a zero byte", "\x00", `redo: the operation's name "\x00" has the control character U+0000 at byte 0`},
 		{"DEL", "ü\x7f", `redo: the operation's name "ü\x7f" has the control character U+007F at byte 2`},
-		{"a control character beyond ASCII", "a\u0085", `redo: the operation's name "a\u0085" has the control character U+0085 at byte 1`},
+		{
+			"a control character beyond ASCII", "a\u0085",
+			`redo: the operation's name "a\u0085" has the control character U+0085 at byte 1`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := checkOperation(c.operation); c.want == "" {
@@ -45,105 +55,236 @@ func TestContextsNameOperationsAndKeys(t *testing.T) {
 	require.Equal(t, intent{name: "refund:1", named: true}, intentOf(named))
 	both := WithKey(named, "k1")
 	require.Equal(t, intent{name: "refund:1", named: true, key: "k1", hasKey: true}, intentOf(both))
-	require.Equal(t, intent{name: "refund:2", named: true, key: "k1", hasKey: true}, intentOf(WithOperation(both, "refund:2")), "the latest name counts")
+	require.Equal(t, intent{name: "refund:2", named: true, key: "k1", hasKey: true}, intentOf(WithOperation(both, "refund:2")),
+		"the latest name counts")
 	require.Equal(t, intent{name: "refund:1", named: true}, intentOf(named), "a context is not changed by those made from it")
 	require.Equal(t, intent{named: true}, intentOf(WithOperation(ctx, "")), "an empty name is a name, and refused later")
 }
 
-// build makes a request for plan.
-func build(t *testing.T, ctx context.Context, method string, keys ...string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, bank.String(), nil)
-	require.NoError(t, err)
-	if keys != nil {
-		req.Header["Idempotency-Key"] = keys
-	}
-	return req
-}
-
 func TestPlan(t *testing.T) {
-	client, err := New(WithTransport(&scripted{}))
-	require.NoError(t, err)
 	ctx := t.Context()
 	name, key := WithOperation(ctx, "refund:1"), WithKey(ctx, "k1")
 	both := WithKey(name, "k1")
+	stored := WithStore(memstore.New())
+	keep := WithProfile(Profile{Name: "acme", KeepRequestKey: true})
+	noKeys := WithProfile(Profile{Name: "acme", NoKeys: true})
+	fixed := WithKeys(func(string) (string, error) { return "k9", nil })
+	only := func(method string) context.Context {
+		return WithOperationFor(ctx, "refund:1", func(r *http.Request) bool { return r.Method == method })
+	}
+	given := operation{key: "k1", given: true, lasting: true}
+	named := operation{name: "refund:1", stored: true}
+	namedGiven := operation{name: "refund:1", key: "k1", given: true, stored: true, lasting: true}
 	for _, c := range []struct {
-		name string
-		req  *http.Request
-		want operation
-		code taxonomy.Code
-		err  string
+		name    string
+		req     *http.Request
+		options []Option
+		want    operation
 	}{
-		{"nothing is asked for", build(t, ctx, "POST"), operation{}, "", ""},
-		{"a name", build(t, name, "POST"), operation{name: "refund:1"}, "", ""},
-		{"a key", build(t, key, "POST"), operation{key: "k1", fixedKey: true}, "", ""},
-		{"a name and a key", build(t, both, "DELETE"), operation{name: "refund:1", key: "k1", fixedKey: true}, "", ""},
-		{"a key in the request's own header", build(t, name, "POST", "k2"), operation{name: "refund:1", key: "k2", fixedKey: true}, "", ""},
-		{"a quoted key in the header", build(t, ctx, "POST", `"k2"`), operation{key: "k2", fixedKey: true}, "", ""},
-		{"the context's key wins over the header's", build(t, key, "POST", "k2"), operation{key: "k1", fixedKey: true}, "", ""},
-		{"the context's key wins over a bad header", build(t, key, "POST", ""), operation{key: "k1", fixedKey: true}, "", ""},
-		{"safe methods have no operation", build(t, both, "GET", "k2"), operation{}, "", ""},
-		{"safe methods don't mind a bad name", build(t, WithOperation(ctx, ""), "HEAD"), operation{}, "", ""},
+		{"a key", build(t, key, "POST"), nil, given},
+		{"a key for any method", build(t, key, "DELETE"), nil, given},
+		{"a name in the store has its key there", build(t, name, "POST"), []Option{stored}, named},
+		{"a name and a key", build(t, both, "PUT"), []Option{stored}, namedGiven},
+		{
+			"a name and a key without a store", build(t, both, "POST"), nil,
+			operation{name: "refund:1", key: "k1", given: true, lasting: true},
+		},
+		{
+			"a name that gives the key", build(t, name, "POST"), []Option{fixed},
+			operation{name: "refund:1", key: "k9", lasting: true},
+		},
+		{"the context's key wins over the maker's", build(t, key, "POST"), []Option{fixed}, given},
 
-		{"an empty name", build(t, WithOperation(ctx, ""), "POST"), operation{}, taxonomy.InvalidOperation, "redo: the operation's name is empty"},
-		{"an empty key", build(t, WithKey(ctx, ""), "POST"), operation{}, taxonomy.KeyMalformed, "redo: wire: malformed idempotency key: it is empty"},
-		{"a key beyond ASCII", build(t, WithKey(ctx, "kü"), "POST"), operation{}, taxonomy.KeyMalformed, "redo: wire: malformed idempotency key: byte 1 is 0xC3, only printable ASCII (0x20 to 0x7E) is allowed"},
-		{"an empty header", build(t, ctx, "POST", ""), operation{}, taxonomy.KeyMalformed, "redo: the request's own Idempotency-Key header: wire: malformed idempotency key: it is empty"},
-		{"two keys in the header", build(t, ctx, "POST", "k1", "k2"), operation{}, taxonomy.KeyMalformed, "redo: the request's own Idempotency-Key header: wire: malformed idempotency key: two different keys were sent, \"k1\" and \"k2\""},
+		{"a key in the request's own header", build(t, ctx, "POST", "k2"), nil, operation{key: "k2"}},
+		{"a quoted key in the header", build(t, ctx, "POST", `"k2"`), nil, operation{key: "k2"}},
+		{"one key on two lines", build(t, ctx, "POST", "k2", `"k2"`), nil, operation{key: "k2"}},
+		{"the context's key wins over the header's", build(t, key, "POST", "k2"), nil, given},
+		{"the context's key wins over a bad header", build(t, key, "POST", ""), nil, given},
+		{
+			"a caller's own header gives the operation's key", build(t, name, "POST", "k2"), []Option{stored},
+			operation{name: "refund:1", key: "k2", given: true, stored: true, lasting: true},
+		},
+		{"the context's key wins even then", build(t, both, "POST", "k2"), []Option{stored, keep}, namedGiven},
+
+		{"a name for another request", build(t, only("PUT"), "POST", "k2"), []Option{stored}, operation{key: "k2"}},
+		{"a name for this request", build(t, only("POST"), "POST"), []Option{stored}, named},
+		{"safe methods have no operation", build(t, both, "GET", "k2"), []Option{stored}, operation{}},
+		{"QUERY is safe", build(t, both, "QUERY"), []Option{stored}, operation{}},
+		{"safe methods don't mind a bad name", build(t, WithOperation(ctx, ""), "HEAD"), nil, operation{}},
+		{"safe methods don't mind a name without effect", build(t, name, "GET"), nil, operation{}},
+		{"an API without keys takes one of the caller's", build(t, key, "POST"), []Option{noKeys}, given},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			op, e := client.plan(c.req)
-			if c.err == "" {
-				require.Nil(t, e)
-				require.Equal(t, c.want, op)
-				return
-			}
+			op, e := open(t, append(c.options, WithTransport(&scripted{}))...).plan(c.req, intentOf(c.req.Context()), modeDo)
+			require.Nil(t, e)
+			require.Equal(t, c.want, op)
+		})
+	}
+	t.Run("an operation's key replaces the one that an SDK sets", func(t *testing.T) {
+		op, e := open(t, stored).plan(build(t, name, "POST", "k2"), intentOf(name), modeTransport)
+		require.Nil(t, e)
+		require.Equal(t, named, op)
+		_, e = open(t, stored).plan(build(t, name, "POST", ""), intentOf(name), modeTransport)
+		require.Equal(t, taxonomy.KeyMalformed, e.Code, "a malformed header is refused all the same")
+	})
+	t.Run("an SDK's key is kept if the profile asks for it", func(t *testing.T) {
+		op, e := open(t, stored, keep).plan(build(t, name, "POST", "k2"), intentOf(name), modeTransport)
+		require.Nil(t, e)
+		require.Equal(t, operation{name: "refund:1", key: "k2", stored: true}, op)
+	})
+	t.Run("a request that follows a redirect has no operation", func(t *testing.T) {
+		req := build(t, both, "POST")
+		req.Response = &http.Response{}
+		op, e := open(t, stored).plan(req, intentOf(both), modeTransport)
+		require.Nil(t, e)
+		require.Equal(t, operation{}, op)
+	})
+}
+
+func TestPlanRefuses(t *testing.T) {
+	ctx := t.Context()
+	name := WithOperation(ctx, "refund:1")
+	keep := WithProfile(Profile{Name: "acme", KeepRequestKey: true})
+	noKeys := WithProfile(Profile{Name: "acme", NoKeys: true})
+	const noEffect = "redo: the operation's name has no effect: use WithStore, DerivedKeys or WithKey"
+	const twoKeys = "redo: the request's own Idempotency-Key header: wire: malformed idempotency key: " +
+		`two different keys were sent, "k1" and "k2"`
+	for _, c := range []struct {
+		name    string
+		req     *http.Request
+		options []Option
+		code    taxonomy.Code
+		err     string
+	}{
+		{
+			"an empty name", build(t, WithOperation(ctx, ""), "POST"), nil, taxonomy.InvalidOperation,
+			"redo: the operation's name is empty",
+		},
+		{"a name without effect", build(t, name, "POST"), nil, taxonomy.InvalidOperation, noEffect},
+		{
+			"a name without effect, with random keys", build(t, name, "POST"), []Option{WithKeys(RandomKeys)},
+			taxonomy.InvalidOperation, noEffect,
+		},
+		{
+			"a name in an API without keys", build(t, name, "POST"), []Option{WithStore(memstore.New()), noKeys},
+			taxonomy.InvalidOperation,
+			`redo: profile "acme" has no idempotency keys: a named operation can't be repeated safely`,
+		},
+		{
+			"a name that nothing makes a key for", build(t, name, "POST"), []Option{WithKeys(nil)}, taxonomy.KeyMissing,
+			"redo: the operation has no key: WithKeys(nil) leaves it to WithKey",
+		},
+		{
+			"an empty key", build(t, WithKey(ctx, ""), "POST"), nil, taxonomy.KeyMalformed,
+			"redo: wire: malformed idempotency key: it is empty",
+		},
+		{
+			"a key beyond ASCII", build(t, WithKey(ctx, "kü"), "POST"), nil, taxonomy.KeyMalformed,
+			"redo: wire: malformed idempotency key: byte 1 is 0xC3, only printable ASCII (0x20 to 0x7E) is allowed",
+		},
+		{
+			"a key that the profile finds too long", build(t, WithKey(ctx, strings.Repeat("k", 37)), "POST"),
+			[]Option{WithProfile(Profile{Name: "acme", MaxKey: 36})}, taxonomy.KeyMalformed,
+			`redo: the key has 37 characters, profile "acme" takes at most 36`,
+		},
+		{
+			"an empty header", build(t, ctx, "POST", ""), nil, taxonomy.KeyMalformed,
+			"redo: the request's own Idempotency-Key header: wire: malformed idempotency key: it is empty",
+		},
+		{"two keys in the header", build(t, ctx, "POST", "k1", "k2"), nil, taxonomy.KeyMalformed, twoKeys},
+		{
+			"two keys in a header that is kept", build(t, name, "POST", "k1", "k2"), []Option{keep},
+			taxonomy.KeyMalformed, twoKeys,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rt := &scripted{statuses: []int{200}}
+			_, err := open(t, append(c.options, WithTransport(rt))...).Do(c.req)
+			e, ok := errors.AsType[*Error](err)
+			require.True(t, ok, "%v", err)
 			require.EqualError(t, e.Err, c.err)
 			require.Equal(t, c.code, e.Code)
 			require.Equal(t, NotApplied, e.Effect)
 			require.False(t, SafeToRetry(e))
+			require.Empty(t, e.Attempts)
+			require.Zero(t, rt.sent.Load())
 		})
 	}
-	t.Run("a request that follows a redirect has no operation", func(t *testing.T) {
-		req := build(t, both, "POST")
-		req.Response = &http.Response{}
-		op, e := client.plan(req)
-		require.Nil(t, e)
-		require.Equal(t, operation{}, op)
-		require.False(t, client.wantsKey(op, req))
-	})
 }
 
 func TestWhoGetsAKey(t *testing.T) {
+	named := func(ctx context.Context) context.Context { return WithOperation(ctx, "refund:1") }
+	derived := WithKeys(DerivedKeys("live"))
 	for _, c := range []struct {
 		name    string
 		method  string
-		op      operation
+		mode    mode
+		ctx     func(context.Context) context.Context
 		options []Option
 		want    bool
 	}{
-		{"POST", "POST", operation{}, nil, true},
-		{"PATCH", "PATCH", operation{}, nil, true},
-		{"PUT is idempotent by itself", "PUT", operation{}, nil, false},
-		{"DELETE is idempotent by itself", "DELETE", operation{}, nil, false},
-		{"PUT with a name", "PUT", operation{name: "n"}, nil, true},
-		{"DELETE with a name", "DELETE", operation{name: "n"}, nil, true},
-		{"GET never", "GET", operation{name: "n"}, nil, false},
-		{"one that has a key", "POST", operation{key: "k", fixedKey: true}, nil, false},
-		{"nobody without a maker", "POST", operation{name: "n"}, []Option{WithKeys(nil)}, false},
+		{"POST", "POST", modeDo, nil, nil, true},
+		{"PATCH", "PATCH", modeDo, nil, nil, true},
+		{"POST of a Call", "POST", modeCall, nil, nil, true},
+		{"PUT is idempotent by itself", "PUT", modeDo, nil, nil, false},
+		{"DELETE is idempotent by itself", "DELETE", modeDo, nil, nil, false},
+		{"a method of the caller's own", "REFUND", modeDo, nil, nil, false},
+		{"a method in lower case is another method", "post", modeDo, nil, nil, false},
+		{
+			"a method that the profile names", "PUT", modeDo, nil,
+			[]Option{WithProfile(Profile{Methods: []string{"PUT"}})}, true,
+		},
+		{
+			"a method that the profile does not name", "POST", modeDo, nil,
+			[]Option{WithProfile(Profile{Methods: []string{"PUT"}})}, false,
+		},
+		{
+			"no method, if the profile names none", "POST", modeDo, nil,
+			[]Option{WithProfile(Profile{Methods: []string{}})}, false,
+		},
+		{"PUT with a name", "PUT", modeDo, named, []Option{derived}, true},
+		{"DELETE with a name", "DELETE", modeDo, named, []Option{derived}, true},
+		{"GET never", "GET", modeDo, named, []Option{derived}, false},
+		{"nobody without a maker", "POST", modeDo, nil, []Option{WithKeys(nil)}, false},
+		{"nobody in an API without keys", "POST", modeDo, nil, []Option{WithProfile(Profile{NoKeys: true})}, false},
+		{
+			"nobody where the key is in the payload", "POST", modeDo, nil,
+			[]Option{WithProfile(Profile{KeyInBody: true})}, false,
+		},
+		{
+			"a name where the key is in the payload", "POST", modeDo, named,
+			[]Option{derived, WithProfile(Profile{KeyInBody: true})}, true,
+		},
+
+		{"nobody under an SDK", "POST", modeTransport, nil, nil, false},
+		{
+			"POST under an SDK whose server honours keys", "POST", modeTransport, nil,
+			[]Option{WithProfile(RedoProfile())}, true,
+		},
+		{
+			"POST under an SDK with keys of the caller's", "POST", modeTransport, nil, []Option{WithKeys(RandomKeys)},
+			true,
+		},
+		{
+			"PUT under an SDK whose server honours keys", "PUT", modeTransport, nil,
+			[]Option{WithProfile(RedoProfile())}, false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client, err := New(append(c.options, WithTransport(&scripted{}))...)
-			require.NoError(t, err)
-			require.Equal(t, c.want, client.wantsKey(c.op, build(t, t.Context(), c.method)))
+			ctx := t.Context()
+			if c.ctx != nil {
+				ctx = c.ctx(ctx)
+			}
+			op, e := open(t, c.options...).plan(build(t, ctx, c.method), intentOf(ctx), c.mode)
+			require.Nil(t, e)
+			require.Equal(t, c.want, op.key != "")
 		})
 	}
 }
 
 func TestMadeKeysAreCheckedLikeAny(t *testing.T) {
 	noEntropy := errors.New("no entropy")
-	short := StripeProfile()
-	short.MaxKey = 8
+	short := WithProfile(Profile{Name: "acme", MaxKey: 8})
 	for _, c := range []struct {
 		name    string
 		keys    KeyFunc
@@ -151,16 +292,27 @@ func TestMadeKeysAreCheckedLikeAny(t *testing.T) {
 		want    string
 	}{
 		{"a maker that fails", func(string) (string, error) { return "", noEntropy }, nil, "no entropy"},
-		{"an empty key", func(string) (string, error) { return "", nil }, nil, "redo: wire: malformed idempotency key: it is empty"},
-		{"a key that is too long", func(string) (string, error) { return strings.Repeat("k", wire.MaxKey+1), nil }, nil, "redo: wire: malformed idempotency key: "},
-		{"a key that the profile finds too long", TimeOrderedKeys, []Option{WithProfile(short)}, `redo: the key has 36 characters, profile "stripe" takes at most 8`},
-		{"a derived key without an operation", DerivedKeys("live"), nil, "redo: DerivedKeys: the request has no operation to derive a key from: use WithOperation"},
+		{
+			"an empty key", func(string) (string, error) { return "", nil }, nil,
+			"redo: wire: malformed idempotency key: it is empty",
+		},
+		{
+			"a key that is too long", func(string) (string, error) { return strings.Repeat("k", wire.MaxKey+1), nil },
+			nil,
+			"redo: wire: malformed idempotency key: ",
+		},
+		{
+			"a key that the profile finds too long", TimeOrderedKeys, []Option{short},
+			`redo: the key has 36 characters, profile "acme" takes at most 8`,
+		},
+		{
+			"a derived key without an operation", DerivedKeys("live"), nil,
+			"redo: DerivedKeys: the request has no operation to derive a key from: use WithOperation",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := &scripted{statuses: []int{200}}
-			client, err := New(append(c.options, WithKeys(c.keys), WithTransport(rt))...)
-			require.NoError(t, err)
-			err = send(t.Context(), t, client)
+			err := send(t.Context(), t, open(t, append(c.options, WithKeys(c.keys), WithTransport(rt))...))
 			require.ErrorIs(t, err, taxonomy.KeyMalformed)
 			require.ErrorContains(t, err, c.want)
 			require.Zero(t, rt.sent.Load())
@@ -168,36 +320,72 @@ func TestMadeKeysAreCheckedLikeAny(t *testing.T) {
 	}
 }
 
+// A name without a store needs a key that the name alone gives. A second question finds out.
 func TestAKeyIsMadeFromTheOperationsName(t *testing.T) {
 	var asked []string
-	client, err := New(WithTransport(&scripted{statuses: []int{200}}), WithKeys(func(operation string) (string, error) {
+	keys := WithKeys(func(operation string) (string, error) {
 		asked = append(asked, operation)
 		return "k" + operation, nil
-	}))
-	require.NoError(t, err)
-	require.NoError(t, send(WithOperation(t.Context(), "refund:1"), t, client))
-	require.NoError(t, send(t.Context(), t, client))
-	require.Equal(t, []string{"refund:1", ""}, asked, "once for each call")
+	})
+	named := WithOperation(t.Context(), "refund:1")
+	for _, c := range []struct {
+		name    string
+		ctx     context.Context
+		options []Option
+		want    []string
+	}{
+		{"a name without a store is asked for twice", named, nil, []string{"refund:1", "refund:1"}},
+		{"a name in the store once", named, []Option{WithStore(memstore.New())}, []string{"refund:1"}},
+		{"a request without a name once", t.Context(), nil, []string{""}},
+		{"a key of the caller's never", WithKey(named, "k1"), nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked = nil
+			rt := &scripted{statuses: []int{503, 200}}
+			client := open(t, append(c.options, keys, WithTransport(rt), WithRetry(RetryPolicy{Jitter: NoDelay}))...)
+			require.NoError(t, send(c.ctx, t, client))
+			require.Equal(t, c.want, asked)
+		})
+	}
 }
 
-func TestKeyOfAndReplayed(t *testing.T) {
-	require.Empty(t, KeyOf(nil))
-	require.Empty(t, KeyOf(&http.Response{}))
-	require.Empty(t, KeyOf(&http.Response{Request: build(t, t.Context(), "POST", "k1")}), "another client's answer")
-	require.False(t, Replayed(nil))
-	require.False(t, Replayed(&http.Response{}))
-	require.True(t, Replayed(&http.Response{Header: http.Header{"Idempotent-Replayed": {"true"}}}), "anybody's marker counts")
+func TestAMakerThatFailsTheSecondTimeGivesNoLastingKey(t *testing.T) {
+	calls := 0
+	rt := &scripted{statuses: []int{200}}
+	client := open(t, WithTransport(rt), WithKeys(func(string) (string, error) {
+		if calls++; calls == 2 {
+			return "", errors.New("gone")
+		}
+		return "k1", nil
+	}))
+	err := send(WithOperation(t.Context(), "refund:1"), t, client)
+	require.ErrorIs(t, err, taxonomy.InvalidOperation)
+	require.Zero(t, rt.sent.Load())
+}
 
-	client, err := New(WithTransport(&scripted{statuses: []int{200}}))
-	require.NoError(t, err)
-	resp, err := client.Do(build(t, WithKey(t.Context(), "k1"), "POST"))
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, "k1", KeyOf(resp))
-	require.False(t, Replayed(resp))
-
-	resp, err = client.Do(build(t, WithKey(t.Context(), "k1"), "GET"))
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Empty(t, KeyOf(resp))
+// An SDK's request that nobody has named is sent once, as net/http would send it.
+func TestWhatPassesThrough(t *testing.T) {
+	opted := WithProfile(RedoProfile())
+	for _, c := range []struct {
+		name    string
+		method  string
+		mode    mode
+		op      operation
+		options []Option
+		want    bool
+	}{
+		{"a POST under an SDK", "POST", modeTransport, operation{}, nil, true},
+		{"a PUT under an SDK", "PUT", modeTransport, operation{}, nil, true},
+		{"a key of the SDK's own", "POST", modeTransport, operation{key: "k2"}, nil, true},
+		{"not a safe request", "GET", modeTransport, operation{}, nil, false},
+		{"not an operation", "POST", modeTransport, operation{name: "refund:1"}, nil, false},
+		{"not a key of the caller's", "POST", modeTransport, operation{key: "k1", given: true}, nil, false},
+		{"not if the servers honour keys", "POST", modeTransport, operation{}, []Option{opted}, false},
+		{"not without an SDK", "POST", modeDo, operation{}, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := &call{client: open(t, c.options...), req: build(t, t.Context(), c.method), mode: c.mode, op: c.op}
+			require.Equal(t, c.want, k.passes())
+		})
+	}
 }

@@ -1,8 +1,10 @@
 package redo
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,84 +12,118 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Profile says how one provider speaks idempotency. Start from [RedoProfile], [IETFProfile] or
-// [StripeProfile] and change what differs. Its zero value is not valid.
+// A Profile describes how one API handles idempotency. It is a plain value: ten lines describe an API of your own.
+// Package profile describes public APIs. Each zero field has the default that its comment names.
 type Profile struct {
 	// Name appears in errors.
 	Name string
-	// Header carries the key.
+	// Header is the request header that carries the key. Default Idempotency-Key.
 	Header string
-	// Quoted sends the key as a structured-field string, "k" with the quotes (RFC 9651 §3.3.3), instead of bare. A
-	// key that holds a comma or a quotation mark is quoted in any case: bare it would be read as another one.
+	// KeyInBody means that the API takes the key in the payload. redo then sends no key header. The caller gives the key
+	// with WithKey, or derives it from the operation's name, and writes it into each payload.
+	KeyInBody bool
+	// NoKeys means that the API has no idempotency keys. redo makes none, and repeats only safe requests and requests
+	// that were never written.
+	NoKeys bool
+	// KeepRequestKey sends the key of a request's own header, even for a named operation. By default the operation's key
+	// replaces it under Client.Transport.
+	KeepRequestKey bool
+	// Quoted sends the key as a structured-field string, "k" with the quotes (RFC 9651 §3.3.3), instead of bare. A key
+	// with a comma or a quotation mark is always quoted: a server would read the bare form as another key.
 	Quoted bool
-	// Verbatim sends the key as it is, whatever its characters: the provider takes the header's bytes for the key.
-	// Otherwise a key that can't be sent bare (one with a comma or a quote) is sent quoted.
+	// Verbatim sends the key's bytes unchanged, whatever they are.
 	Verbatim bool
-	// MaxKey is the longest key that the provider takes, in bytes, from 1 to 255.
+	// MaxKey is the longest key that the API accepts, in bytes, from 1 to 255. Default 255.
 	MaxKey int
-	// Retention is for how long the provider is known to remember a key. A pending operation that is about as
-	// old is never resent: to the provider its key may be new.
+	// Retention is how long the API remembers a key. Default 24 hours. A pending operation that is about to reach that
+	// age is not sent again, since its key may be new to the API. The margin is an hour, or an eighth of a Retention of
+	// less than 8 hours.
 	Retention time.Duration
-	// Methods are the methods whose requests get a key of their own. A request with an operation or a key of
-	// its caller's gets it whatever the method, save for the safe ones.
+	// LifetimeHeader is a response header with the API's own retention, in seconds or as an ISO 8601 duration such as
+	// PT30M. A shorter one than Retention replaces it. Default: none.
+	LifetimeHeader string
+	// Methods are the methods for which the client makes a key without an operation's name. Default POST and PATCH. A
+	// named request, or one with its own key, is sent with that key by any method that is not safe.
 	Methods []string
-	// MismatchStatus and InFlightStatus, if not zero, are statuses that mean "same key, other payload" and
-	// "same key, still running" when the body names no code.
-	MismatchStatus, InFlightStatus int
-	// ShouldRetry names the response headers whose true or false is the provider's word on retrying.
+	// Statuses give the API's own meaning of a status of 400 to 499 whose response names no known code.
+	Statuses map[int]taxonomy.Code
+	// Codes give the meaning of the API's own error codes. They win over the common table of package taxonomy.
+	Codes map[string]taxonomy.Code
+	// ReplayMarkers are response headers, beside the common ones, that mark a replay.
+	ReplayMarkers []string
+	// ShouldRetry are the response headers whose value, true or false, decides about a retry. Default
+	// taxonomy.DefaultDirectives; an empty slice reads none.
 	ShouldRetry []string
-	// TimeoutHeader tells the server how many milliseconds the client will still wait; empty sends none.
+	// TimeoutHeader is the request header with the client's remaining time in milliseconds. Default: none.
 	TimeoutHeader string
-	// StoredHeaders are the request headers that a pending operation keeps for [Client.Resume], beside Accept,
-	// Accept-Language, Content-Type, Content-Encoding, Content-Language, If-Match, If-None-Match and Prefer.
-	// Names that carry credentials are refused by New.
+	// FirstSentHeader is the request header with the time of the operation's first request, as an HTTP date. Default:
+	// none.
+	FirstSentHeader string
+	// StoredHeaders are the request headers that change a request's meaning, beside Accept, Accept-Language,
+	// Content-Type, Content-Encoding, Content-Language, If-Match, If-None-Match and Prefer. They are part of the
+	// fingerprint and are stored for [Client.Resume]. Headers with credentials are refused.
 	StoredHeaders []string
+	// Classifier changes the meaning of single responses. Default: none. That of [WithClassifier] is called after it.
+	Classifier Classifier
 }
 
-// RedoProfile is redo's own contract, and the default: bare key, 24 hours, 409 with codes.
+// A Classifier returns the verdict on a response: v, or another one. body holds at most the first 64 KiB of the
+// response's body. It is empty for an event stream and for any other response that the caller reads as it arrives. A
+// Classifier must not read resp.Body. It is not called for lost responses. It can't make a payload mismatch or an
+// expired key transient. It must be safe for concurrent use.
+type Classifier func(resp *http.Response, body []byte, v taxonomy.Verdict) taxonomy.Verdict
+
+// RedoProfile returns the default profile: redo's own contract. It has a bare key, a retention of 24 hours and the
+// header X-Request-Timeout.
 func RedoProfile() Profile {
-	return Profile{
-		Name:          "redo",
-		Header:        wire.HeaderKey,
-		MaxKey:        wire.MaxKey,
-		Retention:     24 * time.Hour,
-		Methods:       []string{http.MethodPost, http.MethodPatch},
-		ShouldRetry:   taxonomy.DefaultDirectives,
-		TimeoutHeader: wire.HeaderRequestTimeout,
+	return Profile{Name: "redo", TimeoutHeader: wire.HeaderRequestTimeout}
+}
+
+// WithLifetime returns p with v as its Retention. Positive whole seconds and ISO 8601 durations such as PT30M are
+// valid. It replaces a shorter Retention as well as a longer one. For any other v WithLifetime returns p and an
+// error.
+func (p Profile) WithLifetime(v string) (Profile, error) {
+	d, ok := wire.Lifetime(v)
+	if !ok {
+		return p, fmt.Errorf("redo: profile %q: the lifetime is %.64q, it must be positive whole seconds or an ISO 8601 "+
+			"duration such as PT30M", p.Name, v)
 	}
+	p.Retention = d
+	return p, nil
 }
 
-// IETFProfile follows draft-ietf-httpapi-idempotency-key-header-07: a quoted key (§2.1), 422 for another
-// payload and 409 for a request that is still running (§2.7). The draft leaves the retention to the server
-// (§2.3); set the one it publishes.
-func IETFProfile() Profile {
-	p := RedoProfile()
-	p.Name = "ietf"
-	p.Quoted = true
-	p.MismatchStatus = http.StatusUnprocessableEntity
-	p.InFlightStatus = http.StatusConflict
-	p.TimeoutHeader = ""
+// withDefaults fills the zero fields and puts header names into canonical form.
+func (p Profile) withDefaults() Profile {
+	if p.Header == "" {
+		p.Header = wire.HeaderKey
+	}
+	if p.MaxKey == 0 {
+		p.MaxKey = wire.MaxKey
+	}
+	if p.Retention == 0 {
+		p.Retention = 24 * time.Hour
+	}
+	if p.Methods == nil {
+		p.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	if p.ShouldRetry == nil {
+		p.ShouldRetry = taxonomy.DefaultDirectives
+	}
+	for _, name := range []*string{&p.Header, &p.TimeoutHeader, &p.FirstSentHeader, &p.LifetimeHeader} {
+		*name = http.CanonicalHeaderKey(*name)
+	}
+	p.StoredHeaders = slices.Clone(p.StoredHeaders)
+	for i, name := range p.StoredHeaders {
+		p.StoredHeaders[i] = http.CanonicalHeaderKey(name)
+	}
 	return p
 }
 
-// StripeProfile follows Stripe's documented behaviour: a bare key of up to 255 characters that is kept for at
-// least 24 hours, 409 while the first request runs, idempotency_error in the body for another payload, and
-// Stripe-Should-Retry.
-func StripeProfile() Profile {
-	p := RedoProfile()
-	p.Name = "stripe"
-	p.Verbatim = true
-	p.InFlightStatus = http.StatusConflict
-	p.ShouldRetry = []string{"Stripe-Should-Retry"}
-	p.TimeoutHeader = ""
-	p.StoredHeaders = []string{"Stripe-Version", "Stripe-Account", "Stripe-Context"}
-	return p
-}
+// usable returns the age up to which a key is sent. It is the retention less a margin, since clocks differ and a
+// request takes time to arrive.
+func (p Profile) usable() time.Duration { return p.Retention - min(time.Hour, p.Retention/8) }
 
-// margin is how long before the end of the retention a key is no longer sent: clocks differ, and a request
-// takes its time to arrive.
-func (p Profile) margin() time.Duration { return min(time.Hour, p.Retention/8) }
-
+// encode returns the key as the header's value.
 func (p Profile) encode(key string) string {
 	if p.Quoted || !p.Verbatim && wire.NeedsQuotes(key) {
 		return wire.QuoteKey(key)
@@ -95,79 +131,49 @@ func (p Profile) encode(key string) string {
 	return key
 }
 
-// keyed reports whether a request with this method gets a key of its own.
-func (p Profile) keyed(method string) bool {
-	for _, m := range p.Methods {
-		if m == method {
-			return true
-		}
-	}
-	return false
-}
-
-func (p Profile) statusCodes() map[int]taxonomy.Code {
-	codes := map[int]taxonomy.Code{}
-	if p.InFlightStatus != 0 {
-		codes[p.InFlightStatus] = taxonomy.InFlight
-	}
-	if p.MismatchStatus != 0 {
-		codes[p.MismatchStatus] = taxonomy.PayloadMismatch
-	}
-	return codes
-}
-
+// validate refuses values that are out of range, contradict each other, or would store credentials.
 func (p Profile) validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("redo: profile %q: %s", p.Name, fmt.Sprintf(format, args...))
 	}
+	for _, h := range []struct{ what, name string }{
+		{"header", p.Header}, {"timeout header", p.TimeoutHeader}, {"first-sent header", p.FirstSentHeader}, {"lifetime header", p.LifetimeHeader},
+	} {
+		if h.name != "" && !wire.Token(h.name) {
+			return bad("the %s is %q, it must be a header name", h.what, h.name)
+		}
+	}
 	switch {
-	case !headerName(p.Header):
-		return bad("the header is %q, it must be a header name", p.Header)
-	case secretHeader(p.Header):
+	case wire.CredentialHeader(p.Header):
 		return bad("the header %q carries credentials", p.Header)
-	case p.TimeoutHeader != "" && !headerName(p.TimeoutHeader):
-		return bad("the timeout header is %q, it must be a header name", p.TimeoutHeader)
-	case strings.EqualFold(p.Header, p.TimeoutHeader):
-		return bad("the key and the timeout are both to be sent as %q", p.Header)
+	case p.Header != "" && strings.EqualFold(p.Header, p.TimeoutHeader),
+		p.Header == "" && strings.EqualFold(wire.HeaderKey, p.TimeoutHeader):
+		return bad("the key and the timeout are both to be sent as %q", p.TimeoutHeader)
+	case p.FirstSentHeader != "" && strings.EqualFold(cmp.Or(p.Header, wire.HeaderKey), p.FirstSentHeader):
+		return bad("the key and the time of the first request are both to be sent as %q", p.FirstSentHeader)
 	case p.Quoted && p.Verbatim:
 		return bad("Quoted and Verbatim contradict each other")
-	case p.MaxKey < 1 || p.MaxKey > wire.MaxKey:
+	case p.KeyInBody && p.NoKeys:
+		return bad("KeyInBody and NoKeys contradict each other")
+	case p.MaxKey < 0 || p.MaxKey > wire.MaxKey:
 		return bad("MaxKey is %d, it must be from 1 to %d", p.MaxKey, wire.MaxKey)
-	case p.Retention <= 0:
+	case p.Retention < 0:
 		return bad("Retention is %v, it must be positive", p.Retention)
-	case p.MismatchStatus != 0 && p.MismatchStatus == p.InFlightStatus:
-		return bad("MismatchStatus and InFlightStatus are both %d", p.InFlightStatus)
 	}
-	for _, s := range []int{p.MismatchStatus, p.InFlightStatus} {
-		if s != 0 && (s < 400 || s > 499) {
+	for s := range p.Statuses {
+		if s < 400 || s > 499 {
 			return bad("status %d is not a client error", s)
 		}
 	}
 	for _, m := range p.Methods {
-		if safeMethod(m) {
+		if wire.SafeMethod(m) {
 			return bad("method %q is safe: it never gets a key", m)
 		}
 	}
 	for _, h := range p.StoredHeaders {
-		if secretHeader(h) {
+		if wire.CredentialHeader(h) {
 			return bad("the header %q carries credentials: it is never stored", h)
 		}
 	}
 	return nil
-}
-
-// headerName reports whether name is one: a token (RFC 9110 §5.6.2).
-func headerName(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
-	})
-}
-
-// safeMethod reports whether the method is safe (RFC 9110 §9.2.1); the empty method is GET.
-func safeMethod(m string) bool {
-	switch m {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }

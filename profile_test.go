@@ -1,8 +1,11 @@
 package redo
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,128 +14,229 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-func TestProfilesAreValidAndTheirOwn(t *testing.T) {
-	for name, f := range map[string]func() Profile{"redo": RedoProfile, "ietf": IETFProfile, "stripe": StripeProfile} {
-		t.Run(name, func(t *testing.T) {
-			p := f()
-			require.NoError(t, p.validate())
-			require.Equal(t, name, p.Name)
-			require.Equal(t, "Idempotency-Key", p.Header)
-			require.Equal(t, 255, p.MaxKey)
-			require.Equal(t, 24*time.Hour, p.Retention)
-			p.Methods[0] = "GET"
-			require.NoError(t, f().validate(), "a change to one is no change to the next")
-		})
+func TestRedoProfile(t *testing.T) {
+	p := RedoProfile()
+	require.NoError(t, p.validate())
+	require.Equal(t, "redo", p.Name)
+	require.Equal(t, "X-Request-Timeout", p.TimeoutHeader)
+	require.Empty(t, p.Statuses, "redo's own server names its codes")
+	require.Equal(t, "abc", p.encode("abc"))
+}
+
+func TestTheZeroProfileIsTheDefaults(t *testing.T) {
+	var p Profile
+	require.NoError(t, p.validate())
+	require.Equal(t, Profile{
+		Header: "Idempotency-Key", MaxKey: 255, Retention: 24 * time.Hour, Methods: []string{"POST", "PATCH"},
+		ShouldRetry: taxonomy.DefaultDirectives,
+	}, p.withDefaults())
+}
+
+func TestProfileDefaultsReplaceNothing(t *testing.T) {
+	p := Profile{
+		Name: "acme", Header: "x-key", KeyInBody: true, KeepRequestKey: true, Quoted: true, MaxKey: 36,
+		Retention:      time.Hour,
+		LifetimeHeader: "x-lifetime", Methods: []string{}, Statuses: map[int]taxonomy.Code{409: taxonomy.InFlight},
+		Codes: map[string]taxonomy.Code{"busy": taxonomy.Unavailable}, ReplayMarkers: []string{"X-Again"},
+		ShouldRetry:   []string{},
+		TimeoutHeader: "x-left", FirstSentHeader: "x-first", StoredHeaders: []string{"acme-version"},
 	}
+	require.NoError(t, p.validate())
+	want := p
+	want.Header, want.LifetimeHeader, want.TimeoutHeader, want.FirstSentHeader = "X-Key", "X-Lifetime", "X-Left", "X-First"
+	want.StoredHeaders = []string{"Acme-Version"}
+	require.Equal(t, want, p.withDefaults())
+	require.Equal(t, []string{"acme-version"}, p.StoredHeaders, "the caller's profile is not changed")
 }
 
-func TestProfiles(t *testing.T) {
-	require.Equal(t, "abc", RedoProfile().encode("abc"))
-	require.Equal(t, `"abc"`, IETFProfile().encode("abc"))
-	require.Equal(t, "abc", StripeProfile().encode("abc"))
-
-	require.Empty(t, RedoProfile().statusCodes(), "redo's own server names its codes")
-	require.Equal(t, map[int]taxonomy.Code{409: taxonomy.InFlight, 422: taxonomy.PayloadMismatch}, IETFProfile().statusCodes())
-	require.Equal(t, map[int]taxonomy.Code{409: taxonomy.InFlight}, StripeProfile().statusCodes())
-
-	require.Equal(t, "X-Request-Timeout", RedoProfile().TimeoutHeader)
-	require.Empty(t, IETFProfile().TimeoutHeader)
-	require.Empty(t, StripeProfile().TimeoutHeader)
-}
-
-// What a key is sent as has to be read as that very key, and as no other's.
+// The header has to be read as the key that was encoded, and as no other.
 func TestAKeyIsSentAsWhatItIs(t *testing.T) {
 	for _, key := range []string{"abc", "a b", "a;b=1", `a\b`, "a,b", "a,a", `"a"`, `a"`, `\"`} {
-		for _, p := range []Profile{RedoProfile(), IETFProfile()} {
+		for _, p := range []Profile{{}, {Quoted: true}} {
 			got, err := wire.ParseKey([]string{p.encode(key)})
 			require.NoError(t, err, "%s as %s", key, p.encode(key))
 			require.Equal(t, key, got, "as %s", p.encode(key))
 		}
 	}
+	require.Equal(t, "abc", Profile{}.encode("abc"))
+	require.Equal(t, `"abc"`, Profile{Quoted: true}.encode("abc"))
+	require.Equal(t, `a,"b"`, Profile{Verbatim: true}.encode(`a,"b"`))
 }
 
-func TestAVerbatimProfileSendsAnyKeyAsItIs(t *testing.T) {
-	p := RedoProfile()
-	p.Verbatim = true
-	require.Equal(t, `a,"b"`, p.encode(`a,"b"`))
-}
-
-func TestProfileKeysMethods(t *testing.T) {
-	p := RedoProfile()
-	for method, want := range map[string]bool{"POST": true, "PATCH": true, "PUT": false, "DELETE": false, "GET": false, "": false, "post": false} {
-		require.Equal(t, want, p.keyed(method), method)
-	}
-}
-
-func TestMargin(t *testing.T) {
+func TestUsable(t *testing.T) {
 	for _, c := range []struct{ retention, want time.Duration }{
-		{24 * time.Hour, time.Hour}, {8 * time.Hour, time.Hour}, {4 * time.Hour, 30 * time.Minute}, {8 * time.Minute, time.Minute},
+		{24 * time.Hour, 23 * time.Hour},
+		{8 * time.Hour, 7 * time.Hour},
+		{4 * time.Hour, 3*time.Hour + 30*time.Minute},
+		{8 * time.Minute, 7 * time.Minute},
 	} {
-		require.Equal(t, c.want, Profile{Retention: c.retention}.margin(), c.retention)
+		require.Equal(t, c.want, Profile{Retention: c.retention}.usable(), c.retention)
 	}
 }
 
 func TestProfileRefuses(t *testing.T) {
+	const name = ", it must be a header name"
+	both := func(key, timeout string) func(*Profile) {
+		return func(p *Profile) { p.Header, p.TimeoutHeader = key, timeout }
+	}
 	for _, c := range []struct {
 		name   string
 		change func(*Profile)
 		want   string
 	}{
-		{"the zero profile", func(p *Profile) { *p = Profile{} }, `redo: profile "": the header is "", it must be a header name`},
-		{"no header", func(p *Profile) { p.Header = "" }, `redo: profile "acme": the header is "", it must be a header name`},
-		{"a header with a space", func(p *Profile) { p.Header = "Idempotency Key" }, `redo: profile "acme": the header is "Idempotency Key", it must be a header name`},
-		{"a header with a colon", func(p *Profile) { p.Header = "Key:" }, `redo: profile "acme": the header is "Key:", it must be a header name`},
-		{"a header with a line break", func(p *Profile) { p.Header = "Key\r\nEvil" }, `redo: profile "acme": the header is "Key\r\nEvil", it must be a header name`},
-		{"a header that is no token", func(p *Profile) { p.Header = "Key(1)" }, `redo: profile "acme": the header is "Key(1)", it must be a header name`},
-		{"a header beyond ASCII", func(p *Profile) { p.Header = "Schlüssel" }, `redo: profile "acme": the header is "Schlüssel", it must be a header name`},
-		{"a header of credentials", func(p *Profile) { p.Header = "authorization" }, `redo: profile "acme": the header "authorization" carries credentials`},
-		{"a timeout header that is no name", func(p *Profile) { p.TimeoutHeader = "X Timeout" }, `redo: profile "acme": the timeout header is "X Timeout", it must be a header name`},
-		{"a timeout in the key's place", func(p *Profile) { p.TimeoutHeader = "idempotency-key" }, `redo: profile "acme": the key and the timeout are both to be sent as "Idempotency-Key"`},
-		{"a key both quoted and verbatim", func(p *Profile) { p.Quoted, p.Verbatim = true, true }, `redo: profile "acme": Quoted and Verbatim contradict each other`},
-		{"no key length", func(p *Profile) { p.MaxKey = 0 }, `redo: profile "acme": MaxKey is 0, it must be from 1 to 255`},
-		{"a negative key length", func(p *Profile) { p.MaxKey = -1 }, `redo: profile "acme": MaxKey is -1, it must be from 1 to 255`},
-		{"a key longer than any", func(p *Profile) { p.MaxKey = 256 }, `redo: profile "acme": MaxKey is 256, it must be from 1 to 255`},
-		{"no retention", func(p *Profile) { p.Retention = 0 }, `redo: profile "acme": Retention is 0s, it must be positive`},
-		{"a negative retention", func(p *Profile) { p.Retention = -time.Hour }, `redo: profile "acme": Retention is -1h0m0s, it must be positive`},
-		{"one status for two meanings", func(p *Profile) { p.MismatchStatus, p.InFlightStatus = 409, 409 }, `redo: profile "acme": MismatchStatus and InFlightStatus are both 409`},
-		{"a mismatch that is a success", func(p *Profile) { p.MismatchStatus = 200 }, `redo: profile "acme": status 200 is not a client error`},
-		{"a request in flight that is a failure", func(p *Profile) { p.InFlightStatus = 500 }, `redo: profile "acme": status 500 is not a client error`},
-		{"a safe method", func(p *Profile) { p.Methods = []string{"POST", "GET"} }, `redo: profile "acme": method "GET" is safe: it never gets a key`},
-		{"an empty method, which is GET", func(p *Profile) { p.Methods = []string{""} }, `redo: profile "acme": method "" is safe: it never gets a key`},
-		{"a stored header of credentials", func(p *Profile) { p.StoredHeaders = []string{"Stripe-Version", "x-api-key"} }, `redo: profile "acme": the header "x-api-key" carries credentials: it is never stored`},
+		{
+			"a header with a space", func(p *Profile) { p.Header = "Idempotency Key" },
+			`the header is "Idempotency Key"` + name,
+		},
+		{"a header with a colon", func(p *Profile) { p.Header = "Key:" }, `the header is "Key:"` + name},
+		{
+			"a header with a line break", func(p *Profile) { p.Header = "Key\r\nEvil" },
+			`the header is "Key\r\nEvil"` + name,
+		},
+		{"a header that is no token", func(p *Profile) { p.Header = "Key(1)" }, `the header is "Key(1)"` + name},
+		{"a header beyond ASCII", func(p *Profile) { p.Header = "Schlüssel" }, `the header is "Schlüssel"` + name},
+		{
+			"a header of credentials", func(p *Profile) { p.Header = "authorization" },
+			`the header "authorization" carries credentials`,
+		},
+		{
+			"a timeout header that is no name", func(p *Profile) { p.TimeoutHeader = "X Left" },
+			`the timeout header is "X Left"` + name,
+		},
+		{
+			"a first-sent header that is no name", func(p *Profile) { p.FirstSentHeader = "X First" },
+			`the first-sent header is "X First"` + name,
+		},
+		{
+			"a lifetime header that is no name", func(p *Profile) { p.LifetimeHeader = "X Life" },
+			`the lifetime header is "X Life"` + name,
+		},
+		{
+			"a timeout in the default key's place", both("", "idempotency-key"),
+			`the key and the timeout are both to be sent as "idempotency-key"`,
+		},
+		{
+			"a timeout in the key's place", both("X-Key", "x-key"),
+			`the key and the timeout are both to be sent as "x-key"`,
+		},
+		{
+			"a time in the default key's place",
+			func(p *Profile) { p.Header, p.FirstSentHeader = "", "idempotency-key" },
+			`the key and the time of the first request are both to be sent as "idempotency-key"`,
+		},
+		{
+			"a time in the key's place", func(p *Profile) { p.Header, p.FirstSentHeader = "X-Key", "x-key" },
+			`the key and the time of the first request are both to be sent as "x-key"`,
+		},
+		{
+			"a key both quoted and verbatim", func(p *Profile) { p.Quoted, p.Verbatim = true, true },
+			"Quoted and Verbatim contradict each other",
+		},
+		{
+			"a key in the payload that is none", func(p *Profile) { p.KeyInBody, p.NoKeys = true, true },
+			"KeyInBody and NoKeys contradict each other",
+		},
+		{"a negative key length", func(p *Profile) { p.MaxKey = -1 }, "MaxKey is -1, it must be from 1 to 255"},
+		{"a key longer than any", func(p *Profile) { p.MaxKey = 256 }, "MaxKey is 256, it must be from 1 to 255"},
+		{
+			"a negative retention", func(p *Profile) { p.Retention = -time.Hour },
+			"Retention is -1h0m0s, it must be positive",
+		},
+		{"a meaning of a success", statuses(200), "status 200 is not a client error"},
+		{"a meaning of a redirect", statuses(399), "status 399 is not a client error"},
+		{"a meaning of a server's failure", statuses(500), "status 500 is not a client error"},
+		{
+			"a safe method", func(p *Profile) { p.Methods = []string{"POST", "GET"} },
+			`method "GET" is safe: it never gets a key`,
+		},
+		{
+			"an empty method, which is GET", func(p *Profile) { p.Methods = []string{""} },
+			`method "" is safe: it never gets a key`,
+		},
+		{
+			"a stored header of credentials",
+			func(p *Profile) { p.StoredHeaders = []string{"Stripe-Version", "x-api-key"} },
+			`the header "x-api-key" carries credentials: it is never stored`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := RedoProfile()
 			p.Name = "acme"
 			c.change(&p)
-			require.EqualError(t, p.validate(), c.want)
+			require.EqualError(t, p.validate(), `redo: profile "acme": `+c.want)
 		})
 	}
 }
 
-func TestProfileHeadersAreFoundHoweverTheyAreWritten(t *testing.T) {
-	p := RedoProfile()
-	p.Header, p.TimeoutHeader = "x-idempotency-key", "x-time-left"
-	var sent http.Header
-	client, err := New(WithProfile(p), WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
-		sent = r.Header.Clone()
-		return (&scripted{statuses: []int{200}}).RoundTrip(r)
-	})))
-	require.NoError(t, err)
-	require.NoError(t, send(WithKey(t.Context(), "k1"), t, client))
-	require.Equal(t, http.Header{"X-Idempotency-Key": {"k1"}, "X-Time-Left": {"10000"}}, sent)
+func statuses(status int) func(*Profile) {
+	return func(p *Profile) { p.Statuses = map[int]taxonomy.Code{status: taxonomy.InFlight} }
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestSafeMethods(t *testing.T) {
-	for method, want := range map[string][2]bool{ // safe, idempotent
-		"": {true, true}, "GET": {true, true}, "HEAD": {true, true}, "OPTIONS": {true, true}, "TRACE": {true, true},
-		"PUT": {false, true}, "DELETE": {false, true},
-		"POST": {false, false}, "PATCH": {false, false}, "CONNECT": {false, false}, "get": {false, false}, "REFUND": {false, false},
+// The twin of the test above.
+func TestProfileTakesItsLimits(t *testing.T) {
+	for name, change := range map[string]func(*Profile){
+		"the shortest key":               func(p *Profile) { p.MaxKey = 1 },
+		"the longest key":                func(p *Profile) { p.MaxKey = 255 },
+		"the lowest status":              statuses(400),
+		"the highest status":             statuses(499),
+		"the shortest retention":         func(p *Profile) { p.Retention = 1 },
+		"a timeout header of its own":    func(p *Profile) { p.Header, p.TimeoutHeader = "X-Key", "Idempotency-Key" },
+		"a token that is no usual name":  func(p *Profile) { p.Header = "I-Twilio-Idempotency-Token" },
+		"a method of the API's own":      func(p *Profile) { p.Methods = []string{"REFUND"} },
+		"a stored header of no secrets":  func(p *Profile) { p.StoredHeaders = []string{"X-Author-Id"} },
+		"verbatim, in an API of no keys": func(p *Profile) { p.Verbatim, p.NoKeys = true, true },
 	} {
-		require.Equal(t, want, [2]bool{safeMethod(method), idempotentMethod(method)}, "%q", method)
+		t.Run(name, func(t *testing.T) {
+			p := RedoProfile()
+			change(&p)
+			require.NoError(t, p.validate())
+		})
 	}
+}
+
+func TestHeadersThatAProfileSends(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		profile Profile
+		want    http.Header
+	}{
+		{"redo's own", RedoProfile(), http.Header{"Idempotency-Key": {"k1"}, "X-Request-Timeout": {"10000"}}},
+		{"the zero profile's", Profile{}, http.Header{"Idempotency-Key": {"k1"}}},
+		{
+			"names however they are written", Profile{Header: "x-idempotency-key", TimeoutHeader: "x-time-left"},
+			http.Header{"X-Idempotency-Key": {"k1"}, "X-Time-Left": {"10000"}},
+		},
+		{"a quoted key", Profile{Quoted: true}, http.Header{"Idempotency-Key": {`"k1"`}}},
+		{
+			"the time of the first request", Profile{FirstSentHeader: "repeatability-first-sent"},
+			http.Header{"Idempotency-Key": {"k1"}, "Repeatability-First-Sent": {"Sat, 01 Jan 2000 00:00:00 GMT"}},
+		},
+		{"a key in the payload is in no header", Profile{KeyInBody: true, FirstSentHeader: "X-First"}, http.Header{}},
+		{"an API without keys gets none", Profile{NoKeys: true, FirstSentHeader: "X-First"}, http.Header{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sent http.Header
+				client := open(t, WithProfile(c.profile), WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					sent = r.Header.Clone()
+					return (&scripted{statuses: []int{200}}).RoundTrip(r)
+				})))
+				require.NoError(t, send(WithKey(t.Context(), "k1"), t, client))
+				require.Equal(t, c.want, sent)
+			})
+		})
+	}
+}
+
+func TestAProfilesStatusesGiveTheMeaning(t *testing.T) {
+	profile := Profile{Statuses: map[int]taxonomy.Code{
+		409: taxonomy.InFlight, 422: taxonomy.PayloadMismatch, 423: taxonomy.Unavailable,
+	}}
+	for _, status := range slices.Sorted(maps.Keys(profile.Statuses)) {
+		client := open(t, WithProfile(profile), WithTransport(&scripted{statuses: []int{status}}),
+			WithRetry(RetryPolicy{MaxAttempts: 1}))
+		require.Equal(t, profile.Statuses[status], CodeOf(send(t.Context(), t, client)), "%d", status)
+	}
+	client := open(t, WithTransport(&scripted{statuses: []int{422}}))
+	require.NotErrorIs(t, send(t.Context(), t, client), taxonomy.PayloadMismatch, "without the profile it is another failure")
 }

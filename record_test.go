@@ -13,30 +13,47 @@ import (
 )
 
 // A record outlives the program that wrote it: these bytes have to stay readable, and the same.
-func TestStoredOutcomeIsFrozen(t *testing.T) {
+func TestStoredSettlementIsFrozen(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		out  outcome
+		out  settlement
 		hex  string
 	}{
-		{"the smallest", outcome{}, "01000000"},
-		{"a success without a response", outcome{effect: Applied, bodyKept: true}, "01020200"},
+		{"the smallest", settlement{}, "01000000"},
+		{"a success without a response", settlement{effect: Applied, bodyKept: true}, "01020200"},
 		{
 			"a failure of the server's own words",
-			outcome{code: taxonomy.NotFound, effect: NotApplied, said: true, bodyKept: true},
+			settlement{code: taxonomy.NotFound, effect: NotApplied, said: true, bodyKept: true},
 			"0103011456414c49444154494f4e2e6e6f745f666f756e64",
 		},
 		{
 			"a success with a response",
-			outcome{effect: Applied, bodyKept: true, response: &wire.Response{Status: 201, Header: http.Header{"Etag": {`"x"`}}, Body: []byte("ok")}},
+			settlement{
+				effect: Applied, bodyKept: true,
+				response: &wire.Response{Status: 201, Header: http.Header{"Etag": {`"x"`}}, Body: []byte("ok")},
+			},
 			"01060200" + "0101c90101010a" + "04457461670103227822" + "6f6b",
+		},
+		{
+			"a finding",
+			settlement{effect: NotApplied, finding: &Finding{Effect: NotApplied, Evidence: "no row", By: "ana"}},
+			"01080100" + "066e6f20726f77" + "03616e61",
+		},
+		{
+			"a finding with a response",
+			settlement{
+				effect: Applied, bodyKept: true,
+				response: &wire.Response{Status: 200, Header: http.Header{}, Body: []byte("ok")},
+				finding:  &Finding{Effect: Applied, Evidence: "rf_1", By: "probe"},
+			},
+			"010e0200" + "0472665f31" + "0570726f6265" + "0101c801000000" + "6f6b",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.hex, hex.EncodeToString(c.out.encode()))
 			b, err := hex.DecodeString(c.hex)
 			require.NoError(t, err)
-			got, err := decodeOutcome(b)
+			got, err := decodeSettlement(b)
 			require.NoError(t, err)
 			require.Equal(t, c.out, got)
 		})
@@ -51,16 +68,33 @@ func TestStoredRequestIsFrozen(t *testing.T) {
 	}{
 		{"a key alone", storedRequest{Version: 1, Key: "k1"}, `{"v":1,"key":"k1","body":null,"whole":false}`},
 		{
-			"no body", storedRequest{Version: 1, Key: "k1", Method: "DELETE", URL: "https://bank.test/refunds/1", Host: "bank.test", Whole: true},
+			"no body", storedRequest{
+				Version: 1, Key: "k1", Method: "DELETE", URL: "https://bank.test/refunds/1", Host: "bank.test",
+				Whole: true,
+			},
 			`{"v":1,"key":"k1","method":"DELETE","url":"https://bank.test/refunds/1","host":"bank.test","body":null,"whole":true}`,
 		},
 		{
-			"an empty body is not the same as none", storedRequest{Version: 1, Key: "k1", Method: "POST", URL: "https://bank.test/", Body: []byte{}, Whole: true},
+			"an empty body is not the same as none", storedRequest{
+				Version: 1, Key: "k1", Method: "POST", URL: "https://bank.test/", Body: []byte{}, Whole: true,
+			},
 			`{"v":1,"key":"k1","method":"POST","url":"https://bank.test/","body":"","whole":true}`,
 		},
 		{
-			"any bytes", storedRequest{Version: 1, Key: `a"<b`, Method: "POST", URL: "https://bank.test/?a=1&b=2", Header: http.Header{"If-Match": {`"x"`, "y"}}, Body: []byte{0, 255, '"'}, Whole: true},
+			"any bytes", storedRequest{
+				Version: 1, Key: `a"<b`, Method: "POST", URL: "https://bank.test/?a=1&b=2",
+				Header: http.Header{"If-Match": {`"x"`, "y"}}, Body: []byte{0, 255, '"'}, Whole: true,
+			},
 			`{"v":1,"key":"a\"\u003cb","method":"POST","url":"https://bank.test/?a=1\u0026b=2","header":{"If-Match":["\"x\"","y"]},"body":"AP8i","whole":true}`,
+		},
+		{
+			"what was left out, and the outcome it rests on",
+			storedRequest{
+				Version: 1, Key: "k1", Method: "POST", URL: "https://bank.test/", Whole: true,
+				Dropped:   []string{"Authorization", "X-Other"},
+				Unapplied: true, Rest: []byte{1, 0, 0, 0},
+			},
+			`{"v":1,"key":"k1","method":"POST","url":"https://bank.test/","body":null,"whole":true,"dropped":["Authorization","X-Other"],"unapplied":true,"rest":"AQAAAA=="}`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,22 +108,41 @@ func TestStoredRequestIsFrozen(t *testing.T) {
 	}
 }
 
-func TestOutcomesComeBackAsTheyWere(t *testing.T) {
+func TestSettlementsComeBackAsTheyWere(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		out  outcome
+		out  settlement
 	}{
-		{"said, and unknown", outcome{code: taxonomy.Internal, said: true, bodyKept: true}},
-		{"a body that was not kept", outcome{effect: Applied, response: &wire.Response{Status: 200, Header: http.Header{}}}},
-		{"no body", outcome{effect: Applied, bodyKept: true, response: &wire.Response{Status: 204, Header: http.Header{}}}},
-		{"an empty body", outcome{effect: Applied, bodyKept: true, response: &wire.Response{Status: 200, Header: http.Header{}, Body: []byte{}}}},
-		{"several values, and none", outcome{effect: Applied, bodyKept: true, response: &wire.Response{
+		{"said, and unknown", settlement{code: taxonomy.Internal, said: true, bodyKept: true}},
+		{
+			"a body that was not kept",
+			settlement{effect: Applied, response: &wire.Response{Status: 200, Header: http.Header{}}},
+		},
+		{
+			"no body",
+			settlement{effect: Applied, bodyKept: true, response: &wire.Response{Status: 204, Header: http.Header{}}},
+		},
+		{
+			"an empty body",
+			settlement{effect: Applied, bodyKept: true, response: &wire.Response{Status: 200, Header: http.Header{}, Body: []byte{}}},
+		},
+		{"several values, and none", settlement{effect: Applied, bodyKept: true, response: &wire.Response{
 			Status: 200, Header: http.Header{"Link": {"a", "", "b"}, "X-None": nil}, Body: []byte{0, 1, 255},
 		}}},
-		{"a long code", outcome{code: taxonomy.Code("PROVIDER." + strings.Repeat("x", 1000)), effect: NotApplied}},
+		{"a finding with a code", settlement{
+			code: taxonomy.OutcomeUnknown, effect: Applied,
+			finding: &Finding{Effect: Applied, Evidence: "GET /refunds?ref=9ab → rf_1", By: "Ana Müller"},
+		}},
+		{"a finding of no words", settlement{effect: NotApplied, finding: &Finding{Effect: NotApplied}}},
+		{"a finding with a response", settlement{
+			effect: Applied, bodyKept: true,
+			finding:  &Finding{Effect: Applied, Evidence: strings.Repeat("e", 1000), By: "probe"},
+			response: &wire.Response{Status: 201, Header: http.Header{"Etag": {"x"}}, Body: []byte("rf_1")},
+		}},
+		{"a long code", settlement{code: taxonomy.Code("PROVIDER." + strings.Repeat("x", 1000)), effect: NotApplied}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := decodeOutcome(c.out.encode())
+			got, err := decodeSettlement(c.out.encode())
 			require.NoError(t, err)
 			require.Equal(t, c.out, got)
 		})
@@ -99,46 +152,56 @@ func TestOutcomesComeBackAsTheyWere(t *testing.T) {
 // A record of another version is an error: to read it as none would run the operation anew.
 func TestAnotherVersionIsAnErrorOfItsOwn(t *testing.T) {
 	for _, version := range []byte{0, 2, 255} {
-		_, err := decodeOutcome([]byte{version, 0, 0, 0})
+		_, err := decodeSettlement([]byte{version, 0, 0, 0})
 		require.ErrorIs(t, err, errStoredVersion, "%d", version)
 	}
 	for _, meta := range []string{`{"v":2,"key":"k1"}`, `{"v":0,"key":"k1"}`, `{"key":"k1"}`, `{}`, `null`} {
 		_, err := decodeRequest([]byte(meta))
 		require.ErrorIs(t, err, errStoredVersion, meta)
 	}
-	_, err := decodeOutcome([]byte{2, 0, 0, 0})
+	_, err := decodeSettlement([]byte{2, 0, 0, 0})
 	require.EqualError(t, err, "redo: the stored operation has another version: 2, this is 1")
 
-	out := outcome{response: &wire.Response{Status: 200, Header: http.Header{}}}.encode()
+	out := settlement{response: &wire.Response{Status: 200, Header: http.Header{}}}.encode()
 	out[4] = 9
-	_, err = decodeOutcome(out)
+	_, err = decodeSettlement(out)
 	require.ErrorIs(t, err, wire.ErrVersion, "the response within has a version too")
 }
 
 func TestWhatIsCutOffIsAnError(t *testing.T) {
-	withBody := outcome{
+	withBody := settlement{
 		code: taxonomy.NotFound, effect: NotApplied, bodyKept: true,
 		response: &wire.Response{Status: 404, Header: http.Header{"Etag": {"x"}, "Vary": {"a", "b"}}, Body: []byte("gone")},
 	}
 	for name, c := range map[string]struct {
-		out  outcome
+		out  settlement
 		tail int // bytes whose loss can't be told: the body is the rest
 	}{
-		"a code alone":  {outcome{code: taxonomy.NotFound}, 0},
-		"a response":    {outcome{response: &wire.Response{Status: 204, Header: http.Header{"Etag": {"x"}}}}, 0},
+		"a code alone":  {settlement{code: taxonomy.NotFound}, 0},
+		"a response":    {settlement{response: &wire.Response{Status: 204, Header: http.Header{"Etag": {"x"}}}}, 0},
 		"with its body": {withBody, len("gone")},
+		"a finding": {
+			settlement{effect: Applied, finding: &Finding{Effect: Applied, Evidence: "rf_1", By: "ana"}}, 0,
+		},
+		"a finding with a response": {settlement{
+			effect: Applied, bodyKept: true, finding: &Finding{Effect: Applied, Evidence: "rf_1", By: "ana"},
+			response: &wire.Response{Status: 200, Header: http.Header{"Etag": {"x"}}, Body: []byte("ok")},
+		}, len("ok")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole := c.out.encode()
 			for n := range len(whole) - c.tail {
-				_, err := decodeOutcome(whole[:n])
+				_, err := decodeSettlement(whole[:n])
 				require.Error(t, err, "%d of %d bytes", n, len(whole))
 				require.NotErrorIs(t, err, errStoredVersion)
 			}
 		})
 	}
 	t.Run("a request", func(t *testing.T) {
-		whole, err := storedRequest{Version: storedVersion, Key: "k1", Method: "POST", URL: "https://bank.test/", Body: []byte("x"), Whole: true}.encode()
+		whole, err := storedRequest{
+			Version: storedVersion, Key: "k1", Method: "POST", URL: "https://bank.test/", Body: []byte("x"),
+			Whole: true,
+		}.encode()
 		require.NoError(t, err)
 		for n := range len(whole) {
 			_, err := decodeRequest(whole[:n])
@@ -146,24 +209,44 @@ func TestWhatIsCutOffIsAnError(t *testing.T) {
 			require.NotErrorIs(t, err, errStoredVersion)
 		}
 	})
+	t.Run("a finding that claims more than there is", func(t *testing.T) {
+		for _, b := range [][]byte{
+			{1, 8, 1, 0},
+			{1, 8, 1, 0, 1, 'e'},
+			{1, 8, 1, 0, 2, 'e', 0},
+			{1, 8, 1, 0, 1, 'e', 2, 'a'},
+			{1, 8, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0},
+		} {
+			_, err := decodeSettlement(b)
+			require.EqualError(t, err, "redo: the stored outcome is cut off", "%v", b)
+		}
+	})
 	t.Run("a code that claims more than there is", func(t *testing.T) {
-		_, err := decodeOutcome([]byte{1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+		_, err := decodeSettlement([]byte{1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 		require.EqualError(t, err, "redo: the stored outcome is cut off")
 	})
 }
 
-func FuzzDecodeOutcome(f *testing.F) {
+func FuzzDecodeSettlement(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(outcome{}.encode())
-	f.Add(outcome{code: taxonomy.NotFound, effect: NotApplied, said: true}.encode())
-	f.Add(outcome{effect: Applied, bodyKept: true, response: &wire.Response{Status: 200, Header: http.Header{"Etag": {"x"}}, Body: []byte("ok")}}.encode())
+	f.Add(settlement{}.encode())
+	f.Add(settlement{code: taxonomy.NotFound, effect: NotApplied, said: true}.encode())
+	f.Add(settlement{effect: Applied, bodyKept: true, response: &wire.Response{
+		Status: 200, Header: http.Header{"Etag": {"x"}}, Body: []byte("ok"),
+	}}.encode())
+	f.Add(settlement{effect: NotApplied, finding: &Finding{Effect: NotApplied, Evidence: "no row", By: "ana"}}.encode())
+	f.Add(settlement{
+		effect: Applied, bodyKept: true, finding: &Finding{Effect: Applied, Evidence: "rf_1", By: "probe"},
+		response: &wire.Response{Status: 200, Header: http.Header{"Etag": {"x"}}, Body: []byte("ok")},
+	}.encode())
 	f.Add([]byte{1, 4, 0, 0, 1, 2, 200, 1})
+	f.Add([]byte{1, 8, 1, 0, 2, 'e'})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		out, err := decodeOutcome(b)
+		out, err := decodeSettlement(b)
 		if err != nil {
 			return
 		}
-		again, err := decodeOutcome(out.encode())
+		again, err := decodeSettlement(out.encode())
 		require.NoError(t, err)
 		require.Equal(t, out, again)
 	})
@@ -172,6 +255,7 @@ func FuzzDecodeOutcome(f *testing.F) {
 func FuzzDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"v":1,"key":"k1","body":null,"whole":false}`))
 	f.Add([]byte(`{"v":1,"key":"k1","method":"POST","url":"https://bank.test/","header":{"Accept":["*/*"]},"body":"eA==","whole":true}`))
+	f.Add([]byte(`{"v":1,"key":"k1","body":null,"whole":true,"dropped":["Cookie"],"unapplied":true,"rest":"AQAAAA=="}`))
 	f.Add([]byte(`{"v":2}`))
 	f.Add([]byte(`{"v":1,"header":{}}`))
 	f.Add([]byte(`nothing`))
@@ -180,8 +264,15 @@ func FuzzDecodeRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
+		// JSON leaves empty ones out.
 		if len(req.Header) == 0 {
-			req.Header = nil // JSON leaves an empty one out
+			req.Header = nil
+		}
+		if len(req.Dropped) == 0 {
+			req.Dropped = nil
+		}
+		if len(req.Rest) == 0 {
+			req.Rest = nil
 		}
 		text, err := req.encode()
 		require.NoError(t, err)
@@ -189,68 +280,4 @@ func FuzzDecodeRequest(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, req, again)
 	})
-}
-
-func TestStorable(t *testing.T) {
-	const secret = "hunter2"
-	build := func(t *testing.T) *http.Request {
-		req, err := http.NewRequest(http.MethodPost, "https://user:"+secret+"@bank.test/a%2Fb?x=1&y=2#part", strings.NewReader("1000"))
-		require.NoError(t, err)
-		req.Host = "front.test"
-		for name, value := range map[string]string{
-			"Accept": "*/*", "Accept-Language": "de", "Content-Type": "text/plain", "Content-Encoding": "identity", "Content-Language": "en",
-			"If-Match": `"x"`, "If-None-Match": "*", "Prefer": "respond-async", "Stripe-Version": "2026-01-01", "X-Other": "left out",
-			"Authorization": "Bearer " + secret, "Cookie": secret, "X-Api-Key": secret, "X-Auth-Token": secret, "Idempotency-Key": "k0",
-		} {
-			req.Header.Set(name, value)
-		}
-		return req
-	}
-	whole := storedRequest{
-		Version: 1, Key: "k1", Method: "POST", URL: "https://bank.test/a%2Fb?x=1&y=2", Host: "front.test", Body: []byte("1000"), Whole: true,
-		Header: http.Header{
-			"Accept": {"*/*"}, "Accept-Language": {"de"}, "Content-Type": {"text/plain"}, "Content-Encoding": {"identity"}, "Content-Language": {"en"},
-			"If-Match": {`"x"`}, "If-None-Match": {"*"}, "Prefer": {"respond-async"}, "Stripe-Version": {"2026-01-01"},
-		},
-	}
-	for _, c := range []struct {
-		name    string
-		options []Option
-		change  func(*http.Request)
-		body    []byte
-		whole   bool
-		want    func(*storedRequest)
-	}{
-		{"a whole request", nil, nil, []byte("1000"), true, func(*storedRequest) {}},
-		{"a body over the cap is left out", nil, nil, nil, false, func(s *storedRequest) { s.Body, s.Whole = nil, false }},
-		{"no body", nil, func(r *http.Request) { r.Body = nil }, nil, true, func(s *storedRequest) { s.Body = nil }},
-		{"no headers", nil, func(r *http.Request) { r.Header = http.Header{} }, []byte("1000"), true, func(s *storedRequest) { s.Header = nil }},
-		{"the profile names what else is kept", []Option{WithProfile(RedoProfile())}, nil, []byte("1000"), true, func(s *storedRequest) { delete(s.Header, "Stripe-Version") }},
-		{"nothing but the key", []Option{WithoutStoredRequests()}, nil, []byte("1000"), true, func(s *storedRequest) { *s = storedRequest{Version: 1, Key: "k1"} }},
-		// JSON would replace the bytes, and what is resumed would be another request.
-		{"a header that is no text can't be resumed", nil, func(r *http.Request) { r.Header.Set("Prefer", "\xff") }, []byte("1000"), true, func(s *storedRequest) {
-			s.Header["Prefer"], s.Body, s.Whole = []string{"\xff"}, nil, false
-		}},
-		{"a query that is no text can't be resumed", nil, func(r *http.Request) { r.URL.RawQuery = "\xff" }, []byte("1000"), true, func(s *storedRequest) {
-			s.URL, s.Body, s.Whole = "https://bank.test/a%2Fb?\xff", nil, false
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			client, err := New(append([]Option{WithProfile(StripeProfile())}, c.options...)...)
-			require.NoError(t, err)
-			req := build(t)
-			if c.change != nil {
-				c.change(req)
-			}
-			want := whole
-			want.Header = whole.Header.Clone()
-			c.want(&want)
-			got := client.storable(req, "k1", c.body, c.whole)
-			require.Equal(t, want, got)
-			text, err := got.encode()
-			require.NoError(t, err)
-			require.NotContains(t, string(text), secret)
-			require.NotContains(t, string(text), "user")
-		})
-	}
 }

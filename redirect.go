@@ -5,95 +5,114 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
-	"strings"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
 const (
 	maxRedirects    = 10
-	maxRedirectBody = 2 << 10 // what is read of a redirect's body, so that its connection can be used again
+	maxRedirectBody = 2 << 10 // bytes of a redirect's body that are read, so that its connection can be used again
 )
 
-// follow returns the request that a redirect asks for, or nil when the answer is the caller's.
+// crossOrigin lists the headers that a safe request keeps when a redirect leads to another origin.
+var crossOrigin = []string{
+	"Accept",
+	"Accept-Encoding",
+	"Accept-Language",
+	"Content-Type",
+	"Content-Encoding",
+	"User-Agent",
+}
+
+// follow returns the next request of a redirect. It returns nil if the redirect is returned to the caller.
 //
-// 307 and 308 repeat the request as it is (RFC 9110 §15.4.8, §15.4.9): on the same origin with its key, and on
-// another origin without the key and without credentials, as both belong to the origin that they were made
-// for. 301, 302 and 303 answer a POST with something to look at, which is the caller's business. Under
-// Transport all but 307 and 308 on the same origin is left to the http.Client above.
-func (k *call) follow(r *http.Request, resp *http.Response, hops int) (*http.Request, error) {
+// 307 and 308 repeat the request (RFC 9110 §15.4.8, §15.4.9), on the same origin with its key. A keyed request that
+// is not safe is never repeated at another origin. The key means nothing there, so the effect could occur twice. A
+// 301, 302 or 303 on a request that is not safe is returned. Under Transport an http.Client above follows the
+// redirects that follow returns.
+func (a *attempt) follow(r *http.Request, resp *http.Response) (*http.Request, error) {
+	k, safe := a.call, wire.SafeMethod(r.Method)
+	repeats := resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
-		if !safeMethod(r.Method) || k.mode == modeTransport {
+		if !safe {
 			return nil, nil
 		}
 	default:
 		return nil, nil
 	}
 	location := resp.Header.Get("Location")
-	if location == "" {
+	if location == "" || k.mode == modeTransport && safe {
 		return nil, nil
 	}
 	to, err := r.URL.Parse(location)
 	if err != nil {
-		return nil, k.refuse(resp, taxonomy.BadURL, fmt.Errorf("redo: the answer %d has a Location that is no URL", resp.StatusCode))
-	}
-	same := sameOrigin(r.URL, to)
-	if k.mode == modeTransport && (!same || safeMethod(r.Method)) {
-		return nil, nil
-	}
-	if !k.payload.replayable(k.req) {
-		return nil, nil
-	}
-	if hops >= maxRedirects {
-		return nil, k.refuse(resp, taxonomy.TooManyRedirects, fmt.Errorf("redo: stopped after %d redirects", maxRedirects))
+		if k.mode == modeTransport {
+			return nil, nil
+		}
+		return nil, refuse(resp, taxonomy.BadURL, "redo: the Location of the response (status %d) is no URL", resp.StatusCode)
 	}
 	if to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
-		return nil, k.refuse(resp, taxonomy.BadURL, fmt.Errorf("redo: the answer %d redirects to the scheme %q", resp.StatusCode, to.Scheme))
+		if k.mode == modeTransport {
+			return nil, nil
+		}
+		return nil, refuse(resp, taxonomy.BadURL, "redo: status %d redirects to the scheme %q", resp.StatusCode, to.Scheme)
+	}
+	same := wire.SameOrigin(r.URL, to)
+	if !same && !safe && (k.op.key != "" || k.mode != modeTransport) {
+		return nil, refuse(
+			resp,
+			taxonomy.RedirectNotFollowed,
+			"redo: status %d redirects to another origin, %s: the request is not repeated there",
+			resp.StatusCode,
+			to.Scheme+"://"+to.Host+to.EscapedPath(),
+		)
+	}
+	switch {
+	case k.mode == modeTransport && !same, !k.body.replayable(k.req):
+		return nil, nil
+	case a.hops >= maxRedirects:
+		return nil, refuse(resp, taxonomy.TooManyRedirects, "redo: stopped after %d redirects", maxRedirects)
 	}
 	discard(resp)
 	next := r.WithContext(r.Context())
 	next.URL, next.Host, next.Response = to, "", resp
-	next.Header = maps.Clone(r.Header)
-	if !same {
-		k.keyGone = k.keyGone || k.op.key != ""
-		delete(next.Header, k.client.profile.Header)
-		for name := range next.Header {
-			if secretHeader(name) {
-				delete(next.Header, name)
-			}
-		}
+	next.Header = a.redirected(r.Header, same)
+	if !repeats && resp.StatusCode == http.StatusSeeOther && r.Method != http.MethodHead {
+		next.Method, next.Body, next.GetBody, next.ContentLength = http.MethodGet, nil, nil, 0 // RFC 9110 §15.4.4
+		return next, nil
 	}
-	if err := k.attachBody(next); err != nil {
+	if err := k.body.attach(next, k.req); err != nil {
 		return nil, &refusedError{code: taxonomy.BodyNotReplayable, err: err}
 	}
 	return next, nil
 }
 
-// refuse ends an attempt over a redirect that can't be followed. The server answered with a redirect instead of
-// doing the work.
-func (k *call) refuse(resp *http.Response, code taxonomy.Code, err error) error {
-	discard(resp)
-	return &refusedError{code: code, effect: NotApplied, err: err}
+// redirected returns the header of the request that follows a redirect. same is true on the same origin.
+func (a *attempt) redirected(h http.Header, same bool) http.Header {
+	if same {
+		return maps.Clone(h)
+	}
+	kept := http.Header{}
+	for _, name := range crossOrigin {
+		if v := h[name]; v != nil && !a.added[name] {
+			kept[name] = v
+		}
+	}
+	return kept
 }
 
+// refuse returns the error of a redirect that is not followed. Its effect is NotApplied. For a request that is not
+// safe the status is 307 or 308, which the server sends instead of doing the work (RFC 9110 §15.4.8, §15.4.9).
+func refuse(resp *http.Response, code taxonomy.Code, format string, args ...any) error {
+	discard(resp)
+	return &refusedError{code: code, effect: NotApplied, err: fmt.Errorf(format, args...)}
+}
+
+// discard reads a short body to its end, and closes it.
 func discard(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxRedirectBody)
 	_ = resp.Body.Close()
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	if u.Scheme == "https" {
-		return "443"
-	}
-	return "80"
 }

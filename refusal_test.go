@@ -31,7 +31,9 @@ func TestBadRequestsAreRefusedBeforeAnythingIsSentOrStored(t *testing.T) {
 		code   taxonomy.Code
 	}{
 		{"no URL", func(r *http.Request) { r.URL = nil }, taxonomy.InvalidRequest},
-		{"a server's request", func(r *http.Request) { r.RequestURI = "/" }, taxonomy.InvalidRequest},
+		{"a method that is no token", func(r *http.Request) { r.Method = "PO ST" }, taxonomy.InvalidRequest},
+		{"a header name that is no token", func(r *http.Request) { r.Header["X Y"] = []string{"1"} }, taxonomy.InvalidRequest},
+		{"a header value with a line break", func(r *http.Request) { r.Header["X-Y"] = []string{"1\r\nHost: b"} }, taxonomy.InvalidRequest},
 		{"an empty URL", func(r *http.Request) { r.URL = &url.URL{} }, taxonomy.BadURL},
 		{"no host", func(r *http.Request) { r.URL.Host = "" }, taxonomy.BadURL},
 		{"no scheme", func(r *http.Request) { r.URL.Scheme = "" }, taxonomy.BadURL},

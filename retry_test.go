@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/redo-go/redo/taxonomy"
 )
 
 const (
@@ -43,7 +41,10 @@ func TestJitters(t *testing.T) {
 		{"full does not overflow at 64", FullJitter, usual, 64, 0, 0.5, time.Second},
 		{"full does not overflow at the largest n", FullJitter, usual, math.MaxInt, 0, 0.5, time.Second},
 		{"full takes an n below zero for zero", FullJitter, usual, -1, 0, 0.5, 50 * ms},
-		{"full of a base that is the cap", FullJitter, RetryPolicy{BaseDelay: time.Second, MaxDelay: time.Second}, 3, 0, 0.5, 500 * ms},
+		{
+			"full of a base that is the cap", FullJitter, RetryPolicy{BaseDelay: time.Second, MaxDelay: time.Second}, 3,
+			0, 0.5, 500 * ms,
+		},
 
 		{"equal 1 from 100 ms", EqualJitter, uncapped, 0, 0, 0, 100 * ms},
 		{"equal 1 to 200 ms", EqualJitter, uncapped, 0, 0, almostOne, 200*ms - 1},
@@ -65,11 +66,17 @@ func TestJitters(t *testing.T) {
 		{"decorrelated ignores n", DecorrelatedJitter, usual, 40, 200 * ms, 0.5, 350 * ms},
 		{"decorrelated is capped", DecorrelatedJitter, usual, 1, time.Second, 0.5, 1050 * ms},
 		{"decorrelated takes a short wait before for the base", DecorrelatedJitter, usual, 1, ms, 0.5, 200 * ms},
-		{"decorrelated does not overflow with the wait before", DecorrelatedJitter, RetryPolicy{BaseDelay: 1 << 52, MaxDelay: 1 << 62}, 1, 1 << 61, 0.5, 1<<52 + 1023<<51},
+		{
+			"decorrelated does not overflow with the wait before", DecorrelatedJitter,
+			RetryPolicy{BaseDelay: 1 << 52, MaxDelay: 1 << 62}, 1, 1 << 61, 0.5, 1<<52 + 1023<<51,
+		},
 		{"decorrelated does not overflow with the base", DecorrelatedJitter, long, 0, 0, 0.5, 1<<62 + 1<<61},
 
 		{"constant is the base", ConstantDelay, usual, 7, time.Hour, 0.5, 100 * ms},
-		{"constant is capped", ConstantDelay, RetryPolicy{BaseDelay: time.Minute, MaxDelay: time.Second}, 0, 0, 0.5, time.Second},
+		{
+			"constant is capped", ConstantDelay, RetryPolicy{BaseDelay: time.Minute, MaxDelay: time.Second}, 0, 0, 0.5,
+			time.Second,
+		},
 		{"none is zero", NoDelay, usual, 7, time.Hour, 0.5, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,10 +88,14 @@ func TestJitters(t *testing.T) {
 // A negative wait is a hot loop, and one beyond the cap was not asked for.
 func TestNoJitterLeavesItsBounds(t *testing.T) {
 	for name, jitter := range map[string]Jitter{
-		"full": FullJitter, "equal": EqualJitter, "decorrelated": DecorrelatedJitter, "constant": ConstantDelay, "none": NoDelay,
+		"full": FullJitter, "equal": EqualJitter, "decorrelated": DecorrelatedJitter, "constant": ConstantDelay,
+		"none": NoDelay,
 	} {
 		for _, p := range []RetryPolicy{
-			{BaseDelay: 1, MaxDelay: 1}, {BaseDelay: 100 * ms, MaxDelay: 2 * time.Second}, {BaseDelay: 100 * ms, MaxDelay: forever},
+			{
+				BaseDelay: 1, MaxDelay: 1}, {BaseDelay: 100 * ms, MaxDelay: 2 * time.Second}, {BaseDelay: 100 * ms,
+				MaxDelay: forever,
+			},
 			{BaseDelay: forever / 3, MaxDelay: forever}, {BaseDelay: forever, MaxDelay: forever}, {},
 		} {
 			for n := range 70 {
@@ -107,23 +118,57 @@ func TestRetryPolicyDefaults(t *testing.T) {
 	}{
 		{
 			"zero is the contract's schedule", RetryPolicy{},
-			RetryPolicy{MaxAttempts: 5, BaseDelay: 100 * ms, MaxDelay: 2 * time.Second, MaxElapsed: 10 * time.Second, AttemptTimeout: 10 * time.Second},
+			RetryPolicy{
+				MaxAttempts: 5, BaseDelay: 100 * ms, MaxDelay: 2 * time.Second, MaxElapsed: 10 * time.Second,
+				AttemptTimeout: 10 * time.Second,
+			},
 		},
 		{
-			"what is set stays", RetryPolicy{MaxAttempts: 1, BaseDelay: 2, MaxDelay: 3, MaxElapsed: 5, AttemptTimeout: 4},
+			"what is set stays",
+			RetryPolicy{MaxAttempts: 1, BaseDelay: 2, MaxDelay: 3, MaxElapsed: 5, AttemptTimeout: 4},
 			RetryPolicy{MaxAttempts: 1, BaseDelay: 2, MaxDelay: 3, MaxElapsed: 5, AttemptTimeout: 4},
 		},
 		{
-			"a long base raises the cap", RetryPolicy{BaseDelay: time.Minute},
-			RetryPolicy{MaxAttempts: 5, BaseDelay: time.Minute, MaxDelay: time.Minute, MaxElapsed: 10 * time.Second, AttemptTimeout: 10 * time.Second},
+			"a long base raises the cap", RetryPolicy{BaseDelay: 5 * time.Second},
+			RetryPolicy{
+				MaxAttempts: 5, BaseDelay: 5 * time.Second, MaxDelay: 5 * time.Second, MaxElapsed: 10 * time.Second,
+				AttemptTimeout: 10 * time.Second,
+			},
+		},
+		{
+			"a base may be as long as the total", RetryPolicy{BaseDelay: 10 * time.Second},
+			RetryPolicy{
+				MaxAttempts: 5, BaseDelay: 10 * time.Second, MaxDelay: 10 * time.Second, MaxElapsed: 10 * time.Second,
+				AttemptTimeout: 10 * time.Second,
+			},
+		},
+		{
+			"a low cap lowers the base", RetryPolicy{MaxDelay: 20 * ms},
+			RetryPolicy{
+				MaxAttempts: 5, BaseDelay: 20 * ms, MaxDelay: 20 * ms, MaxElapsed: 10 * time.Second,
+				AttemptTimeout: 10 * time.Second,
+			},
+		},
+		{
+			"a short total lowers the base", RetryPolicy{MaxElapsed: 50 * ms},
+			RetryPolicy{
+				MaxAttempts: 5, BaseDelay: 50 * ms, MaxDelay: 2 * time.Second, MaxElapsed: 50 * ms,
+				AttemptTimeout: 50 * ms,
+			},
 		},
 		{
 			"a long attempt raises the total", RetryPolicy{AttemptTimeout: time.Minute},
-			RetryPolicy{MaxAttempts: 5, BaseDelay: 100 * ms, MaxDelay: 2 * time.Second, MaxElapsed: time.Minute, AttemptTimeout: time.Minute},
+			RetryPolicy{
+				MaxAttempts: 5, BaseDelay: 100 * ms, MaxDelay: 2 * time.Second, MaxElapsed: time.Minute,
+				AttemptTimeout: time.Minute,
+			},
 		},
 		{
 			"an attempt may take all that is left of the total", RetryPolicy{MaxElapsed: 3 * time.Second},
-			RetryPolicy{MaxAttempts: 5, BaseDelay: 100 * ms, MaxDelay: 2 * time.Second, MaxElapsed: 3 * time.Second, AttemptTimeout: 3 * time.Second},
+			RetryPolicy{
+				MaxAttempts: 5, BaseDelay: 100 * ms, MaxDelay: 2 * time.Second, MaxElapsed: 3 * time.Second,
+				AttemptTimeout: 3 * time.Second,
+			},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +179,8 @@ func TestRetryPolicyDefaults(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
-	require.Equal(t, 7*ms, RetryPolicy{Jitter: ConstantDelay}.withDefaults().Jitter(0, 0, RetryPolicy{BaseDelay: 7 * ms, MaxDelay: 7 * ms}, 0.5), "a jitter that is set stays")
+	constant := RetryPolicy{Jitter: ConstantDelay}.withDefaults().Jitter(0, 0, RetryPolicy{BaseDelay: 7 * ms, MaxDelay: 7 * ms}, 0.5)
+	require.Equal(t, 7*ms, constant, "a jitter that is set stays")
 }
 
 func TestRetryPolicyRefuses(t *testing.T) {
@@ -143,80 +189,46 @@ func TestRetryPolicyRefuses(t *testing.T) {
 		policy RetryPolicy
 		want   string
 	}{
-		{"negative attempts", RetryPolicy{MaxAttempts: -1}, "redo: retry policy: MaxAttempts is -1, it must not be negative"},
-		{"more attempts than can be counted", RetryPolicy{MaxAttempts: math.MaxInt32 + 1}, "redo: retry policy: MaxAttempts is 2147483648, at most 2147483647 are possible"},
-		{"a negative base", RetryPolicy{BaseDelay: -ms}, "redo: retry policy: BaseDelay is -1ms, it must not be negative"},
+		{
+			"negative attempts", RetryPolicy{MaxAttempts: -1},
+			"redo: retry policy: MaxAttempts is -1, it must not be negative",
+		},
+		{
+			"more attempts than can be counted", RetryPolicy{MaxAttempts: math.MaxInt32 + 1},
+			"redo: retry policy: MaxAttempts is 2147483648, at most 2147483647 are possible",
+		},
+		{
+			"a negative base", RetryPolicy{BaseDelay: -ms},
+			"redo: retry policy: BaseDelay is -1ms, it must not be negative",
+		},
 		{"a negative cap", RetryPolicy{MaxDelay: -ms}, "redo: retry policy: MaxDelay is -1ms, it must not be negative"},
-		{"a negative total", RetryPolicy{MaxElapsed: -ms}, "redo: retry policy: MaxElapsed is -1ms, it must not be negative"},
-		{"a negative attempt", RetryPolicy{AttemptTimeout: -ms}, "redo: retry policy: AttemptTimeout is -1ms, it must not be negative"},
-		{"a base over the cap", RetryPolicy{BaseDelay: 3 * time.Second, MaxDelay: 2 * time.Second}, "redo: retry policy: BaseDelay 3s is longer than MaxDelay 2s"},
-		{"an attempt over the total", RetryPolicy{AttemptTimeout: 3 * time.Second, MaxElapsed: 2 * time.Second}, "redo: retry policy: AttemptTimeout 3s is longer than MaxElapsed 2s"},
+		{
+			"a negative total", RetryPolicy{MaxElapsed: -ms},
+			"redo: retry policy: MaxElapsed is -1ms, it must not be negative",
+		},
+		{
+			"a negative attempt", RetryPolicy{AttemptTimeout: -ms},
+			"redo: retry policy: AttemptTimeout is -1ms, it must not be negative",
+		},
+		{
+			"a base over the cap", RetryPolicy{BaseDelay: 3 * time.Second, MaxDelay: 2 * time.Second},
+			"redo: retry policy: BaseDelay 3s is longer than MaxDelay 2s",
+		},
+		{
+			"a base over the total", RetryPolicy{BaseDelay: 3 * time.Second, MaxElapsed: 2 * time.Second},
+			"redo: retry policy: BaseDelay 3s is longer than MaxElapsed 2s",
+		},
+		{
+			"a base over the default total", RetryPolicy{BaseDelay: time.Minute},
+			"redo: retry policy: BaseDelay 1m0s is longer than MaxElapsed 10s",
+		},
+		{
+			"an attempt over the total", RetryPolicy{AttemptTimeout: 3 * time.Second, MaxElapsed: 2 * time.Second},
+			"redo: retry policy: AttemptTimeout 3s is longer than MaxElapsed 2s",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.EqualError(t, c.policy.validate(), c.want)
-		})
-	}
-}
-
-// TestDecide states the rules of the contract's section 3 one by one, each as a change to a keyed POST that was
-// answered with 503 and whose time is not up.
-func TestDecide(t *testing.T) {
-	transient := taxonomy.Verdict{Code: taxonomy.Unavailable, Class: taxonomy.ClassTransient}
-	for _, c := range []struct {
-		name   string
-		change func(*situation)
-		want   decision
-	}{
-		{"a transient failure is retried after the schedule's wait", func(*situation) {}, decision{retry: true, again: true, wait: 50 * ms}},
-		{"the schedule goes by the attempts made", func(s *situation) { s.attempt = 3 }, decision{retry: true, again: true, wait: 200 * ms}},
-		{"the schedule is given the wait before", func(s *situation) { s.policy.Jitter, s.prev = DecorrelatedJitter, 300*ms }, decision{retry: true, again: true, wait: 500 * ms}},
-		{"a success is not retried", func(s *situation) { s.verdict.Class = taxonomy.ClassSuccess }, decision{}},
-		{"a terminal failure is not retried", func(s *situation) { s.verdict.Class = taxonomy.ClassTerminal }, decision{}},
-		{"a terminal failure is not retried whatever the hint", func(s *situation) { s.verdict.Class, s.hint, s.hinted = taxonomy.ClassTerminal, ms, true }, decision{}},
-
-		{"a hint wins over a shorter schedule", func(s *situation) { s.hint, s.hinted = 7*time.Second, true }, decision{retry: true, again: true, wait: 7 * time.Second}},
-		{"a hint wins over a longer schedule", func(s *situation) { s.hint, s.hinted = ms, true }, decision{retry: true, again: true, wait: ms}},
-		{"a hint of zero means at once", func(s *situation) { s.hint, s.hinted = 0, true }, decision{retry: true, again: true}},
-		{"a hint is not capped by the policy's largest wait", func(s *situation) { s.hint, s.hinted = 8*time.Second, true }, decision{retry: true, again: true, wait: 8 * time.Second}},
-		{"a hint that does not fit is not shortened and not slept", func(s *situation) { s.hint, s.hinted = time.Hour, true }, decision{again: true, wait: time.Hour, why: ErrTooLate}},
-
-		{"a wait that just fits is slept", func(s *situation) { s.left = 50*ms + 1 }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"a wait that ends at the deadline is not slept", func(s *situation) { s.left = 50 * ms }, decision{again: true, wait: 50 * ms, why: ErrTooLate}},
-		{"no time left ends even a retry without a wait", func(s *situation) { s.policy.Jitter, s.left = NoDelay, 0 }, decision{again: true, why: ErrTooLate}},
-		{"a deadline that has passed ends it", func(s *situation) { s.left = -time.Second }, decision{again: true, wait: 50 * ms, why: ErrTooLate}},
-
-		{"the last attempt but one is followed by another", func(s *situation) { s.attempt = 4 }, decision{retry: true, again: true, wait: 400 * ms}},
-		{"the last attempt is the last", func(s *situation) { s.attempt = 5 }, decision{again: true, wait: 800 * ms, why: ErrAttempts}},
-		{"one attempt never retries", func(s *situation) { s.policy.MaxAttempts = 1 }, decision{again: true, wait: 50 * ms, why: ErrAttempts}},
-
-		{"a body that can't be replayed is not", func(s *situation) { s.replayable = false }, decision{again: true, wait: 50 * ms, why: ErrNotReplayable}},
-		{"a body that can't be replayed is not even when nothing was sent", func(s *situation) { s.replayable, s.sent = false, false }, decision{again: true, wait: 50 * ms, why: ErrNotReplayable}},
-
-		{"POST without a key is not retried once it was sent", func(s *situation) { s.keyed = false }, decision{why: ErrKeyless}},
-		{"PATCH without a key is not retried once it was sent", func(s *situation) { s.keyed, s.method = false, "PATCH" }, decision{why: ErrKeyless}},
-		{"an unknown method without a key is not retried once it was sent", func(s *situation) { s.keyed, s.method = false, "REFUND" }, decision{why: ErrKeyless}},
-		{"a method in lower case is another method", func(s *situation) { s.keyed, s.method = false, "put" }, decision{why: ErrKeyless}},
-		{"no hint makes a keyless POST safe", func(s *situation) { s.keyed, s.hint, s.hinted = false, ms, true }, decision{why: ErrKeyless}},
-		{"POST without a key is retried when nothing was sent", func(s *situation) { s.keyed, s.sent = false, false }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"GET needs no key", func(s *situation) { s.keyed, s.method = false, "GET" }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"the empty method is GET", func(s *situation) { s.keyed, s.method = false, "" }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"HEAD needs no key", func(s *situation) { s.keyed, s.method = false, "HEAD" }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"OPTIONS needs no key", func(s *situation) { s.keyed, s.method = false, "OPTIONS" }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"TRACE needs no key", func(s *situation) { s.keyed, s.method = false, "TRACE" }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"PUT needs no key", func(s *situation) { s.keyed, s.method = false, "PUT" }, decision{retry: true, again: true, wait: 50 * ms}},
-		{"DELETE needs no key", func(s *situation) { s.keyed, s.method = false, "DELETE" }, decision{retry: true, again: true, wait: 50 * ms}},
-
-		{"the keyless rule is told before the body's", func(s *situation) { s.keyed, s.replayable = false, false }, decision{why: ErrKeyless}},
-		{"the body's rule is told before the attempts'", func(s *situation) { s.replayable, s.attempt = false, 5 }, decision{again: true, wait: 800 * ms, why: ErrNotReplayable}},
-		{"the attempts' rule is told before the deadline's", func(s *situation) { s.attempt, s.left = 5, 0 }, decision{again: true, wait: 800 * ms, why: ErrAttempts}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := situation{
-				verdict: transient, policy: RetryPolicy{}.withDefaults(), method: "POST", keyed: true, sent: true, replayable: true,
-				attempt: 1, left: 10 * time.Second, random: 0.5,
-			}
-			c.change(&s)
-			require.Equal(t, c.want, decide(s))
 		})
 	}
 }

@@ -1,30 +1,47 @@
 package redo
 
-import "net/http"
+import (
+	"net/http"
 
-// Transport returns the client as a RoundTripper, to be put under an http.Client or another SDK. It has
-// net/http's semantics: any answer that was received is returned without an error, whatever its status; the
-// request is not changed, and its body is always closed; redirects are left to the http.Client above, save that
-// 307 and 308 on the same origin are followed with the same key.
+	"github.com/redo-go/redo/internal/wire"
+)
+
+// Transport returns the client as a RoundTripper for an http.Client or another SDK. It is safe for concurrent use. It
+// has net/http's semantics: it returns a response of any status without an error. It does not change the request, and
+// always closes its body. The http.Client above follows redirects, with two exceptions for unsafe requests. A 307 or
+// 308 on the same origin is followed with the same key. A 307 or 308 of a keyed request to another origin is an
+// error.
 //
-// Operations are named as for [Client.Do], through the request's context. When nothing was received the error
-// is an [*Error].
+// The request's context names the operation, as for [Client.Do]. The operation's key replaces the key that an SDK
+// sets for each call. An unsafe request without a name gets no key and is sent once, unless [WithKeys] or
+// [WithProfile] declares that the server honours keys.
+//
+// The SDK sets the time limits. No attempt is cut, and RetryPolicy.MaxElapsed bounds when another attempt may start.
+// If no response was received, the error is an [*Error]. [WithReport] shows redo's own error and the attempts of a
+// call.
 func (c *Client) Transport() http.RoundTripper { return roundTripper{c} }
 
 type roundTripper struct{ client *Client }
 
+// RoundTrip implements http.RoundTripper.
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, e := t.client.perform(req, modeTransport)
-	if e != nil && (resp == nil || resp.StatusCode < http.StatusBadRequest) {
-		return nil, e // nothing was received, or a success that broke off before its end
+	if e != nil && (resp == nil || resp.StatusCode < http.StatusBadRequest && !e.whole) {
+		return nil, e // no response, a success whose body broke off, or a refused redirect
 	}
 	return resp, nil
 }
 
-// CloseIdleConnections closes the idle connections that the client opened itself. It is what
-// http.Client.CloseIdleConnections looks for.
+// CloseIdleConnections closes the idle connections that the client opened itself. http.Client.CloseIdleConnections
+// calls it.
 func (t roundTripper) CloseIdleConnections() {
 	if t.client.ownBase != nil {
 		t.client.ownBase.CloseIdleConnections()
 	}
+}
+
+// passes reports whether the request is sent once and without a new key, as net/http would send it. That is an unsafe
+// request under an SDK without a name or a given key, if no option declares that the server honours keys.
+func (k *call) passes() bool {
+	return k.mode == modeTransport && k.op.name == "" && !k.op.given && !k.client.optedIn && !wire.SafeMethod(k.req.Method)
 }

@@ -45,13 +45,46 @@ func TestTransportRetriesUnderOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect(), servertest.Status(502)))
 		start := time.Now()
-		resp, err := under(connect(t, srv.Transport())).Post(srv.URL+"/refunds", "application/json", strings.NewReader(payment))
+		resp, err := under(connect(t, srv.Transport(), redo.WithProfile(redo.RedoProfile()))).Post(srv.URL+"/refunds", "application/json", strings.NewReader(payment))
 		require.NoError(t, err)
 		require.JSONEq(t, `{"id":"rf_1"}`, drain(t, resp))
 		require.Equal(t, []time.Duration{0, rest, 2 * rest}, offsets(srv, start))
 		key := redo.KeyOf(resp)
 		require.Equal(t, []string{key, key, key}, keys(srv))
 		srv.Ledger().AssertEffects(t, key, 1)
+	})
+}
+
+// An SDK's token request has no name to derive a key from. It is sent as net/http alone would send it.
+func TestDerivedKeysLeaveUnnamedRequestsUnderTransportWithoutAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script := servertest.ScriptNext(servertest.OK(), servertest.Status(503))
+		srv := servertest.NewInMemory(t, servertest.Bare(), script)
+		client := connect(t, srv.Transport(), redo.WithKeys(redo.DerivedKeys("live")))
+		for _, want := range []int{201, 503} {
+			resp, err := under(client).Do(post(t, t.Context(), srv.URL, payment))
+			require.NoError(t, err)
+			require.Equal(t, want, resp.StatusCode)
+			drain(t, resp)
+		}
+		require.Equal(t, []string{"", ""}, keys(srv), "each is sent once")
+
+		e := fail(t, client, post(t, t.Context(), srv.URL, payment))
+		require.Equal(t, taxonomy.KeyMalformed, e.Code, "Do promises repetition, and refuses")
+		require.Len(t, srv.Requests(), 2)
+	})
+}
+
+// The twin: another failure to make a key refuses the request.
+func TestFailedKeyRefusesUnnamedRequestsUnderTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t)
+		fails := redo.WithKeys(func(string) (string, error) { return "", io.ErrNoProgress })
+		client := connect(t, srv.Transport(), fails)
+		_, err := under(client).Do(post(t, t.Context(), srv.URL, payment))
+		require.Equal(t, taxonomy.KeyMalformed, failure(t, err).Code)
+		require.ErrorIs(t, err, io.ErrNoProgress)
+		require.Empty(t, srv.Requests())
 	})
 }
 
@@ -165,7 +198,7 @@ func TestRedirectsUnderTransportAreNetHTTPs(t *testing.T) {
 		{"303 turns a POST into a GET without the key", 303, "/there", [3]string{"GET", "", ""}, 1},
 		{"302 to another origin", 302, "http://other.test/there", [3]string{"GET", "", ""}, 1},
 		{"307 on the same origin is followed below, with the key", 307, "/there", [3]string{"POST", "minted", payment}, 0},
-		{"308 to another origin is repeated by the client above, without the key", 308, "http://other.test/there", [3]string{"POST", "", payment}, 1},
+		{"308 to another origin is repeated by the client above: it had no key", 308, "http://other.test/there", [3]string{"POST", "", payment}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -205,7 +205,7 @@ func TestEveryResponseIsClosed(t *testing.T) {
 					resp.Body, resp.ContentLength = b, 2
 					return resp, nil
 				}), opts...)
-				resp, err := client.Do(post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
+				resp, err := client.Do(post(t, redo.WithKey(redo.WithOperation(t.Context(), "op"), "k"), "http://api.test/", payment))
 				if err == nil {
 					require.Equal(t, "{}", drain(t, resp))
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/profile"
 	"github.com/redo-go/redo/servertest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -27,8 +28,8 @@ func TestProfileSaysHowTheKeyIsSent(t *testing.T) {
 		budget  bool
 	}{
 		{"redo sends it bare", redo.RedoProfile(), "Idempotency-Key", `k1`, true},
-		{"Stripe takes it bare", redo.StripeProfile(), "Idempotency-Key", `k1`, false},
-		{"IETF wants a structured-field string", redo.IETFProfile(), "Idempotency-Key", `"k1"`, false},
+		{"Stripe takes it bare", profile.Stripe, "Idempotency-Key", `k1`, false},
+		{"IETF wants a structured-field string", profile.IETF, "Idempotency-Key", `"k1"`, false},
 		{"a header of the provider's own", custom, "X-Request-Key", `k1`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,10 +54,10 @@ func TestProfileSaysWhatAStatusMeans(t *testing.T) {
 		retried bool
 	}{
 		{"redo's 409 without a code is a conflict of the resource", redo.RedoProfile(), 409, taxonomy.ConflictState, false},
-		{"IETF's 409 is a request that still runs", redo.IETFProfile(), 409, taxonomy.InFlight, true},
-		{"IETF's 422 is another payload", redo.IETFProfile(), 422, taxonomy.PayloadMismatch, false},
-		{"Stripe's 409 is a request that still runs", redo.StripeProfile(), 409, taxonomy.InFlight, true},
-		{"Stripe's 422 is a refusal", redo.StripeProfile(), 422, taxonomy.Unprocessable, false},
+		{"IETF's 409 is a request that still runs", profile.IETF, 409, taxonomy.InFlight, true},
+		{"IETF's 422 is another payload", profile.IETF, 422, taxonomy.PayloadMismatch, false},
+		{"Stripe's 409 is a request that still runs", profile.Stripe, 409, taxonomy.InFlight, true},
+		{"Stripe's 422 is a refusal", profile.Stripe, 422, taxonomy.Unprocessable, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,9 +85,9 @@ func TestShouldRetryDirective(t *testing.T) {
 	}{
 		{"x-should-retry: false ends a 503", redo.RedoProfile(), say(503, "X-Should-Retry", "false"), false},
 		{"x-should-retry: true retries a 400", redo.RedoProfile(), say(400, "X-Should-Retry", "true"), true},
-		{"Stripe-Should-Retry: false ends a 500", redo.StripeProfile(), say(500, "Stripe-Should-Retry", "false"), false},
-		{"Stripe-Should-Retry: true retries a 402", redo.StripeProfile(), say(402, "Stripe-Should-Retry", "true"), true},
-		{"another provider's directive is not read", redo.StripeProfile(), say(503, "X-Should-Retry", "false"), true},
+		{"Stripe-Should-Retry: false ends a 500", profile.Stripe, say(500, "Stripe-Should-Retry", "false"), false},
+		{"Stripe-Should-Retry: true retries a 402", profile.Stripe, say(402, "Stripe-Should-Retry", "true"), true},
+		{"another provider's directive is not read", profile.Stripe, say(503, "X-Should-Retry", "false"), true},
 		{"a directive that is neither is none", redo.RedoProfile(), say(503, "X-Should-Retry", "maybe"), true},
 		{"no directive overrides a payload mismatch", redo.RedoProfile(), say(409, "X-Should-Retry", "true", "Error-Code", string(taxonomy.PayloadMismatch)), false},
 		{"nor an expired key", redo.RedoProfile(), say(409, "X-Should-Retry", "true", "Error-Code", string(taxonomy.KeyExpired)), false},
@@ -126,7 +127,7 @@ func TestErrorsWithAJSONBodyAreRetried(t *testing.T) {
 						return answer(r, status, `{"error":{"type":"api_error","message":"try again"}}`, "Content-Type", "application/json"), nil
 					}
 					return answer(r, 200, "{}"), nil
-				}), redo.WithProfile(redo.StripeProfile()))
+				}), redo.WithProfile(profile.Stripe))
 				succeed(t, client, post(t, t.Context(), "http://api.test/", payment))
 				require.Equal(t, 2, sent)
 			})
@@ -284,7 +285,7 @@ func TestDerivedKeysNeedNoStore(t *testing.T) {
 func TestUnknownEffectWithoutAKeyThatLastsIsNotSafeToRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
-		e := fail(t, connect(t, srv.Transport(), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})), named(t, srv, "op", payment))
+		e := fail(t, connect(t, srv.Transport(), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})), post(t, t.Context(), srv.URL, payment))
 		require.Equal(t, redo.EffectUnknown, e.Effect)
 		require.False(t, redo.SafeToRetry(e), "the next call would make another key")
 	})

@@ -1,0 +1,113 @@
+package redo_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/servertest"
+	"github.com/redo-go/redo/store"
+)
+
+const (
+	cutRefusal   = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nthe amount is"
+	wholeRefusal = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nthe amount is"
+	chunkedStart = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nd\r\nthe amount is\r\n"
+)
+
+// An SDK above must not take half an error document for a whole one.
+func TestTruncatedErrorBodyUnderTransportEndsWithAnError(t *testing.T) {
+	long := strings.Repeat("x", 100<<10) // beyond what the client reads of an error
+	for _, c := range []struct {
+		name, response, body string
+		cut                  bool
+	}{
+		{"a body shorter than its length", cutRefusal, "the amount is", true},
+		{"chunks without an end", chunkedStart, "the amount is", true},
+		{"a long body shorter than its length", "HTTP/1.1 422 No\r\nContent-Length: 200000\r\n\r\n" + long, long, true},
+		{"a whole body", wholeRefusal, "the amount is", false},
+		{"chunks with an end", chunkedStart + "0\r\n\r\n", "the amount is", false},
+	} {
+		for _, kind := range []string{"a plain request", "a stored operation"} {
+			t.Run(c.name+", "+kind, func(t *testing.T) {
+				srv, st := serveRaw(t, c.response), openStore(t)
+				ctx := t.Context()
+				if kind == "a stored operation" {
+					ctx = redo.WithOperation(ctx, "op")
+				}
+				resp, err := under(connect(t, fresh(t), quick, redo.WithStore(st))).Do(post(t, ctx, srv.url, payment))
+				require.NoError(t, err)
+				require.Equal(t, 422, resp.StatusCode)
+				b, err := io.ReadAll(resp.Body)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, c.body, string(b))
+				require.Equal(t, c.cut, err != nil)
+				if c.cut {
+					require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+				}
+				if kind == "a stored operation" {
+					rec := record(t, st, "op")
+					require.Equal(t, store.StateFailed, rec.State)
+					require.Equal(t, !c.cut, strings.Contains(atRest(t, rec), "the amount is"),
+						"half a body is not recorded as a whole one")
+				}
+			})
+		}
+	}
+}
+
+// A header map may be written to by hand, in any spelling. There is one key on the wire.
+func TestKeyHeaderInAnotherSpellingIsOneKey(t *testing.T) {
+	for _, spelling := range []string{"idempotency-key", "IDEMPOTENCY-KEY", "Idempotency-Key"} {
+		for _, c := range []struct {
+			name  string
+			given string // WithKey
+			want  string
+		}{
+			{"the header's key is sent", "", "k2"},
+			{"a given key replaces it", "k1", "k1"},
+		} {
+			for _, face := range []string{"Do", "Transport"} {
+				t.Run(spelling+", "+c.name+", "+face, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						srv := servertest.NewInMemory(t, servertest.Script(c.want, servertest.Status(503)))
+						client := connect(t, srv.Transport(), redo.WithProfile(redo.RedoProfile()))
+						ctx := t.Context()
+						if c.given != "" {
+							ctx = redo.WithKey(ctx, c.given)
+						}
+						req := post(t, ctx, srv.URL, payment)
+						req.Header[spelling] = []string{"k2"}
+						do := client.Do
+						if face == "Transport" {
+							do = under(client).Do
+						}
+						resp, err := do(req)
+						require.NoError(t, err)
+						drain(t, resp)
+						require.Equal(t, []string{c.want, c.want}, keys(srv))
+						for _, r := range srv.Requests() {
+							require.Equal(t, []string{c.want}, r.Header.Values("Idempotency-Key"))
+						}
+						require.Equal(t, []string{"k2"}, req.Header[spelling], "the caller's request is not changed")
+					})
+				})
+			}
+		}
+	}
+	t.Run("a safe request has none", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := servertest.NewInMemory(t)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
+			require.NoError(t, err)
+			req.Header["idempotency-key"] = []string{"k2"}
+			succeed(t, connect(t, srv.Transport()), req)
+			require.Empty(t, srv.Requests()[0].Header.Values("Idempotency-Key"))
+		})
+	})
+}

@@ -1,0 +1,47 @@
+package redo
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// A Report receives the outcome of calls that an SDK makes. Make one with [WithReport]. It is safe for concurrent
+// use.
+type Report struct {
+	mu       sync.Mutex
+	err      *Error
+	attempts []Attempt
+}
+
+// WithReport returns a context and a report that the calls on that context fill. Under [Client.Transport] an SDK
+// returns its own error, and the report has redo's.
+func WithReport(ctx context.Context) (context.Context, *Report) {
+	in := intentOf(ctx)
+	in.report = &Report{}
+	return context.WithValue(ctx, intentKey{}, in), in.report
+}
+
+// Err returns the error of the last call. It returns nil if that call succeeded, or if there was none. A status of
+// 400 and above is an error here, even if the transport returned it as a response.
+func (r *Report) Err() *Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Attempts returns the attempts of the last call, oldest first, including those of a success.
+func (r *Report) Attempts() []Attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.attempts)
+}
+
+func (r *Report) set(out outcome) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.attempts = out.err, out.attempts
+}

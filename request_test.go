@@ -1,0 +1,313 @@
+package redo
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/store"
+)
+
+func TestStorable(t *testing.T) {
+	const secret = "hunter2"
+	build := func(t *testing.T) *http.Request {
+		req, err := http.NewRequest(http.MethodPost, "https://user:"+secret+"@bank.test/a%2Fb?x=1&y=2#part", strings.NewReader("1000"))
+		require.NoError(t, err)
+		req.Host = "front.test"
+		for name, value := range map[string]string{
+			"Accept": "*/*", "Accept-Language": "de", "Content-Type": "text/plain", "Content-Encoding": "identity",
+			"Content-Language": "en", "If-Match": `"x"`, "If-None-Match": "*", "Prefer": "respond-async",
+			"Stripe-Version": "2026-01-01",
+			"X-Other":        "left out", "Authorization": "Bearer " + secret, "Cookie": secret, "X-Api-Key": secret,
+			"X-Auth-Token":    secret,
+			"Idempotency-Key": "k0",
+		} {
+			req.Header.Set(name, value)
+		}
+		return req
+	}
+	whole := storedRequest{
+		Version: 1, Key: "k1", Method: "POST", URL: "https://bank.test/a%2Fb?x=1&y=2", Host: "front.test",
+		Body: []byte("1000"), Whole: true,
+		Header: http.Header{
+			"Accept": {"*/*"}, "Accept-Language": {"de"}, "Content-Type": {"text/plain"},
+			"Content-Encoding": {"identity"},
+			"Content-Language": {"en"}, "If-Match": {`"x"`}, "If-None-Match": {"*"}, "Prefer": {"respond-async"},
+			"Stripe-Version": {"2026-01-01"},
+		},
+		Dropped: []string{"Authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "X-Other"},
+	}
+	stripe := WithProfile(Profile{Name: "stripe", StoredHeaders: []string{"Stripe-Version"}})
+	for _, c := range []struct {
+		name    string
+		options []Option
+		change  func(*http.Request)
+		body    []byte
+		whole   bool
+		want    func(*storedRequest)
+	}{
+		{"a whole request", nil, nil, []byte("1000"), true, func(*storedRequest) {}},
+		{"a body over the cap is left out", nil, nil, nil, false, func(s *storedRequest) { s.Body, s.Whole = nil, false }},
+		{"no body", nil, func(r *http.Request) { r.Body = nil }, nil, true, func(s *storedRequest) { s.Body = nil }},
+		{
+			"no headers", nil, func(r *http.Request) { r.Header, r.URL.User = http.Header{}, nil },
+			[]byte("1000"), true, func(s *storedRequest) {
+				s.Header, s.Dropped = nil, nil
+			},
+		},
+		{
+			"the profile names what else is kept", []Option{WithProfile(RedoProfile())}, nil,
+			[]byte("1000"), true, func(s *storedRequest) {
+				delete(s.Header, "Stripe-Version")
+				s.Dropped = []string{"Authorization", "Cookie", "Stripe-Version", "X-Api-Key", "X-Auth-Token", "X-Other"}
+			},
+		},
+		{
+			"credentials in the query", nil, func(r *http.Request) { r.URL.RawQuery = "x=1&token=" + secret + "&y=2" },
+			[]byte("1000"), true, func(s *storedRequest) {
+				s.Body, s.Whole = nil, false // the URL is not the request's any more
+			},
+		},
+		{"nothing but the key", []Option{WithoutStoredRequests()}, nil, []byte("1000"), true, func(s *storedRequest) { *s = storedRequest{Version: 1, Key: "k1"} }},
+		// JSON would replace the bytes, and what is resumed would be another request.
+		{
+			"a header that is no text can't be resumed", nil, func(r *http.Request) { r.Header.Set("Prefer", "\xff") },
+			[]byte("1000"), true, func(s *storedRequest) {
+				s.Header["Prefer"], s.Body, s.Whole = []string{"\xff"}, nil, false
+			},
+		},
+		{
+			"a query that is no text can't be resumed", nil, func(r *http.Request) { r.URL.RawQuery = "\xff" },
+			[]byte("1000"), true, func(s *storedRequest) {
+				s.URL, s.Body, s.Whole = "https://bank.test/a%2Fb?\xff", nil, false
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := open(t, append([]Option{stripe}, c.options...)...)
+			req := build(t)
+			if c.change != nil {
+				c.change(req)
+			}
+			want := whole
+			want.Header = whole.Header.Clone()
+			c.want(&want)
+			got := client.storable(req, "k1", c.body, c.whole)
+			require.Equal(t, want, got)
+			text, err := got.encode()
+			require.NoError(t, err)
+			require.NotContains(t, string(text), secret)
+			require.NotContains(t, string(text), "user")
+		})
+	}
+}
+
+func TestWhatIsAlwaysStoredHoldsNoCredentials(t *testing.T) {
+	for _, name := range alwaysStored {
+		require.False(t, wire.CredentialHeader(name), name)
+		require.Equal(t, name, http.CanonicalHeaderKey(name), "it is looked up in canonical form")
+	}
+	for _, name := range unimportant {
+		require.False(t, wire.CredentialHeader(name), name)
+		require.Equal(t, name, http.CanonicalHeaderKey(name), "it is looked up in canonical form")
+	}
+}
+
+func TestMeaning(t *testing.T) {
+	client := open(t, WithProfile(Profile{
+		Header: "X-Key", TimeoutHeader: "X-Left", FirstSentHeader: "X-First", StoredHeaders: []string{"acme-version"},
+	}))
+	stored, dropped := client.meaning(http.Header{
+		"Accept": {"a"}, "content-type": {"b"}, "ACME-Version": {"c"}, // stored
+		"X-Key": {"k1"}, "X-Left": {"1"}, "x-first": {"now"}, "User-Agent": {"u"}, "Accept-Encoding": {"gzip"}, // no meaning
+		"X-Request-Id": {"r"}, "Traceparent": {"t"}, "Connection": {"close"}, "Te": {"trailers"}, // of one request or one hop
+		"Cookie": {"c"}, "x-other": {"o"}, "Authorization": {"a"}, "Idempotency-Key": {"not this API's key"}, // dropped
+	})
+	require.Equal(t, http.Header{"Accept": {"a"}, "Content-Type": {"b"}, "Acme-Version": {"c"}}, stored)
+	require.Equal(t, []string{"Authorization", "Cookie", "Idempotency-Key", "X-Other"}, dropped)
+}
+
+func TestWithoutCredentials(t *testing.T) {
+	for _, c := range []struct {
+		name, from, want string
+		secret           bool
+	}{
+		{"nothing", "https://bank.test/a", "https://bank.test/a", false},
+		{"an ordinary query", "https://bank.test/a?x=1&y=%20&x=2&", "https://bank.test/a?x=1&y=%20&x=2&", false},
+		{"an escaped path", "https://bank.test/a%2Fb?x", "https://bank.test/a%2Fb?x", false},
+		{"a fragment", "https://bank.test/a#part", "https://bank.test/a", false},
+		{"a password", "https://user:hunter2@bank.test/a", "https://bank.test/a", false},
+		{"the only parameter", "https://bank.test/a?token=hunter2", "https://bank.test/a", true},
+		{"the first parameter", "https://bank.test/a?token=hunter2&x=1&y=2", "https://bank.test/a?x=1&y=2", true},
+		{"one in the middle", "https://bank.test/a?x=1&api_key=hunter2&y=2", "https://bank.test/a?x=1&y=2", true},
+		{"several", "https://bank.test/a?sig=hunter2&x=1&sig=hunter3", "https://bank.test/a?x=1", true},
+		{"in capitals", "https://bank.test/a?X-Amz-Signature=hunter2&x=1", "https://bank.test/a?x=1", true},
+		{"an escaped name", "https://bank.test/a?%74oken=hunter2&x=1", "https://bank.test/a?x=1", true},
+		{"without a value", "https://bank.test/a?token&x=1", "https://bank.test/a?x=1", true},
+		{"a name that only begins the same", "https://bank.test/a?tokens=3", "https://bank.test/a?tokens=3", false},
+		{"a value that is such a name", "https://bank.test/a?x=token", "https://bank.test/a?x=token", false},
+		{"a name that is no escape", "https://bank.test/a?%zz=1", "https://bank.test/a?%zz=1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from, err := url.Parse(c.from)
+			require.NoError(t, err)
+			before := *from
+			got, secret := wire.WithoutCredentials(from)
+			require.Equal(t, c.want, got.String())
+			require.Equal(t, c.secret, secret)
+			require.Equal(t, before, *from, "the caller's URL is not changed")
+		})
+	}
+}
+
+func TestResumable(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		req         storedRequest
+		credentials bool
+		want        string
+	}{
+		{"a whole request", storedRequest{Whole: true}, false, ""},
+		{"a whole request of a client with credentials", storedRequest{Whole: true}, true, ""},
+		{"credentials that the client adds", storedRequest{Whole: true, Dropped: []string{"Authorization", "Cookie"}}, true, ""},
+		{
+			"credentials that nothing adds", storedRequest{Whole: true, Dropped: []string{"Authorization"}}, false,
+			"the header Authorization is never stored: add it with WithCredentials",
+		},
+		{
+			"a header that is not stored", storedRequest{Whole: true, Dropped: []string{"X-Other"}}, true,
+			"the store does not hold the header X-Other: name it in Profile.StoredHeaders",
+		},
+		{
+			"a header that is not stored, beside credentials",
+			storedRequest{Whole: true, Dropped: []string{"Cookie", "X-Other"}}, true,
+			"the store does not hold the header X-Other: name it in Profile.StoredHeaders",
+		},
+		{"a part of a request", storedRequest{}, true, "the store does not hold the whole request"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.req.resumable(c.credentials); c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, c.want)
+			}
+		})
+	}
+}
+
+// net/http makes an Authorization header of a URL's user. The stored URL has none.
+func TestARequestWithAPasswordInItsURLNeedsCredentials(t *testing.T) {
+	client := open(t)
+	for target, want := range map[string][]string{
+		"https://bank.test/":              nil,
+		"https://user:hunter2@bank.test/": {"Authorization"},
+		"https://user@bank.test/":         {"Authorization"},
+	} {
+		req, err := http.NewRequest(http.MethodPost, target, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, client.storable(req, "k1", nil, true).Dropped, target)
+		req.SetBasicAuth("user", "hunter2")
+		require.Equal(t, []string{"Authorization"}, client.storable(req, "k1", nil, true).Dropped, "once")
+	}
+}
+
+func TestARequestThatIsTooLongForTheStoreIsReducedToItsKey(t *testing.T) {
+	long := storedRequest{
+		Version: storedVersion, Key: "k1", Method: "POST", URL: "https://bank.test/", Whole: true, Unapplied: true,
+		Rest:   []byte{1, 0, 0, 0},
+		Header: http.Header{"Accept": {"*/*"}}, Dropped: []string{"Cookie"}, Body: []byte("1000"),
+	}
+	text, err := long.encode()
+	require.NoError(t, err)
+	got, err := decodeRequest(text)
+	require.NoError(t, err)
+	require.Equal(t, long, got, "one that fits is kept")
+
+	long.Header = http.Header{"Accept": {strings.Repeat("x", store.MaxMeta)}}
+	text, err = long.encode()
+	require.NoError(t, err)
+	got, err = decodeRequest(text)
+	require.NoError(t, err)
+	require.Equal(t, storedRequest{Version: storedVersion, Key: "k1", Unapplied: true, Rest: []byte{1, 0, 0, 0}}, got)
+	require.Error(t, got.resumable(true))
+}
+
+// fingerprintOf is the fingerprint of a POST of 1000 to https://bank.test/refunds?x=1, after change.
+func fingerprintOf(t *testing.T, change func(*http.Request)) store.Fingerprint {
+	t.Helper()
+	client := open(t, WithProfile(Profile{StoredHeaders: []string{"Acme-Version"}}))
+	req, err := http.NewRequest(http.MethodPost, bank.String()+"/refunds?x=1", strings.NewReader("1000"))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "text/plain")
+	change(req)
+	f, whole, err := (&call{client: client, ctx: t.Context(), req: req}).fingerprint()
+	require.NoError(t, err)
+	require.True(t, whole)
+	return f
+}
+
+func body(r *http.Request, s string) {
+	with, _ := http.NewRequest(http.MethodPost, bank.String(), strings.NewReader(s))
+	r.Body, r.GetBody, r.ContentLength = with.Body, with.GetBody, with.ContentLength
+}
+
+func TestTheFingerprintHasAllThatChangesTheMeaning(t *testing.T) {
+	same := fingerprintOf(t, func(*http.Request) {})
+	changes := map[string]func(*http.Request){
+		"the method":          func(r *http.Request) { r.Method = "PUT" },
+		"the scheme":          func(r *http.Request) { r.URL.Scheme = "http" },
+		"the host":            func(r *http.Request) { r.URL.Host = "shop.test" },
+		"the path":            func(r *http.Request) { r.URL.Path = "/charges" },
+		"an escape":           func(r *http.Request) { r.URL.Path, r.URL.RawPath = "/re/funds", "/re%2Ffunds" },
+		"the query":           func(r *http.Request) { r.URL.RawQuery = "x=2" },
+		"the query's order":   func(r *http.Request) { r.URL.RawQuery = "y=1&x=1" },
+		"the query's order 2": func(r *http.Request) { r.URL.RawQuery = "x=1&y=1" },
+		"the body":            func(r *http.Request) { body(r, "1001") },
+		"no body":             func(r *http.Request) { r.Body, r.GetBody = nil, nil },
+		"the content's type":  func(r *http.Request) { r.Header.Set("Content-Type", "text/html") },
+		"a precondition":      func(r *http.Request) { r.Header.Set("If-Match", "x") },
+		"the API's version":   func(r *http.Request) { r.Header.Set("Acme-Version", "2") },
+		"another version":     func(r *http.Request) { r.Header.Set("Acme-Version", "3") },
+		"a second version":    func(r *http.Request) { r.Header["Acme-Version"] = []string{"2", "3"} },
+	}
+	seen := map[store.Fingerprint]string{same: "nothing"}
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		f := fingerprintOf(t, changes[name])
+		require.Empty(t, seen[f], "%s gives the same fingerprint", name)
+		seen[f] = name
+	}
+}
+
+// The twin of the test above.
+func TestTheFingerprintHasNothingElse(t *testing.T) {
+	same := fingerprintOf(t, func(*http.Request) {})
+	for name, change := range map[string]func(*http.Request){
+		"a refreshed token":               func(r *http.Request) { r.Header.Set("Authorization", "Bearer 2") },
+		"a trace":                         func(r *http.Request) { r.Header.Set("Traceparent", "00-1") },
+		"the client's name":               func(r *http.Request) { r.Header.Set("User-Agent", "v2") },
+		"a header that is not stored":     func(r *http.Request) { r.Header.Set("X-Other", "o") },
+		"the key":                         func(r *http.Request) { r.Header.Set("Idempotency-Key", "k2") },
+		"a token in the query":            func(r *http.Request) { r.URL.RawQuery = "x=1&access_token=2" },
+		"a signature before the rest":     func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=2&x=1" },
+		"a password":                      func(r *http.Request) { r.URL.User = url.UserPassword("user", "hunter2") },
+		"a fragment":                      func(r *http.Request) { r.URL.Fragment = "part" },
+		"another reader of the body":      func(r *http.Request) { body(r, "1000") },
+		"the case of a header's name":     func(r *http.Request) { r.Header = http.Header{"content-type": {"text/plain"}} },
+		"an empty Host, which is the URL": func(r *http.Request) { r.Host = "" },
+	} {
+		require.Equal(t, same, fingerprintOf(t, change), name)
+	}
+	t.Run("a multipart boundary", func(t *testing.T) {
+		of := func(contentType string) store.Fingerprint {
+			return fingerprintOf(t, func(r *http.Request) { r.Header.Set("Content-Type", contentType) })
+		}
+		require.Equal(t, of("multipart/form-data; boundary=a"), of("multipart/form-data; boundary=b"))
+		require.NotEqual(t, of("multipart/form-data; boundary=a"), of("multipart/mixed; boundary=a"))
+	})
+}

@@ -1,0 +1,147 @@
+package redo
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+const (
+	resumeWorkers    = 4         // operations that one ResumeEvery resumes at a time
+	maxResumeBackoff = time.Hour // between two attempts at the same operation
+	resumeScope      = "resume:" // prefix of the client's scope, for the records of the turns
+)
+
+// ResumeEvery resumes pending operations now and then once per interval, until ctx ends or the client is closed. It
+// returns the error of ctx, or [ErrClosed]. It returns an error immediately if the interval is not positive or the
+// client has no store.
+//
+// report receives each resumed operation with its error, nil for a success. It also receives records that can't be
+// read, and an error with a zero Operation if the listing fails. One goroutine calls it at a time. A nil report is
+// allowed.
+//
+// An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
+// wait is never shorter than RetryPolicy.MaxElapsed. Processes that share the store take turns, so that one of them
+// resumes an operation. One ResumeEvery resumes at most four operations at a time. It skips operations younger than
+// RetryPolicy.MaxElapsed, since their own call may still run.
+func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report func(Operation, error)) error {
+	switch {
+	case interval <= 0:
+		return fmt.Errorf("redo: ResumeEvery: the interval is %v, it must be positive", interval)
+	case c.store == nil:
+		return errors.New("redo: ResumeEvery: the client has no store: use WithStore")
+	case len(resumeScope)+len(c.scope) > store.MaxScope:
+		return fmt.Errorf("redo: ResumeEvery: the scope has %d bytes, at most %d are allowed here",
+			len(c.scope), store.MaxScope-len(resumeScope))
+	}
+	r := &resumer{client: c, interval: interval, report: report}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		r.round(ctx)
+		if c.closed.Load() {
+			return ErrClosed
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// A resumer is one run of ResumeEvery.
+type resumer struct {
+	client   *Client
+	interval time.Duration
+	mu       sync.Mutex // guards report
+	report   func(Operation, error)
+}
+
+// notify calls report under the lock, if there is one.
+func (r *resumer) notify(op Operation, err error) {
+	if r.report == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report(op, err)
+}
+
+// round resumes the pending operations that are due, and waits for them.
+func (r *resumer) round(ctx context.Context) {
+	var running sync.WaitGroup
+	places := make(chan struct{}, resumeWorkers)
+	defer running.Wait()
+	for op, err := range r.client.Pending(ctx) {
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			r.notify(op, err)
+			continue
+		}
+		if op.Age < r.client.retry.MaxElapsed || r.client.flights.underWay(op.Name) {
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		running.Go(func() {
+			defer func() { <-places }()
+			r.one(ctx, op)
+		})
+	}
+}
+
+// one resumes an operation if this process gets its turn.
+func (r *resumer) one(ctx context.Context, op Operation) {
+	lease, err := r.takeTurn(ctx, op.Name)
+	if err != nil {
+		r.notify(op, err)
+		return
+	}
+	if lease == nil {
+		return
+	}
+	resp, err := r.client.Resume(ctx, op)
+	if err == nil {
+		err = resp.Body.Close()
+		// Losing this only means that the turn is forgotten when it expires.
+		_ = r.client.store.Release(context.WithoutCancel(ctx), *lease)
+	}
+	r.notify(op, err)
+}
+
+// takeTurn takes the operation's turn: a lease that excludes other processes until the operation is due again. It
+// returns nil if the operation is not due. The turn's meta counts the attempts.
+func (r *resumer) takeTurn(ctx context.Context, name string) (*store.Lease, error) {
+	st := r.client.store
+	grant, err := st.Reserve(ctx, store.Claim{
+		ID:    store.ID{Scope: resumeScope + r.client.scope, Key: name},
+		Lease: r.interval, Retention: 2 * (maxResumeBackoff + r.interval), Meta: []byte{0},
+	})
+	if err != nil || !grant.Verdict.Owned() {
+		return nil, err
+	}
+	made, _ := binary.Uvarint(grant.Record.Meta)
+	wait := r.interval
+	for range min(made, 16) {
+		wait = min(2*wait, max(maxResumeBackoff, r.interval))
+	}
+	wait = max(wait, r.client.retry.MaxElapsed) // no other process resumes it while this one still does
+	if err := st.Extend(ctx, grant.Lease, wait, binary.AppendUvarint(nil, made+1)); err != nil {
+		if errors.Is(err, store.ErrLost) {
+			return nil, nil //nolint:nilnil // no turn and no error: another process has it
+		}
+		return nil, err
+	}
+	return &grant.Lease, nil
+}

@@ -1,0 +1,226 @@
+package redo_test
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+const ndjson = "application/x-ndjson"
+
+// lines returns a handler that streams one line each second, and a trailer. It breaks off after the n-th line if n is
+// positive.
+func lines(contentType string, n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Trailer", "X-Sum")
+		for i := range 3 {
+			if i > 0 {
+				time.Sleep(time.Second)
+			}
+			if n > 0 && i == n {
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, "{}\n")
+			_ = http.NewResponseController(w).Flush()
+		}
+		w.Header().Set("X-Sum", "3")
+	}
+}
+
+func TestStreamOfAStoredOperationIsHandedOverAtOnce(t *testing.T) {
+	classifier := redo.WithClassifier(func(_ *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict { return v })
+	for _, c := range []struct {
+		name, contentType string
+		opts              []redo.Option
+		at                time.Duration // when Do returns
+	}{
+		{"NDJSON", ndjson, nil, 0},
+		{"NDJSON with a parameter", ndjson + "; charset=utf-8", nil, 0},
+		{"events", "text/event-stream", nil, 0},
+		{"NDJSON past a classifier", ndjson, []redo.Option{classifier}, 0},
+		{"JSON is read for the record", "application/json", nil, 2 * time.Second},
+	} {
+		for _, face := range []string{"Do", "Transport"} {
+			t.Run(c.name+", "+face, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv, st := serving(t, lines(c.contentType, 0)), openStore(t)
+					client := connect(t, srv.Transport(), append(c.opts, redo.WithStore(st))...)
+					do := client.Do
+					if face == "Transport" {
+						do = under(client).Do
+					}
+					start := time.Now()
+					resp, err := do(named(t, srv, "op", payment))
+					require.NoError(t, err)
+					require.Equal(t, c.at, time.Since(start))
+					from := bufio.NewReader(resp.Body)
+					first, err := from.ReadString('\n')
+					require.NoError(t, err)
+					require.Equal(t, "{}\n", first)
+					require.Equal(t, c.at, time.Since(start), "the first line comes at once")
+					if c.at == 0 {
+						require.Equal(t, store.StatePending, record(t, st, "op").State)
+					}
+					rest, err := io.ReadAll(from)
+					require.NoError(t, err)
+					require.Equal(t, "{}\n{}\n", string(rest))
+					require.Equal(t, store.StateComplete, record(t, st, "op").State, "it is settled at its end, before Close")
+					require.Equal(t, http.Header{"X-Sum": {"3"}}, resp.Trailer)
+					require.NoError(t, resp.Body.Close())
+
+					again, err := do(named(t, srv, "op", payment))
+					require.NoError(t, err)
+					require.Equal(t, "{}\n{}\n{}\n", drain(t, again))
+					require.True(t, redo.Replayed(again))
+					require.Len(t, srv.Requests(), 1, "it is not sent again")
+				})
+			})
+		}
+	}
+}
+
+// The head of a success is evidence enough: a stream that was not read to its end was applied, and only its body
+// is unknown.
+func TestStreamThatIsNotReadToItsEndIsSettledWithoutItsBody(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cut  int
+		read func(*testing.T, *http.Response)
+		kept bool
+	}{
+		{"it breaks off", 2, func(t *testing.T, resp *http.Response) {
+			_, err := io.ReadAll(resp.Body)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		}, false},
+		{"the caller closes it early", 0, func(t *testing.T, resp *http.Response) {
+			_, err := bufio.NewReader(resp.Body).ReadString('\n')
+			require.NoError(t, err)
+		}, false},
+		{"the caller closes it unread", 0, func(*testing.T, *http.Response) {}, false},
+		{"the caller reads it to its end", 0, func(t *testing.T, resp *http.Response) {
+			_, err := io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, st := serving(t, lines(ndjson, c.cut), lines(ndjson, 0)), openStore(t)
+				client := connect(t, srv.Transport(), redo.WithStore(st))
+				resp, err := client.Do(named(t, srv, "op", payment))
+				require.NoError(t, err)
+				c.read(t, resp)
+				require.NoError(t, resp.Body.Close())
+				require.NoError(t, resp.Body.Close(), "closing again does nothing")
+				rec := record(t, st, "op")
+				require.Equal(t, store.StateComplete, rec.State)
+				require.Equal(t, c.kept, strings.Contains(atRest(t, rec), "{}\n"))
+				op, err := client.Find(t.Context(), "op")
+				require.NoError(t, err)
+				require.Equal(t, redo.Applied, op.Effect)
+
+				_, body := succeed(t, client, named(t, srv, "op", payment)) // from the store, or from the server's record
+				require.Equal(t, "{}\n{}\n{}\n", body)
+				for _, key := range keys(srv) {
+					require.Equal(t, redo.KeyOf(resp), key)
+				}
+				require.Len(t, srv.Requests(), map[bool]int{true: 1, false: 2}[c.kept])
+
+				time.Sleep(25 * time.Hour) // the server may have forgotten the key
+				late, err := client.Do(named(t, srv, "op", payment))
+				if c.kept {
+					require.NoError(t, err)
+					require.Equal(t, "{}\n{}\n{}\n", drain(t, late))
+					return
+				}
+				e := failure(t, err)
+				require.Equal(t, taxonomy.ResultNotStored, e.Code)
+				require.Equal(t, redo.Applied, e.Effect)
+			})
+		})
+	}
+}
+
+func TestStreamOverTheCapIsHandedOverWholeAndNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, st := serving(t, lines(ndjson, 0)), openStore(t)
+		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxStoredBody(8))
+		_, body := succeed(t, client, named(t, srv, "op", payment))
+		require.Equal(t, "{}\n{}\n{}\n", body)
+		rec := record(t, st, "op")
+		require.Equal(t, store.StateComplete, rec.State)
+		require.NotContains(t, atRest(t, rec), "{}\n")
+	})
+}
+
+// A classifier may refuse a success by its header. Nothing waits for the rest of its body then, and nothing stays
+// open.
+func TestStreamThatAClassifierRefusesIsClosed(t *testing.T) {
+	for _, class := range []taxonomy.Class{taxonomy.ClassTransient, taxonomy.ClassTerminal} {
+		t.Run(class.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var bodies []*watchedBody
+				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+					resp := answer(r, 200, "", "Content-Type", ndjson)
+					from, _ := io.Pipe() // nothing ever comes
+					bodies = append(bodies, &watchedBody{Reader: from})
+					resp.Body, resp.ContentLength = bodies[len(bodies)-1], -1
+					return resp, nil
+				}), redo.WithStore(openStore(t)), redo.WithClassifier(func(*http.Response, []byte,
+					taxonomy.Verdict) taxonomy.Verdict {
+					return taxonomy.Verdict{Code: taxonomy.Unavailable, Class: class, Effect: redo.NotApplied}
+				}))
+				e := fail(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
+				require.Len(t, bodies, map[taxonomy.Class]int{taxonomy.ClassTransient: 5, taxonomy.ClassTerminal: 1}[class])
+				for _, body := range bodies {
+					require.Positive(t, body.closed.Load())
+				}
+				require.Empty(t, drain(t, e.Response))
+			})
+		})
+	}
+}
+
+func TestSuccessThatAClassifierRefusesKeepsItsBodyOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			return answer(r, 200, `{"ok":false}`), nil
+		}), redo.WithStore(openStore(t)), redo.WithClassifier(func(*http.Response, []byte,
+			taxonomy.Verdict) taxonomy.Verdict {
+			return taxonomy.Verdict{Code: taxonomy.Duplicate, Effect: redo.Applied}
+		}))
+		for range 2 { // from the server, and then from the store
+			e := fail(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
+			require.Equal(t, taxonomy.Duplicate, e.Code)
+			require.Equal(t, `{"ok":false}`, drain(t, e.Response))
+		}
+	})
+}
+
+// The attempt's time ends with the head: a stream may take longer.
+func TestStreamOutlivesTheAttemptsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serving(t, lines(ndjson, 0))
+		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)),
+			redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second}))
+		start := time.Now()
+		_, body := succeed(t, client, named(t, srv, "op", payment))
+		require.Equal(t, "{}\n{}\n{}\n", body)
+		require.Equal(t, 2*time.Second, time.Since(start))
+		require.Len(t, srv.Requests(), 1)
+
+		_, err := connect(t, serving(t, stalls("application/json", "{")).Transport(), redo.WithStore(openStore(t)),
+			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, AttemptTimeout: time.Second})).Do(named(t, srv, "other", payment))
+		require.ErrorIs(t, err, redo.ErrAttemptTimeout, "a response that is read for the record may not")
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
@@ -37,7 +38,7 @@ save for bodies with --body.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
-	cmd.AddCommand(o.list(), o.show(), o.resume(), o.purge(), o.forget())
+	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), o.purge(), o.forget(), o.drop())
 	return cmd
 }
 
@@ -63,52 +64,62 @@ func (o *ops) with(name string, opts []redo.Option, f func(*boltstore.Store, *re
 	return f(st, client)
 }
 
-// A listed operation, as list and show write it in JSON.
+// A listed operation, as list and show write it in JSON. One that can't be read has its name, its state and its
+// problem alone.
 type listed struct {
 	Name      string    `json:"name"`
 	Key       string    `json:"key,omitempty"`
 	State     string    `json:"state"`
 	Method    string    `json:"method,omitempty"`
 	URL       string    `json:"url,omitempty"`
-	CreatedAt time.Time `json:"created_at"`
-	Age       float64   `json:"age_seconds"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	Age       float64   `json:"age_seconds,omitzero"`
 	Resumable bool      `json:"resumable"`
+	Effect    string    `json:"effect,omitempty"`
+	Code      string    `json:"code,omitempty"`   // the failure that settled it, or that it rests on
+	Status    int       `json:"status,omitempty"` // of the recorded response
+	Finding   *finding  `json:"finding,omitempty"`
 	Problem   string    `json:"problem,omitempty"`
 	request   *request
 }
 
+// A finding is what a person or a probe recorded of an operation.
+type finding struct {
+	Effect   string `json:"effect"`
+	Evidence string `json:"evidence"`
+	By       string `json:"by"`
+}
+
+// learn takes over what the client reads of the operation's outcome.
+func (l *listed) learn(op redo.Operation) {
+	l.Resumable, l.Effect, l.Code, l.Status = op.Resumable, op.Effect.String(), string(op.Code), op.StatusCode
+	if f := op.Finding; f != nil {
+		l.Finding = &finding{Effect: f.Effect.String(), Evidence: f.Evidence, By: f.By}
+	}
+}
+
+// rests reports whether the operation has a final response that leaves its effect unknown: it is never sent again.
+func (l listed) rests() bool { return l.State == store.StatePending.String() && l.Code != "" }
+
 func (o *ops) list() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "list [flags] FILE",
-		Short:   "List what is pending, oldest first",
+		Use:   "list [flags] FILE",
+		Short: "List what is pending, oldest first",
+		Long: `list shows the operations that were begun and have no final answer, oldest first. A record that can't be
+read is listed by its name, with the state "damaged" or, of a later release, "unreadable". The exit code
+is 1 if there is one, and 0 otherwise. See drop for a damaged one.`,
 		Example: "  redo ops list payments.redo\n  redo ops list payments.redo --json",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.with(args[0], nil, func(_ *boltstore.Store, client *redo.Client) error {
-				all, err := pending(c.Context(), client)
-				if err != nil {
-					return failed(err)
+				all, ended := pending(c.Context(), client)
+				if err := o.writeList(all, ended == nil); err != nil {
+					return err
 				}
-				if o.asJSON {
-					return writeJSON(o.out, all)
+				if ended != nil {
+					return failed(ended)
 				}
-				if len(all) == 0 {
-					fmt.Fprintln(o.out, "nothing is pending")
-					return nil
-				}
-				table := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(table, "NAME\tAGE\tKEY\tREQUEST")
-				for _, op := range all {
-					what := op.Method + " " + op.URL
-					switch {
-					case op.Problem != "":
-						what = op.Problem
-					case !op.Resumable:
-						what += " (run the same code again: the request is not stored)"
-					}
-					fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", op.Name, seconds(op.Age), op.Key, what)
-				}
-				return table.Flush()
+				return failedRecords(all)
 			})
 		},
 	}
@@ -116,23 +127,83 @@ func (o *ops) list() *cobra.Command {
 	return cmd
 }
 
+// writeList writes the operations. Whole is whether there are no others.
+func (o *ops) writeList(all []listed, whole bool) error {
+	switch {
+	case o.asJSON:
+		return writeJSON(o.out, all)
+	case len(all) == 0 && whole:
+		fmt.Fprintln(o.out, "nothing is pending")
+		return nil
+	case len(all) == 0:
+		return nil
+	}
+	table := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tAGE\tKEY\tREQUEST")
+	for _, op := range all {
+		age, what := seconds(op.Age).String(), op.Method+" "+op.URL
+		switch {
+		case op.unread():
+			age, what = "-", op.State+": "+op.Problem
+		case op.Problem != "":
+			what = op.Problem
+		case op.rests():
+			what += " (final response " + op.Code + ": it is not sent again; see redo ops settle --help)"
+		case !op.Resumable:
+			what += " (run the same code again: the request is not stored)"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", op.Name, age, op.Key, what)
+	}
+	return table.Flush()
+}
+
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// pending lists what is pending, with what can't be read among it.
+// States of a record that can't be read. The others are those of a store.State.
+const (
+	stateDamaged    = "damaged"
+	stateUnreadable = "unreadable" // for another reason, such as a later release's format
+)
+
+// unread reports whether the record can't be read, so that the name is all that is known.
+func (l listed) unread() bool { return l.State == stateDamaged || l.State == stateUnreadable }
+
+// failedRecords is the error of a list with records that can't be read, nil if there are none.
+func failedRecords(all []listed) error {
+	n := 0
+	for _, op := range all {
+		if op.unread() {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return failed(fmt.Errorf("%d of %d records can't be read; see redo ops drop --help", n, len(all)))
+}
+
+// pending lists what is pending, with what can't be read among it. The error is that of a list which lacks operations.
 func pending(ctx context.Context, client *redo.Client) ([]listed, error) {
 	all := []listed{}
 	for op, err := range client.Pending(ctx) {
 		if err != nil && op.Name == "" {
-			return nil, err
+			return all, err
 		}
 		l := listed{
 			Name: op.Name, Key: op.Key, State: "pending", Method: op.Method, URL: withoutQuery(op.URL),
-			CreatedAt: op.CreatedAt.UTC(), Age: op.Age.Seconds(), Resumable: op.Resumable,
+			CreatedAt: op.CreatedAt.UTC(), Age: op.Age.Seconds(),
 		}
+		l.learn(op)
 		if err != nil {
 			l.Problem = err.Error()
+		}
+		switch {
+		case errors.Is(err, store.ErrDamaged):
+			l = listed{Name: op.Name, State: stateDamaged, Problem: l.Problem}
+		case err != nil && op.CreatedAt.IsZero():
+			l = listed{Name: op.Name, State: stateUnreadable, Problem: l.Problem}
 		}
 		all = append(all, l)
 	}
@@ -171,7 +242,8 @@ func (o *ops) forget() *cobra.Command {
 		Use:   "forget [flags] FILE NAME",
 		Short: "Forget an operation, so that it can be run anew",
 		Long: `forget removes an operation whatever its state. Its next call is a new operation with a new key, so
-that an effect that was made is then made twice: find out first what became of it.`,
+that an effect that was made is then made twice: find out first what became of it. settle keeps the
+evidence; forget keeps nothing.`,
 		Example: "  redo ops forget payments.redo refund:ch_9ab:1000",
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {

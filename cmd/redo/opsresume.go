@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/profile"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
@@ -23,12 +24,21 @@ type resumption struct {
 	yes, all, body bool
 	headers        []string
 	profile        string
+	unread         int // operations of --all whose request can't be read
 }
 
 // clientProfiles by their names.
-var clientProfiles = map[string]func() redo.Profile{
-	"redo": redo.RedoProfile, "ietf": redo.IETFProfile, "stripe": redo.StripeProfile,
-}
+var clientProfiles = func() map[string]redo.Profile {
+	byName := map[string]redo.Profile{}
+	for _, p := range []redo.Profile{
+		redo.RedoProfile(), profile.ACP, profile.AdCP, profile.Adyen, profile.AWS, profile.Azure, profile.CheckoutCom,
+		profile.EchoPro, profile.Formance, profile.IETF, profile.Iceberg, profile.Mollie, profile.PayPal,
+		profile.Shopify, profile.Square, profile.Stripe, profile.Twilio, profile.UCP,
+	} {
+		byName[p.Name] = p
+	}
+	return byName
+}()
 
 func (o *ops) resume() *cobra.Command {
 	r := &resumption{ops: o}
@@ -59,7 +69,7 @@ retries it as the client does. Before each it asks. Credentials are not stored: 
 	f.BoolVar(&r.yes, "yes", false, "do not ask")
 	f.BoolVar(&r.body, "body", false, "show the answers' bodies")
 	f.StringArrayVar(&r.headers, "header", nil, "send the header `'Name: value'` too, such as credentials (repeatable)")
-	f.StringVar(&r.profile, "profile", "redo", "how the server speaks: redo, ietf or stripe, as the client's `profile`")
+	f.StringVar(&r.profile, "profile", "redo", "the API's `profile`: redo, ietf, stripe, paypal …")
 	complete(cmd, "profile", func() []string { return slices.Sorted(maps.Keys(clientProfiles)) })
 	return cmd
 }
@@ -69,16 +79,21 @@ func (r *resumption) options() ([]redo.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	profile, ok := clientProfiles[r.profile]
+	p, ok := clientProfiles[r.profile]
 	if !ok {
-		return nil, fmt.Errorf("--profile: there is no profile %q, there are redo, ietf and stripe", r.profile)
+		names := slices.Sorted(maps.Keys(clientProfiles))
+		return nil, fmt.Errorf("--profile: there is no profile %q, there are %s", r.profile, strings.Join(names, ", "))
 	}
-	return []redo.Option{redo.WithProfile(profile()), redo.WithCredentials(func(req *http.Request) error {
-		for name, value := range headers {
-			req.Header.Set(name, value)
-		}
-		return nil
-	})}, nil
+	opts := []redo.Option{redo.WithProfile(p)}
+	if len(headers) > 0 { // without any, a request that carried credentials is refused before it is sent
+		opts = append(opts, redo.WithCredentials(func(req *http.Request) error {
+			for name, value := range headers {
+				req.Header.Set(name, value)
+			}
+			return nil
+		}))
+	}
+	return opts, nil
 }
 
 // run resumes the operations, oldest first. One that fails does not keep the others from being tried.
@@ -103,21 +118,24 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 			left++
 		}
 	}
-	if left > 0 {
-		return failed(fmt.Errorf("%d of %d operations did not succeed", left, len(chosen)))
+	if left += r.unread; left > 0 {
+		return failed(fmt.Errorf("%d of %d operations did not succeed", left, len(chosen)+r.unread))
 	}
 	return nil
 }
 
-// choose returns the operations with the names, or all.
+// choose returns the operations with the names, or all that can be read. It counts the others.
 func (r *resumption) choose(ctx context.Context, client *redo.Client, names []string) ([]redo.Operation, error) {
 	var chosen []redo.Operation
 	found := map[string]bool{}
 	for op, err := range client.Pending(ctx) {
 		wanted := r.all || slices.Contains(names, op.Name) || op.Key != "" && slices.Contains(names, op.Key)
 		switch {
-		case err != nil && (op.Name == "" || wanted):
+		case err != nil && (op.Name == "" || wanted && !r.all):
 			return nil, err
+		case err != nil && wanted:
+			fmt.Fprintf(r.err, "%s: can't be resumed: %v\n", op.Name, err)
+			r.unread++
 		case wanted:
 			found[op.Name], found[op.Key] = true, true
 			chosen = append(chosen, op)

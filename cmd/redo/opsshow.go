@@ -16,21 +16,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
 // A request is what the client keeps of one with a pending operation: JSON, made to be read by an operator.
 type request struct {
-	Version   int         `json:"v"`
-	Key       string      `json:"key"`
-	Method    string      `json:"method"`
-	URL       string      `json:"url"`
-	Host      string      `json:"host"`
-	Header    http.Header `json:"header"`
-	Body      []byte      `json:"body"`
-	Whole     bool        `json:"whole"`
-	Unapplied bool        `json:"unapplied"`
+	Version int         `json:"v"`
+	Key     string      `json:"key"`
+	Method  string      `json:"method"`
+	URL     string      `json:"url"`
+	Host    string      `json:"host"`
+	Header  http.Header `json:"header"`
+	Body    []byte      `json:"body"`
+	Whole   bool        `json:"whole"`
 }
 
 // requestVersion is the version of the above.
@@ -44,10 +44,16 @@ func (o *ops) show() *cobra.Command {
 		Example: "  redo ops show payments.redo refund:ch_9ab:1000\n  redo ops show payments.redo refund:ch_9ab:1000 --body",
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.with(args[0], nil, func(st *boltstore.Store, _ *redo.Client) error {
+			return o.with(args[0], nil, func(st *boltstore.Store, client *redo.Client) error {
 				op, err := o.find(c.Context(), st, args[1])
 				if err != nil {
 					return failed(err)
+				}
+				switch known, err := client.Find(c.Context(), op.Name); {
+				case err == nil:
+					op.learn(known)
+				case op.Problem == "":
+					op.Problem = err.Error()
 				}
 				if o.asJSON {
 					return writeJSON(o.out, op)
@@ -69,12 +75,18 @@ func (o *ops) find(ctx context.Context, st *boltstore.Store, nameOrKey string) (
 	if err == nil {
 		return operationOf(rec), nil
 	}
-	if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return listed{}, fmt.Errorf("%w; see redo ops drop --help", err)
+	case !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid):
 		return listed{}, err
 	}
 	for rec, err := range st.Pending(ctx, o.scope) {
-		if err != nil {
+		switch {
+		case err != nil && rec.ID.Key == "":
 			return listed{}, err
+		case err != nil:
+			continue // its key can't be read
 		}
 		if op := operationOf(rec); op.Key == nameOrKey {
 			return op, nil
@@ -95,7 +107,6 @@ func operationOf(rec store.Record) listed {
 		l.Problem = fmt.Sprintf("its request has version %d, this program reads %d", r.Version, requestVersion)
 	default:
 		l.Key, l.Method, l.URL, l.request = r.Key, r.Method, withoutQuery(r.URL), &r
-		l.Resumable = r.Whole && rec.State == store.StatePending
 	}
 	return l
 }
@@ -111,6 +122,15 @@ func writeOperation(w io.Writer, op listed, body bool) {
 	line("key", op.Key)
 	line("state", op.State)
 	line("begun", fmt.Sprintf("%s, %v ago", op.CreatedAt.Format(time.RFC3339), seconds(op.Age)))
+	line("effect", op.Effect)
+	final := op.Code
+	if op.Status != 0 {
+		final = strings.TrimSpace(fmt.Sprintf("%s (status %d)", final, op.Status))
+	}
+	line("final", final)
+	if f := op.Finding; f != nil {
+		line("finding", fmt.Sprintf("%s, by %s: %s", f.Effect, f.By, f.Evidence))
+	}
 	line("problem", op.Problem)
 	r := op.request
 	if r == nil {
@@ -126,21 +146,20 @@ func writeOperation(w io.Writer, op listed, body bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		for _, v := range r.Header[name] {
-			if secret(name) {
+			if wire.CredentialHeader(name) {
 				v = masked
 			}
 			line("header", name+": "+v)
 		}
 	}
 	switch {
-	case op.State != "pending":
+	case op.State != store.StatePending.String():
+	case op.rests():
+		line("resumable", "no: its response is final, see redo ops settle --help")
 	case op.Resumable:
 		line("resumable", "yes")
 	default:
 		line("resumable", "no: run the same code again")
-	}
-	if op.State == "pending" && r.Unapplied {
-		line("effect", "not applied, as far as every attempt says")
 	}
 	switch {
 	case !r.Whole:
@@ -163,12 +182,4 @@ func withoutQuery(url string) string {
 		return url
 	}
 	return before + "?" + masked
-}
-
-// secret reports whether a header may hold credentials. The client keeps none of them; what a profile names is kept, and
-// this is for profiles that name too much.
-func secret(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"auth", "cookie", "key", "token", "secret", "password", "signature", "credential", "session"},
-		func(part string) bool { return strings.Contains(name, part) })
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -42,6 +43,8 @@ func TestScripts(t *testing.T) {
 			"request": sendRequest,
 			"serving": serving,
 			"pending": leavePending,
+			"resting": leaveResting,
+			"damage":  damageFile,
 			"env-is":  envIs,
 			"junit":   junit,
 		},
@@ -158,12 +161,21 @@ func serving(ts *testscript.TestScript, neg bool, args []string) {
 
 // leavePending makes a client's file with one operation that has no final answer: pending payments.redo refund:1 $URL/refunds?a=b
 func leavePending(ts *testscript.TestScript, neg bool, args []string) {
+	leave(ts, neg, args, unplugged{})
+}
+
+// leaveResting leaves an operation whose final response leaves its effect unknown: resting payments.redo refund:1 $URL
+func leaveResting(ts *testscript.TestScript, neg bool, args []string) {
+	leave(ts, neg, args, undecided{})
+}
+
+func leave(ts *testscript.TestScript, neg bool, args []string, rt http.RoundTripper) {
 	if neg || len(args) != 3 {
-		ts.Fatalf("usage: pending FILE NAME URL")
+		ts.Fatalf("usage: pending|resting FILE NAME URL")
 	}
 	st, err := boltstore.Open(ts.MkAbs(args[0]))
 	ts.Check(err)
-	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}), redo.WithTransport(unplugged{}))
+	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}), redo.WithTransport(rt))
 	ts.Check(err)
 	ctx := redo.WithOperation(context.Background(), args[1])
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, args[2], strings.NewReader(`{"amount":1000}`))
@@ -177,11 +189,43 @@ func leavePending(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(st.Close())
 }
 
+// damageFile damages the records of a client's file that hold a text: damage payments.redo /refunds/2
+func damageFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: damage FILE TEXT")
+	}
+	ts.Check(damageText(ts.MkAbs(args[0]), args[1]))
+}
+
+// damageText changes a byte of each place where a file holds a text.
+func damageText(name, text string) error {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(content, []byte(text)) {
+		return fmt.Errorf("%s does not hold %q", name, text)
+	}
+	changed := []byte(text)
+	changed[len(changed)-1] ^= 1
+	return os.WriteFile(name, bytes.ReplaceAll(content, []byte(text), changed), 0o600)
+}
+
 // unplugged loses what is sent.
 type unplugged struct{}
 
 func (unplugged) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, io.ErrUnexpectedEOF
+}
+
+// undecided repeats an error that says nothing of the effect.
+type undecided struct{}
+
+func (undecided) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusInternalServerError, Header: http.Header{"Idempotent-Replayed": {"true"}},
+		Body: http.NoBody, Request: r,
+	}, nil
 }
 
 // junit checks a file's structure: that its counts are those of its elements, that no case has two outcomes, and that

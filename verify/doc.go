@@ -21,5 +21,9 @@
 // there leases and retentions are none or hours long, so that the model knows whether they are over without knowing
 // the time. Expiry on those is checked call by call, with a retention of a millisecond that is waited for, and by storetest.
 //
+// # The client
+//
+// Package schedule, below this one, checks the client: several processes, one operation, random schedules.
+//
 // It is a module of its own and is never released, so that what it imports binds nobody.
 package verify

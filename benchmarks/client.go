@@ -13,98 +13,143 @@ import (
 
 // Names of the contestants among the clients, as the targets and benchstat use them: without a slash.
 const (
-	byNetHTTP        = "http.Client"
-	byRetryable      = "go-retryablehttp Do"
-	byStandardClient = "go-retryablehttp StandardClient"
-	byEqualWork      = "the same + new key + deadline"
-	byDo             = "redo.Do"
-	byTransport      = "redo.Transport"
+	byNetHTTP          = "http.Client"
+	byRetryable        = "go-retryablehttp Do"
+	byStandardClient   = "go-retryablehttp StandardClient"
+	byKeyedNetHTTP     = "http.Client + key + deadline"
+	byKeyedRetryable   = "go-retryablehttp Do + key + deadline"
+	byKeyedStandard    = "StandardClient + key + deadline"
+	byDo               = "redo.Do"
+	byTransport        = "redo.Transport"
+	byBoundedTransport = "redo.Transport + deadline"
 )
 
-// A client sends one POST and reads its answer.
+// callDeadline bounds a call of each contestant that has a deadline. It is redo's default.
+const callDeadline = 10 * time.Second
+
+// A client sends one POST and reads its response.
 type client func(url string, payload []byte) error
 
-// clients makes each contestant over a transport. All but http.Client make retries, at once and with their defaults
-// otherwise.
-var clients = []struct {
-	name string
-	over func(http.RoundTripper) (client, error)
-}{
-	{byNetHTTP, func(rt http.RoundTripper) (client, error) {
-		return keyed(&http.Client{Transport: rt}), nil
+// A clientKind is one way to send a POST. The fields keys, deadline and retries are its promise. A target on time
+// compares only kinds that make a key and keep a deadline.
+type clientKind struct {
+	name     string
+	keys     bool // each call gets a new UUIDv7; otherwise the key is constant
+	deadline bool // a call ends after callDeadline
+	retries  bool // a 503 is retried without a delay, under the same key, with the body rewound
+	over     func(http.RoundTripper) (client, error)
+}
+
+// clients holds the kinds in the order of the report.
+var clients = []clientKind{
+	{byNetHTTP, false, false, false, func(rt http.RoundTripper) (client, error) {
+		return constant(&http.Client{Transport: rt}), nil
 	}},
-	{byRetryable, func(rt http.RoundTripper) (client, error) {
+	{byRetryable, false, false, true, func(rt http.RoundTripper) (client, error) {
 		c := newRetryable(rt)
 		return func(url string, payload []byte) error {
-			req, err := retryablehttp.NewRequest(http.MethodPost, url, payload)
-			if err != nil {
-				return err
-			}
-			req.Header["Content-Type"] = contentType
-			req.Header["Idempotency-Key"] = constantKey
-			return consume(c.Do(req))
+			return sendRetryable(context.Background(), c, url, payload, constantKey)
 		}, nil
 	}},
-	{byStandardClient, func(rt http.RoundTripper) (client, error) {
-		return keyed(newRetryable(rt).StandardClient()), nil
+	{byStandardClient, false, false, true, func(rt http.RoundTripper) (client, error) {
+		return constant(newRetryable(rt).StandardClient()), nil
 	}},
-	// What redo does for every call, done by hand: the like of it for information, no target is set on it.
-	{byEqualWork, func(rt http.RoundTripper) (client, error) {
-		c := newRetryable(rt).StandardClient()
+	{byKeyedNetHTTP, true, true, false, func(rt http.RoundTripper) (client, error) {
+		return keyed(&http.Client{Transport: rt}), nil
+	}},
+	{byKeyedRetryable, true, true, true, func(rt http.RoundTripper) (client, error) {
+		c := newRetryable(rt)
 		return func(url string, payload []byte) error {
 			key, err := uuid.NewV7()
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), callDeadline)
 			defer cancel()
-			req, err := newRequest(ctx, url, payload)
-			if err != nil {
-				return err
-			}
-			req.Header["Idempotency-Key"] = []string{key.String()}
-			return consume(c.Do(req))
+			return sendRetryable(ctx, c, url, payload, []string{key.String()})
 		}, nil
 	}},
-	{byDo, func(rt http.RoundTripper) (client, error) {
+	{byKeyedStandard, true, true, true, func(rt http.RoundTripper) (client, error) {
+		return keyed(newRetryable(rt).StandardClient()), nil
+	}},
+	{byDo, true, true, true, func(rt http.RoundTripper) (client, error) {
 		c, err := newRedo(rt)
 		if err != nil {
 			return nil, err
 		}
 		return func(url string, payload []byte) error {
-			req, err := newRequest(context.Background(), url, payload)
-			if err != nil {
-				return err
-			}
-			return consume(c.Do(req))
+			return send(context.Background(), c.Do, url, payload, nil)
 		}, nil
 	}},
-	{byTransport, func(rt http.RoundTripper) (client, error) {
+	{byTransport, true, false, true, func(rt http.RoundTripper) (client, error) {
 		c, err := newRedo(rt)
 		if err != nil {
 			return nil, err
 		}
 		over := &http.Client{Transport: c.Transport()}
 		return func(url string, payload []byte) error {
-			req, err := newRequest(context.Background(), url, payload)
-			if err != nil {
-				return err
-			}
-			return consume(over.Do(req))
+			return send(context.Background(), over.Do, url, payload, nil)
+		}, nil
+	}},
+	// Under Transport the deadline is the caller's, as it is for the peers.
+	{byBoundedTransport, true, true, true, func(rt http.RoundTripper) (client, error) {
+		c, err := newRedo(rt)
+		if err != nil {
+			return nil, err
+		}
+		over := &http.Client{Transport: c.Transport()}
+		return func(url string, payload []byte) error {
+			ctx, cancel := context.WithTimeout(context.Background(), callDeadline)
+			defer cancel()
+			return send(ctx, over.Do, url, payload, nil)
 		}, nil
 	}},
 }
 
-// keyed sends through c, with the constant key.
+// constant sends through c with the constant key and without a deadline.
+func constant(c *http.Client) client {
+	return func(url string, payload []byte) error {
+		return send(context.Background(), c.Do, url, payload, constantKey)
+	}
+}
+
+// keyed sends through c as a careful caller of net/http does: with a new key and a deadline for each call. The body can
+// be rewound, since http.NewRequest sets GetBody.
 func keyed(c *http.Client) client {
 	return func(url string, payload []byte) error {
-		req, err := newRequest(context.Background(), url, payload)
+		key, err := uuid.NewV7()
 		if err != nil {
 			return err
 		}
-		req.Header["Idempotency-Key"] = constantKey
-		return consume(c.Do(req))
+		ctx, cancel := context.WithTimeout(context.Background(), callDeadline)
+		defer cancel()
+		return send(ctx, c.Do, url, payload, []string{key.String()})
 	}
+}
+
+// send makes a request, sends it with do and reads the response. A nil key sets no header.
+func send(
+	ctx context.Context, do func(*http.Request) (*http.Response, error), url string, payload []byte, key []string,
+) error {
+	req, err := newRequest(ctx, url, payload)
+	if err != nil {
+		return err
+	}
+	if key != nil {
+		req.Header["Idempotency-Key"] = key
+	}
+	return consume(do(req))
+}
+
+// sendRetryable is send for go-retryablehttp's own request, which rewinds payload without a copy.
+func sendRetryable(ctx context.Context, c *retryablehttp.Client, url string, payload []byte, key []string) error {
+	req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, url, payload)
+	if err != nil {
+		return err
+	}
+	req.Header["Content-Type"] = contentType
+	req.Header["Idempotency-Key"] = key
+	return consume(c.Do(req))
 }
 
 func newRetryable(rt http.RoundTripper) *retryablehttp.Client {
@@ -115,17 +160,22 @@ func newRetryable(rt http.RoundTripper) *retryablehttp.Client {
 	return c
 }
 
+// newRedo returns a client that makes keys under Transport too, and retries without a delay.
 func newRedo(rt http.RoundTripper, opts ...redo.Option) (*redo.Client, error) {
-	opts = append(opts, redo.WithTransport(rt), redo.WithRetry(redo.RetryPolicy{Jitter: redo.NoDelay}))
+	opts = append(opts, redo.WithTransport(rt), redo.WithProfile(redo.RedoProfile()),
+		redo.WithRetry(redo.RetryPolicy{Jitter: redo.NoDelay}))
 	return redo.New(opts...)
 }
+
+func anyClient(clientKind) bool        { return true }
+func retryingClient(c clientKind) bool { return c.retries }
 
 func memoryScenario() scenario {
 	return scenario{
 		name:        "memory",
 		title:       "a 256-byte POST over a transport in memory",
-		reference:   byNetHTTP,
-		contestants: overMemory(smallBody, byNetHTTP, func() http.RoundTripper { return memoryTransport{} }),
+		reference:   byKeyedStandard,
+		contestants: overMemory(smallBody, anyClient, func() http.RoundTripper { return memoryTransport{} }),
 	}
 }
 
@@ -133,26 +183,26 @@ func largeScenario() scenario {
 	return scenario{
 		name:        "large",
 		title:       "a POST of 1 MiB, replayable, over a transport in memory that reads it",
-		reference:   byNetHTTP,
-		contestants: overMemory(largeBody, byNetHTTP, func() http.RoundTripper { return memoryTransport{} }),
+		reference:   byKeyedNetHTTP,
+		contestants: overMemory(largeBody, anyClient, func() http.RoundTripper { return memoryTransport{} }),
 	}
 }
 
 func retryScenario() scenario {
 	return scenario{
 		name:        "retry",
-		title:       "a 256-byte POST that is answered 503, then 201, in memory, without a delay",
-		reference:   byRetryable,
-		contestants: overMemory(smallBody, byRetryable, func() http.RoundTripper { return &flakyTransport{} }),
+		title:       "a 256-byte POST with the responses 503, then 201, in memory, without a delay",
+		reference:   byKeyedStandard,
+		contestants: overMemory(smallBody, retryingClient, func() http.RoundTripper { return &flakyTransport{} }),
 	}
 }
 
-// overMemory returns the clients from the one named first on.
-func overMemory(size int, first string, transport func() http.RoundTripper) []contestant {
+// overMemory returns the chosen clients as contestants over a transport of their own.
+func overMemory(size int, chosen func(clientKind) bool, transport func() http.RoundTripper) []contestant {
 	payload := make([]byte, size)
 	var all []contestant
 	for _, c := range clients {
-		if len(all) == 0 && c.name != first {
+		if !chosen(c) {
 			continue
 		}
 		all = append(all, contestant{c.name, func(string) (runner, error) {

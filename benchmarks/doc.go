@@ -11,10 +11,15 @@
 // it is looked for on this machine. They keep to a schema or a prefix of their own, and remove it.
 //
 // In each scenario the contestants take turns, round after round, so that what else the machine does meets them all.
-// A figure is the median over the rounds, with the least and the greatest beside it; a ratio is the median of the
-// ratios within each round. At the end stand the targets that redo sets itself. With -check a missed one makes the
-// exit status 1. Files are written to the temporary directory, or to -dir: on a file system in memory a
-// sync costs nothing, and the durable scenarios say nothing.
+// Every other round goes backwards. A figure is the median over the rounds, with the least and the greatest beside it.
+// A ratio is the median of the ratios within each round, with its quartiles beside it. The targets that redo sets
+// itself come last. With -check a missed one makes the exit status 1.
+//
+// The clients are compared with peers of the same promise. "+ key + deadline" marks a contestant that gets a new key
+// and a deadline for each call. redo.Do does so by default.
+//
+// Files are written to the temporary directory, or to -dir: on a file system in memory a sync costs nothing, and the
+// durable scenarios say nothing.
 //
 // The same bodies are ordinary benchmarks, for benchstat and profiles:
 //

@@ -4,18 +4,37 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 func loopbackScenario() scenario {
-	payload := make([]byte, smallBody)
-	s := scenario{
-		name:      "loopback",
-		title:     "a 256-byte POST over a loopback socket, one after the other; allocations are both ends'",
-		reference: byNetHTTP,
+	return scenario{
+		name:        "loopback",
+		title:       "a 256-byte POST over a loopback socket, one after the other; allocations are both ends'",
+		reference:   byKeyedNetHTTP,
+		contestants: overLoopback(anyClient, func() http.Handler { return created }),
 	}
+}
+
+func retryLoopbackScenario() scenario {
+	return scenario{
+		name:        "retry-loopback",
+		title:       "a 256-byte POST with the responses 503, then 201, over a loopback socket, without a delay",
+		reference:   byKeyedStandard,
+		contestants: overLoopback(retryingClient, flaky),
+	}
+}
+
+// overLoopback returns the chosen clients as contestants. Each has a server, a transport and a connection of its own.
+func overLoopback(chosen func(clientKind) bool, handler func() http.Handler) []contestant {
+	payload := make([]byte, smallBody)
+	var all []contestant
 	for _, c := range clients {
-		s.contestants = append(s.contestants, contestant{c.name, func(string) (runner, error) {
-			url, stop, err := listen()
+		if !chosen(c) {
+			continue
+		}
+		all = append(all, contestant{c.name, func(string) (runner, error) {
+			url, stop, err := listen(handler())
 			if err != nil {
 				return runner{}, err
 			}
@@ -31,23 +50,44 @@ func loopbackScenario() scenario {
 			return serially(func(int) error { return send(url, payload) }, closer), nil
 		}})
 	}
-	return s
+	return all
 }
 
-// listen starts a server that does what memoryTransport does.
-func listen() (url string, stop func() error, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// created does over a socket what memoryTransport does in memory.
+var created = respond(http.StatusCreated)
+
+// flaky returns a handler that does what flakyTransport does. It serves one caller at a time.
+func flaky() http.Handler {
+	unavailable := respond(http.StatusServiceUnavailable)
+	var requests atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1)%2 == 1 {
+			unavailable(w, r)
+			return
+		}
+		created(w, r)
+	})
+}
+
+// respond returns a handler that reads each request to its end and responds with status.
+func respond(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if drain(r.Body) != nil {
 			return
 		}
 		w.Header()["Content-Type"] = contentType
-		w.WriteHeader(http.StatusCreated)
+		w.WriteHeader(status)
 		_, _ = w.Write(answerBody) // a client that is gone reports it
-	})}
+	}
+}
+
+// listen starts a server with the handler on a free port.
+func listen(handler http.Handler) (url string, stop func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: handler}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	return "http://" + l.Addr().String() + "/v1/refunds", func() error {

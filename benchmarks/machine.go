@@ -20,6 +20,7 @@ func describe(w io.Writer, dir string) {
 	if fs == "tmpfs" || fs == "ramfs" {
 		fs += ", in memory: a sync costs nothing there, so the durable scenarios say nothing (use -dir)"
 	}
+	fmt.Fprintf(w, "load     %s at the start\n", loadAverage(read("/proc/loadavg")))
 	fmt.Fprintf(w, "files    on %s\n", fs)
 	fmt.Fprintf(w, "peers    %s\n", strings.Join(peers(), ", "))
 }
@@ -42,6 +43,15 @@ func cpuModel(cpuinfo string) string {
 		}
 	}
 	return "unknown CPU"
+}
+
+// loadAverage returns the averages over 1, 5 and 15 minutes from the text of /proc/loadavg.
+func loadAverage(loadavg string) string {
+	fields := strings.Fields(loadavg)
+	if len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], ", ")
 }
 
 // fileSystem finds the type of the file system that dir is on in the text of /proc/self/mountinfo (proc(5)).

@@ -20,6 +20,12 @@ func TestCPUModel(t *testing.T) {
 	}
 }
 
+func TestLoadAverage(t *testing.T) {
+	require.Equal(t, "3.70, 4.59, 3.58", loadAverage("3.70 4.59 3.58 2/345 6789\n"))
+	require.Equal(t, "0.00, 0.01, 0.05", loadAverage("0.00 0.01 0.05 1/80 12\n"))
+	require.Equal(t, "unknown", loadAverage(""), "a system without the file")
+}
+
 func TestFileSystem(t *testing.T) {
 	const mounts = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 23 22 0:5 / /mnt rw - tmpfs tmpfs rw

@@ -18,11 +18,11 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	quick := flags.Bool("quick", false, "measure coarsely: 3 rounds of 50ms")
+	quick := flags.Bool("quick", false, "measure coarsely: 3 rounds of 20ms")
 	check := flags.Bool("check", false, "exit with status 1 when a target is missed")
 	only := flags.String("run", "", "measure only the scenarios whose name matches this `regexp`")
 	rounds := flags.Int("rounds", 21, "how many rounds")
-	slice := flags.Duration("slice", 80*time.Millisecond, "how long a contestant runs in one round")
+	slice := flags.Duration("slice", 40*time.Millisecond, "how long a contestant runs in one round")
 	records := flags.Int("records", manyRecords, "how many records the large tables hold of the scenarios named scale-…")
 	dir := flags.String("dir", os.TempDir(), "where files are written, and removed")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -36,7 +36,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		*rounds = 3
 	}
 	if *quick && !given["slice"] {
-		*slice = 50 * time.Millisecond
+		*slice = 20 * time.Millisecond
 	}
 	wanted, err := choose(scenarios(*records), *only)
 	switch {
@@ -57,7 +57,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 	fmt.Fprintf(stdout, "command  %s\n", strings.TrimSpace("go run ./benchmarks "+strings.Join(args, " ")))
 	describe(stdout, *dir)
-	fmt.Fprintf(stdout, "rounds   %d, contestants in turn, about %v each; spread is (max−min)/median,\n         ratio is the time beside that of the contestant whose ratio is 1\n\n", *rounds, *slice)
+	fmt.Fprintf(stdout, "rounds   %d, contestants in turn, about %v each; spread is (max−min)/median\n"+
+		"         ratio is the median over the rounds of the time divided by that of the contestant with the ratio 1\n"+
+		"         half of the rounds is the range from the lower to the upper quartile of the ratio\n\n", *rounds, *slice)
 	missed, err := pace{rounds: *rounds, slice: *slice, dir: *dir}.playAll(stdout, wanted)
 	if err != nil {
 		fmt.Fprintln(stderr, err)

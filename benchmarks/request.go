@@ -13,8 +13,8 @@ import (
 // slices that all requests share. On that convention bare net/http makes 16 allocations for a call. A cached
 // *url.URL would save each contestant one and the same.
 //
-// Contestants that make no key of their own send a constant one, which costs them nothing. redo makes a new UUIDv7
-// for each call, as it does by default, and that is part of its figures.
+// A contestant without the promise of a new key sends a constant one, which costs nothing. The others make a UUIDv7 for
+// each call: redo by default, the peers by hand.
 var (
 	contentType = []string{"application/json"}
 	constantKey = []string{"0193a5c8-7b1e-7c3a-9d42-5f0e8a6b1c27"}

@@ -16,7 +16,7 @@ type pace struct {
 }
 
 // play measures a scenario. The number of operations is found in a round that does not count, and is the same in all
-// that do.
+// that do. Every other round goes backwards, so that a machine that gets slower or faster favours no contestant.
 func (p pace) play(s scenario) (out outcome, err error) {
 	err = s.staged(func() error {
 		out, err = p.playReady(s)
@@ -34,8 +34,13 @@ func (p pace) playReady(s scenario) (outcome, error) {
 		}
 	}
 	out := outcome{}
-	for range p.rounds {
-		for i, c := range s.contestants {
+	for round := range p.rounds {
+		for turn := range s.contestants {
+			i := turn
+			if round%2 == 1 {
+				i = len(s.contestants) - 1 - turn
+			}
+			c := s.contestants[i]
 			got, err := p.measure(c, counts[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", s.name, c.name, err)

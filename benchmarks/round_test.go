@@ -26,7 +26,8 @@ func TestContestantsTakeTurns(t *testing.T) {
 	p := pace{rounds: 3, slice: time.Microsecond, dir: dir}
 	o, err := p.play(scenario{contestants: []contestant{logged("a", &log), logged("b", &log)}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b", "a", "b", "a", "b", "a", "b"}, log, "one round to calibrate, three that count")
+	require.Equal(t, []string{"a", "b", "a", "b", "b", "a", "a", "b"}, log,
+		"one round to calibrate, three that count, the second backwards")
 	require.Len(t, o["a"], 3)
 	require.Len(t, o["b"], 3)
 	left, err := os.ReadDir(dir)

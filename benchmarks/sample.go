@@ -12,22 +12,27 @@ type sample struct {
 	allocs float64
 }
 
-// A figure is what several rounds gave.
-type figure struct{ median, min, max float64 }
+// A figure sums up the values of several rounds. Half of the rounds lie between lower and upper, the quartiles.
+type figure struct{ median, min, max, lower, upper float64 }
 
-// figureOf returns the figure of some values, the zero one when there are none.
+// figureOf returns the figure of some values. It is zero if there are none.
 func figureOf(values []float64) figure {
 	if len(values) == 0 {
 		return figure{}
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	f := figure{median: sorted[half], min: sorted[0], max: sorted[len(sorted)-1]}
-	if len(sorted)%2 == 0 {
-		f.median = (sorted[half-1] + sorted[half]) / 2
+	// quantile interpolates between the two nearest values.
+	quantile := func(share float64) float64 {
+		at := share * float64(len(sorted)-1)
+		i := int(at)
+		j := min(i+1, len(sorted)-1)
+		return sorted[i] + (at-float64(i))*(sorted[j]-sorted[i])
 	}
-	return f
+	return figure{quantile(0.5), sorted[0], sorted[len(sorted)-1], quantile(0.25), quantile(0.75)}
 }
+
+// exactly returns the figure of a value that is the same in all rounds.
+func exactly(v float64) figure { return figure{v, v, v, v, v} }
 
 // spread is how far the rounds lie apart, as a share of the median.
 func (f figure) spread() float64 {

@@ -86,6 +86,7 @@ func scenarios(records int) []scenario {
 		loopbackScenario(),
 		largeScenario(),
 		retryScenario(),
+		retryLoopbackScenario(),
 		reserveScenario(),
 		durableScenario(1),
 		durableScenario(64),

@@ -21,9 +21,9 @@ func TestTable(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"posting: a POST",
-		"ns/op min max spread ops/s B/op allocs/op ratio",
-		"peer 1500 1000 2000 67% 666667 64 2 1.00×",
-		"redo 3500 3000 4000 29% 285714 128 3 2.50×",
+		"ns/op min max spread ops/s B/op allocs/op ratio half of the rounds",
+		"peer 1500 1000 2000 67% 666667 64 2 1.00× 1.00× to 1.00×",
+		"redo 3500 3000 4000 29% 285714 128 3 2.50× 2.25× to 2.75×",
 		"",
 	}, lines)
 

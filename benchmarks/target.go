@@ -12,31 +12,34 @@ type target struct {
 	limit    float64
 	atLeast  bool   // the limit is a floor, else it is a ceiling
 	format   string // of a value
-	// value is what was measured; its least and greatest count for nothing but the print.
+	// value returns the measured figure. Its median is compared with the limit; its quartiles are only printed.
 	value func(outcome) figure
 }
 
-// targets returns all of them. Durable operations are compared as a whole: two Updates of bbolt's to a Reserve and a
+// targets returns all of them. A client is compared with peers of the same promise: a new key, a deadline and a body
+// that can be rewound. Durable operations are compared as a whole: two Updates of bbolt's to a Reserve and a
 // lazy Complete.
 func targets() []target {
-	const times, count, size = "%.2f×", "%.0f", "%.0f B"
+	const times, ratio, count, size = "%.2f×", "%.3f×", "%.0f", "%.0f B"
 	growth := func(o outcome) figure { return o.ratio(byLarge, bySmall) }
-	only := func(v float64) figure { return figure{v, v, v} }
-	return []target{
-		{"memory", "redo.Do takes no longer than StandardClient", 1, false, times, func(o outcome) figure {
-			return o.ratio(byDo, byStandardClient)
-		}},
-		{"memory", "redo.Do makes at most 24 allocations", 24, false, count, func(o outcome) figure {
-			return only(o.allocs(byDo))
-		}},
-		{"memory", "redo.Transport takes no longer than StandardClient", 1, false, times, func(o outcome) figure {
-			return o.ratio(byTransport, byStandardClient)
-		}},
-		{"memory", "redo.Transport makes no more allocations than StandardClient", 1, false, times, func(o outcome) figure {
-			return only(o.allocs(byTransport) / o.allocs(byStandardClient))
-		}},
+	against := func(who, peer string) func(outcome) figure {
+		return func(o outcome) figure { return o.ratio(who, peer) }
+	}
+	var all []target
+	for _, who := range []string{byDo, byBoundedTransport} {
+		noLonger := who + " takes no longer than " + byKeyedStandard
+		all = append(all,
+			target{"memory", noLonger, 1, false, ratio, against(who, byKeyedStandard)},
+			target{"loopback", noLonger, 1, false, ratio, against(who, byKeyedStandard)},
+			target{"loopback", who + " takes at most 3 % longer than " + byKeyedNetHTTP, 1.03, false, ratio,
+				against(who, byKeyedNetHTTP)},
+			target{"retry", noLonger, 1, false, ratio, against(who, byKeyedStandard)},
+			target{"retry-loopback", noLonger, 1, false, ratio, against(who, byKeyedStandard)},
+		)
+	}
+	return append(all, []target{
 		{"large", "redo.Do holds at most 4 KiB more of 1 MiB than http.Client", 4 << 10, false, size, func(o outcome) figure {
-			return only(o.bytes(byDo) - o.bytes(byNetHTTP))
+			return exactly(o.bytes(byDo) - o.bytes(byNetHTTP))
 		}},
 		{"reserve", "one caller waits at most 1.3 times as long as for bbolt's Update", 1.3, false, times, func(o outcome) figure {
 			return o.ratio(byStore, byUpdate)
@@ -63,12 +66,12 @@ func targets() []target {
 		{"scale-postgres-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
 		{"scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
 		{"middleware", "a first run makes at most 20 allocations more than the bare handler", 20, false, count, func(o outcome) figure {
-			return only(o.allocs(byFirst) - o.allocs(byHandler))
+			return exactly(o.allocs(byFirst) - o.allocs(byHandler))
 		}},
 		{"middleware", "a replay makes at most 12 allocations more than the bare handler", 12, false, count, func(o outcome) figure {
-			return only(o.allocs(byReplay) - o.allocs(byHandler))
+			return exactly(o.allocs(byReplay) - o.allocs(byHandler))
 		}},
-	}
+	}...)
 }
 
 func (t target) met(f figure) bool {
@@ -85,7 +88,7 @@ func report(w io.Writer, all []target, played map[string]outcome) (missed int) {
 	for _, t := range all {
 		o, ok := played[t.scenario]
 		if !ok {
-			fmt.Fprintf(w, "  %-7s %-10s %s\n", "not run", t.scenario, t.rule)
+			fmt.Fprintf(w, "  %-7s %-14s %s\n", "not run", t.scenario, t.rule)
 			continue
 		}
 		f := t.value(o)
@@ -95,10 +98,10 @@ func report(w io.Writer, all []target, played map[string]outcome) (missed int) {
 			missed++
 		}
 		value := fmt.Sprintf(t.format, f.median)
-		if f.min != f.max {
-			value += fmt.Sprintf(" (%s to %s)", fmt.Sprintf(t.format, f.min), fmt.Sprintf(t.format, f.max))
+		if f.lower != f.upper {
+			value += fmt.Sprintf(" (half of the rounds "+t.format+" to "+t.format+")", f.lower, f.upper)
 		}
-		fmt.Fprintf(w, "  %-7s %-10s %s: %s\n", verdict, t.scenario, t.rule, value)
+		fmt.Fprintf(w, "  %-7s %-14s %s: %s\n", verdict, t.scenario, t.rule, value)
 	}
 	return missed
 }

@@ -26,19 +26,20 @@ func TestTargetsNameWhatIsMeasured(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	value := func(median float64) func(outcome) figure {
-		return func(outcome) figure { return figure{median, median - 0.5, median + 0.5} }
+		return func(outcome) figure { return figure{median, 0, 99, median - 0.5, median + 0.5} }
 	}
-	exact := func(outcome) figure { return figure{7, 7, 7} }
+	const half = " (half of the rounds "
+	exact := func(outcome) figure { return exactly(7) }
 	for _, c := range []struct {
 		rule   string
 		target target
 		want   string
 		missed int
 	}{
-		{"a ceiling may be reached", target{"s", "r", 1, false, "%.2f×", value(1)}, "ok s r: 1.00× (0.50× to 1.50×)", 0},
-		{"a ceiling may not be passed", target{"s", "r", 1, false, "%.2f×", value(1.01)}, "MISSED s r: 1.01× (0.51× to 1.51×)", 1},
-		{"a floor may be reached", target{"s", "r", 10, true, "%.1f", value(10)}, "ok s r: 10.0 (9.5 to 10.5)", 0},
-		{"a floor may not be undercut", target{"s", "r", 10, true, "%.1f", value(9.9)}, "MISSED s r: 9.9 (9.4 to 10.4)", 1},
+		{"a ceiling may be reached", target{"s", "r", 1, false, "%.2f×", value(1)}, "ok s r: 1.00×" + half + "0.50× to 1.50×)", 0},
+		{"a ceiling may not be passed", target{"s", "r", 1, false, "%.2f×", value(1.01)}, "MISSED s r: 1.01×" + half + "0.51× to 1.51×)", 1},
+		{"a floor may be reached", target{"s", "r", 10, true, "%.1f", value(10)}, "ok s r: 10.0" + half + "9.5 to 10.5)", 0},
+		{"a floor may not be undercut", target{"s", "r", 10, true, "%.1f", value(9.9)}, "MISSED s r: 9.9" + half + "9.4 to 10.4)", 1},
 		{"a value without a range is printed alone", target{"s", "r", 7, false, "%.0f B", exact}, "ok s r: 7 B", 0},
 		{"a target whose scenario was not run is not missed", target{"other", "r", 0, false, "%.0f", exact}, "not run other r", 0},
 	} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/limit"
 )
 
 // pairs is how many operations are under way at a time, each called by two clients at once.
@@ -72,7 +73,7 @@ func (c *campaign) run(ctx context.Context) (tally, error) {
 
 // newClient returns a client that gives up on nothing but a final answer.
 func newClient() (*redo.Client, error) {
-	return redo.New(redo.WithBudget(redo.Budget{Unlimited: true}), redo.WithRetry(redo.RetryPolicy{
+	return redo.New(redo.WithBudget(limit.Budget{Unlimited: true}), redo.WithRetry(redo.RetryPolicy{
 		MaxAttempts: 1 << 20, BaseDelay: 5 * time.Millisecond, MaxDelay: 50 * time.Millisecond, MaxElapsed: time.Minute, AttemptTimeout: 5 * time.Second,
 	}))
 }

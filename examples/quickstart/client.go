@@ -15,9 +15,10 @@ import (
 
 // customer is the client's process: it opens its own file, does one thing, and ends.
 type customer struct {
-	client *redo.Client
-	url    string
-	say    func(string, ...any)
+	client  *redo.Client
+	url     string
+	say     func(string, ...any)
+	connect func() (*redo.Client, error) // makes another client of the same store
 }
 
 // act runs one scene's part of the client.
@@ -28,16 +29,19 @@ func act(scene, url, storePath string) error {
 	}
 	defer func() { _ = ops.Close() }()
 	say := speaker("client")
-	client, err := redo.New(
-		redo.WithStore(ops),
-		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 12, MaxElapsed: 15 * time.Second}),
-		redo.WithObserver(narrator{say}),
-	)
+	connect := func() (*redo.Client, error) {
+		return redo.New(
+			redo.WithStore(ops),
+			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 12, MaxElapsed: 15 * time.Second}),
+			redo.WithObserver(narrator{say}),
+		)
+	}
+	client, err := connect()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	c := customer{client, url, say}
+	c := customer{client, url, say, connect}
 	run, ok := parts[scene]
 	if !ok {
 		return fmt.Errorf("unknown scene %q", scene)
@@ -78,12 +82,19 @@ func (c customer) refund(ctx context.Context, name string, amount int) error {
 	return err
 }
 
-// duplicates calls the same operation ten times at once: a double click, a redelivered message.
+// duplicates calls the same operation ten times at once: a double click, a redelivered message. Each call has a client of
+// its own, since one client would share a single flight.
 func duplicates(ctx context.Context, c customer) error {
 	errs := make([]error, 10)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() { errs[i] = c.refund(ctx, "refund:1138:scarf", 800) })
+		wg.Go(func() {
+			own := c
+			if own.client, errs[i] = c.connect(); errs[i] == nil {
+				defer func() { _ = own.client.Close() }()
+				errs[i] = own.refund(ctx, "refund:1138:scarf", 800)
+			}
+		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)

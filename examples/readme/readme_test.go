@@ -17,7 +17,7 @@ func TestEverySnippetIsCompiledAndRun(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	var source []byte
-	for _, name := range []string{"snippets_test.go", "transaction_test.go", "webhook_test.go", "conformance_test.go"} {
+	for _, name := range []string{"snippets_test.go", "client_test.go", "transaction_test.go", "webhook_test.go", "conformance_test.go"} {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		source = append(source, text...)

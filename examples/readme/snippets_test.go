@@ -59,7 +59,7 @@ func say(refund Refund, err error) {
 	case errors.As(err, &e) && e.Effect == redo.NotApplied:
 		fmt.Println("nothing happened:", e.Code)
 	default:
-		fmt.Println("find out what happened, then client.Forget the operation")
+		fmt.Println("find out what happened, then client.Settle the operation")
 	}
 }
 
@@ -142,24 +142,7 @@ func Example_errors() {
 	// Output:
 	// a bug: this name was used for another refund
 	// nothing happened: AUTH.forbidden
-	// find out what happened, then client.Forget the operation
-}
-
-func Example_transport() {
-	srv := httptest.NewServer(refunds())
-	defer srv.Close()
-	client, err := redo.New()
-	if err != nil {
-		log.Fatal(err)
-	}
-	provider := &http.Client{Transport: client.Transport()} // net/http semantics, whatever the status
-	resp, err := provider.Post(srv.URL+"/refunds", "application/json", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer resp.Body.Close()
-	fmt.Println(resp.StatusCode, resp.Header.Get("Idempotency-Status"))
-	// Output: 201 stored
+	// find out what happened, then client.Settle the operation
 }
 
 // serve is the README's server. It is compiled here, and its parts run in Example_server.

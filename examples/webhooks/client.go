@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
@@ -30,7 +31,7 @@ func act(ctx context.Context, r role) error {
 	client, err := redo.New(
 		redo.WithStore(ops),
 		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 100, BaseDelay: 40 * time.Millisecond, MaxDelay: 200 * time.Millisecond, MaxElapsed: patience}),
-		redo.WithBudget(redo.Budget{Unlimited: true}), // few requests and many faults, which is not what a budget is made for
+		redo.WithBudget(limit.Budget{Unlimited: true}), // few requests and many faults, which is not what a budget is made for
 		redo.WithObserver(diary{voice: "client"}),
 	)
 	if err != nil {

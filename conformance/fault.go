@@ -73,14 +73,17 @@ var faultCases = []Case{{
 		r := t.request(t.operation(), t.key(), t.payload())
 		x := t.run.dialer.open(t.ctx, r)
 		_ = x.write(len(x.bytes) - (len(r.body)+1)/2) // the retry tells
-		// A moment for the server to begin with what it has.
-		pause := time.NewTimer(50 * time.Millisecond)
+		pause := time.NewTicker(100 * time.Millisecond)
 		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-t.ctx.Done():
+		moment := func() {
+			select {
+			case <-pause.C:
+			case <-t.ctx.Done():
+			}
 		}
+		moment() // for the server to begin with what it has
 		t.record("half a request", "the connection was closed in the middle of the body", r, x.abandon("the client broke off"))
+		moment() // for the server to see the end: a retry that overtakes it shows nothing
 		if n := t.effects(); n != 0 {
 			t.want(false, effectsText(0)+" of half a request", effectsText(n))
 		}

@@ -180,9 +180,7 @@ func (k *call) settlement(out *outcome) (s settlement, settled bool) {
 // storable returns the settlement without a response that must not be stored: one with Cache-Control: no-store, or
 // one that is over a limit of the envelope.
 func (s settlement) storable(resp *http.Response) settlement {
-	if wire.NoStore(resp.Header) {
-		s.response, s.bodyKept = nil, false
-	} else if s.response.Check() != nil {
+	if wire.NoStore(resp.Header) || s.response.Check() != nil {
 		s.response, s.bodyKept = nil, false
 	}
 	return s

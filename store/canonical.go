@@ -9,22 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotJSON is wrapped by every error of [CanonicalJSON]: the body is not JSON, or is JSON that has no one
-// canonical form. A server answers 400, or falls back to [Raw].
+// ErrNotJSON is wrapped by every error of [CanonicalJSON]: the body is not JSON, or is JSON without a single
+// canonical form. A server responds with 400, or falls back to [Raw].
 var ErrNotJSON = errors.New("store: body has no canonical JSON form")
 
 // MaxJSONDepth is how deep arrays and objects may nest for [CanonicalJSON].
 const MaxJSONDepth = 128
 
-// CanonicalJSON returns the fingerprint over method, path, query and the canonical form of a JSON body, so that
-// a body that was marshalled again, with other white space, another order of members or other escapes, has
-// the same fingerprint. Its version is [CanonicalJSONV1], so it never equals one of [Raw].
+// CanonicalJSON returns the fingerprint over method, path, query and the canonical form of a JSON body. A body that
+// was marshalled again, with other white space, another order of members or other escapes, has the same fingerprint.
+// Its version is [CanonicalJSONV1], so it never equals one of [Raw].
 //
-// The form is that of RFC 8785 except for numbers, which keep their text: 9007199254740993 is not
-// 9007199254740992, and 1.0 is not 1, although many decoders can't tell them apart. What could be read in two
-// ways is an error that wraps [ErrNotJSON]: duplicate member names (the error names the member), invalid UTF-8, lone
-// surrogates, data after the value, and nesting deeper than [MaxJSONDepth]. An empty body is allowed, one of white
-// space alone is not.
+// The form is that of RFC 8785, except that numbers keep their text. So 9007199254740993 differs from
+// 9007199254740992, and 1.0 from 1, although many decoders can't tell them apart. The error wraps [ErrNotJSON] for
+// duplicate member names (it names the member), invalid UTF-8, lone surrogates, data after the value, and nesting
+// deeper than [MaxJSONDepth]. An empty body is allowed. A body of white space alone is not.
 func CanonicalJSON(method, path, query string, body []byte) (Fingerprint, error) {
 	if len(body) == 0 {
 		return sum(CanonicalJSONV1, method, path, query, nil), nil
@@ -36,7 +35,7 @@ func CanonicalJSON(method, path, query string, body []byte) (Fingerprint, error)
 	return sum(CanonicalJSONV1, method, path, query, canonical), nil
 }
 
-// Why a body is refused. The last three are valid by JSON's grammar.
+// Reasons to refuse a body. The last three are valid by JSON's grammar.
 var (
 	errSyntax    = errors.New("syntax error")
 	errEncoding  = errors.New("invalid UTF-8")
@@ -47,8 +46,8 @@ var (
 
 // canonicalForm reads body once and returns its canonical form.
 func canonicalForm(body []byte) ([]byte, error) {
-	// No value's canonical form is longer than the value: white space goes, and each string is written with the
-	// shortest of its escapes.
+	// No value's canonical form is longer than the value: white space is dropped, and each string is written with its
+	// shortest escapes.
 	c := canonicalizer{
 		in:  body,
 		out: make([]byte, 0, len(body)),
@@ -66,8 +65,8 @@ func canonicalForm(body []byte) ([]byte, error) {
 	return c.out, nil
 }
 
-// A canonicalizer copies in to out, one value after the other. Members are written as they come, and put into order
-// when their object ends.
+// A canonicalizer copies in to out, one value after the other. It writes members in the order of the input, and sorts
+// them when their object ends.
 type canonicalizer struct {
 	in      []byte
 	at      int // the next byte of in
@@ -103,7 +102,7 @@ func (c *canonicalizer) space() {
 	}
 }
 
-// skip drops white space and, if it is next, the byte b, and reports whether it was.
+// skip drops white space and then the byte b if it is next. It reports whether b was next.
 func (c *canonicalizer) skip(b byte) bool {
 	if c.space(); c.peek() != b {
 		return false
@@ -116,7 +115,7 @@ func (c *canonicalizer) unexpected(wanted string) error {
 	if c.at >= len(c.in) {
 		return c.fail(errSyntax, "the body ends before "+wanted)
 	}
-	// The offending byte is not quoted: bodies don't belong into errors.
+	// The offending byte is not quoted: errors must not contain parts of bodies.
 	return c.fail(errSyntax, "no "+wanted)
 }
 
@@ -219,8 +218,7 @@ func (c *canonicalizer) object(depth int) error {
 	}
 }
 
-// sortMembers puts the members that out holds from start on into order, and refuses a name that is there
-// twice.
+// sortMembers sorts the members in out from start on. It returns an error if a name occurs twice.
 func (c *canonicalizer) sortMembers(members []member, start int) error {
 	compare := func(a, b member) int { return compareUTF16(c.nameOf(a), c.nameOf(b)) }
 	sorted := slices.IsSortedFunc(members, compare)
@@ -248,10 +246,10 @@ func (c *canonicalizer) sortMembers(members []member, start int) error {
 
 func (c *canonicalizer) nameOf(m member) []byte { return c.names[m.name:m.nameEnd] }
 
-// compareUTF16 orders two valid UTF-8 strings by their UTF-16 code units (RFC 8785, section 3.2.3). That is the
-// order of their bytes except between U+E000…U+FFFF, whose first byte is 0xEE or 0xEF, and what lies above, whose
-// first byte is 0xF0 or more and which UTF-16 writes with surrogates, which are smaller. Where two valid strings
-// first differ, both bytes are first bytes or both are continuations.
+// compareUTF16 orders two valid UTF-8 strings by their UTF-16 code units (RFC 8785, section 3.2.3). That is the order
+// of their bytes, with one exception. Characters from U+E000 to U+FFFF have the first byte 0xEE or 0xEF. Characters
+// above have a first byte of 0xF0 or more, but UTF-16 writes them with surrogates, which are smaller. At the first
+// difference of two valid strings, both bytes are first bytes or both are continuations.
 func compareUTF16(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]
@@ -311,7 +309,7 @@ func (c *canonicalizer) digits() int {
 }
 
 // text copies a string, whose opening quote was read, in the one escaped form of RFC 8785, section 3.2.2.2. If
-// decoded is not nil, what the string stands for is appended to it too.
+// decoded is not nil, text appends the decoded string to it too.
 func (c *canonicalizer) text(decoded *[]byte) error {
 	c.out = append(c.out, '"')
 	for {
@@ -356,7 +354,7 @@ func (c *canonicalizer) text(decoded *[]byte) error {
 	}
 }
 
-// isPlain holds for the ASCII characters that stand for themselves in a string.
+// isPlain reports whether b is an ASCII character that needs no escape in a string.
 func isPlain(b byte) bool { return b >= ' ' && b < utf8.RuneSelf && b != '"' && b != '\\' }
 
 // escape reads the escape sequence at the backslash that is next.
@@ -384,8 +382,8 @@ func (c *canonicalizer) escape() (rune, error) {
 	return rune(b), nil
 }
 
-// unicodeEscape reads four hexadecimal digits after the u that is next, and a second escape where they are the
-// first half of a surrogate pair.
+// unicodeEscape reads four hexadecimal digits after the u that is next, and a second escape if they are the first
+// half of a surrogate pair.
 func (c *canonicalizer) unicodeEscape() (rune, error) {
 	r, err := c.hex4()
 	if err != nil || !utf16.IsSurrogate(r) {

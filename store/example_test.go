@@ -71,7 +71,7 @@ func Example_fencing() {
 }
 
 // A nightly job pays out once, however often and by whomever it is started: its entry in the ledger and the record of
-// the run are one transaction. With pgstore T is pgx.Tx, with boltstore *bbolt.Tx; here it is that of a toy engine.
+// the run are one transaction. With pgstore T is pgx.Tx, with boltstore *boltstore.Tx; here it is that of a toy engine.
 func ExampleOnce() {
 	ctx := context.Background()
 	st := ledger.New()

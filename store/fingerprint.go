@@ -44,7 +44,7 @@ func sum(version byte, method, path, query string, body []byte) Fingerprint {
 	return f
 }
 
-// prefix appends all that is hashed before the body.
+// prefix appends the parts that are hashed before the body.
 func prefix(in []byte, version byte, method, path, query string) []byte {
 	in = append(in, version)
 	for _, s := range [...]string{method, path, query} {
@@ -63,7 +63,7 @@ func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
 // String returns the fingerprint in hexadecimal.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// ParseFingerprint reads what String wrote.
+// ParseFingerprint parses the text that String returns.
 func ParseFingerprint(s string) (Fingerprint, error) {
 	var f Fingerprint
 	if len(s) != hex.EncodedLen(len(f)) {

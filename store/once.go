@@ -8,27 +8,28 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Once runs f once for the claim's ID, in a transaction that commits what f writes through tx together with f's
-// outcome. Called again with the same ID and fingerprint, by whatever process and after whatever crash, it does not
-// run f but returns the same outcome, Failed and Result that is, with again true. It needs no HTTP: a queue's consumer
-// or a nightly job calls it with an ID that names the work.
+// Once runs f once for the claim's ID, in a transaction that commits f's writes through tx together with f's outcome.
+// A later call with the same ID and fingerprint, from any process and after any crash, does not run f. It returns the
+// same Failed and Result, and again is true. It needs no HTTP: a queue's consumer or a nightly job calls it with an
+// ID that names the work.
 //
 //	out, again, err := store.Once(ctx, st, claim, func(ctx context.Context, tx pgx.Tx) (store.Outcome, error) {
 //		_, err := tx.Exec(ctx, "INSERT INTO ledger …")
 //		return store.Outcome{Result: receipt}, err
 //	})
 //
-// An error of f rolls everything back and is returned as it is; the next call runs f anew. An outcome that is
-// Failed undoes what f wrote and is kept: that is how a refusal is remembered. A panic in f rolls back and goes on.
-// f must not commit or roll back itself: the error then matches [ErrTxEnded], beside f's own if there is one. f should do
-// nothing outside of tx: what it does there happens again when the transaction fails after f has returned.
+// If f returns an error, Once rolls everything back and returns that error; the next call runs f again. If the
+// outcome is Failed, Once undoes f's writes and keeps the outcome. Use this to keep a refusal. If f panics, Once
+// rolls back and panics too. The function f must not end the transaction, see [ErrTxEnded]. It should have no effect
+// outside of tx, because such an effect is repeated if the transaction fails after f has returned.
 //
-// Nobody waits for somebody else's f. While one runs, the error matches taxonomy.InFlight: call again later. It
-// matches taxonomy.PayloadMismatch when the ID was used with another fingerprint, and [ErrUnknown] when the answer to
-// the commit was lost and the store can't tell yet: call again, which tells. It stays ErrUnknown where that is the outcome,
-// see [UnknownOutcome]. With any other error nothing was done.
-// The claim's Lease and Meta are not used.
-func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context.Context, tx T) (Outcome, error)) (o Outcome, again bool, err error) {
+// Once does not wait for another call's f. While one runs, the error matches taxonomy.InFlight: call again later. The
+// error matches taxonomy.PayloadMismatch if the ID was used with another fingerprint. It matches [ErrUnknown] if the
+// response to the commit was lost and the record does not show it yet: call again. It stays ErrUnknown if the record
+// was settled with [UnknownOutcome]. With any other error nothing was done. The claim's Lease and Meta are not used.
+func Once[T any](
+	ctx context.Context, st TxStore[T], c Claim, f func(ctx context.Context, tx T) (Outcome, error),
+) (o Outcome, again bool, err error) {
 	tx, g, err := st.Begin(ctx, c)
 	if err != nil {
 		return Outcome{}, false, err
@@ -37,7 +38,7 @@ func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context
 	case Acquired, TakenOver:
 	case Complete, Failed:
 		if g.Record.OutcomeUnknown() {
-			return Outcome{}, false, fmt.Errorf("store: %v: what an earlier call did is not known, and it is not done again: %w", c.ID, ErrUnknown)
+			return Outcome{}, false, fmt.Errorf("store: %v: the effect of an earlier call is unknown: %w", c.ID, ErrUnknown)
 		}
 		return Outcome{Failed: g.Verdict == Failed, Result: g.Record.Result}, true, nil
 	case InFlight:
@@ -45,15 +46,15 @@ func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context
 	case Mismatch:
 		return Outcome{}, false, fmt.Errorf("store: %v was used for another payload: %w", c.ID, taxonomy.PayloadMismatch)
 	default:
-		return Outcome{}, false, fmt.Errorf("%w: Begin gave %v", ErrUnavailable, g.Verdict)
+		return Outcome{}, false, fmt.Errorf("%w: Begin returned %v", ErrUnavailable, g.Verdict)
 	}
 
 	over := false
-	defer func() { // also when f panics or calls Goexit
+	defer func() { // also if f panics or calls Goexit
 		if over {
 			return
 		}
-		// A context that has ended must not keep the transaction open.
+		// An ended context must not keep the transaction open.
 		if ended := tx.Rollback(context.WithoutCancel(ctx)); errors.Is(ended, ErrTxEnded) {
 			err = errors.Join(err, ended)
 		}
@@ -79,8 +80,8 @@ func Once[T any](ctx context.Context, st TxStore[T], c Claim, f func(ctx context
 	return o, false, nil
 }
 
-// confirm returns nil when the record shows that the transaction of the lease has been committed. That it does not show
-// is no proof that it never will: the engine may be at it still.
+// confirm returns nil if the record shows that the transaction of the lease was committed. Otherwise it returns the
+// lost response's error: the engine may still be committing.
 func confirm(ctx context.Context, st Store, l Lease, lost error) error {
 	rec, err := st.Find(ctx, l.ID)
 	switch {

@@ -10,11 +10,11 @@ import (
 // purgeBatch is how many records PurgeEvery deletes at a time.
 const purgeBatch = 1000
 
-// PurgeEvery purges st until the context ends, and returns the context's error. It runs in the caller's goroutine.
-// Rounds are interval apart, a quarter more or less, so that processes started together drift apart; the first
-// comes after one such pause. A round deletes everything that has expired, 1000 records at a time. After each round
-// observe, if not nil, gets the number deleted and the round's error; an error does not end the loop. An interval
-// that is not positive is ErrInvalid.
+// PurgeEvery purges st until the context ends, and returns the context's error. It runs in the caller's goroutine. It
+// pauses before each round for the interval, a quarter more or less, so that processes that start together drift
+// apart. A round deletes all expired records, 1000 at a time. After each round PurgeEvery calls observe, if not nil,
+// with the number of deleted records and the round's error. An error does not end the loop. An interval that is not
+// positive is ErrInvalid.
 func PurgeEvery(ctx context.Context, st Store, interval time.Duration, observe func(purged int, err error)) error {
 	if interval <= 0 {
 		return fmt.Errorf("%w: the interval is %v, it must be positive", ErrInvalid, interval)

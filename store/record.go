@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Limits on what a claim may carry. They keep a record within what every engine stores well.
+// Limits of a claim. Every engine stores records of these sizes well.
 const (
 	MaxScope = 1024    // bytes of ID.Scope
 	MaxKey   = 1024    // bytes of ID.Key
+	MaxOwner = 64      // bytes of Claim.Owner
 	MaxMeta  = 1 << 20 // bytes of Claim.Meta
 )
 
 // Forever, as a retention, keeps a record until it is released or forgotten.
 const Forever time.Duration = math.MaxInt64
 
-// An ID names a record. The same key in two scopes names two records that know nothing of each other.
+// An ID names a record. The same key in two scopes names two independent records.
 type ID struct {
 	Scope string // at most MaxScope bytes, may be empty
 	Key   string // 1 to MaxKey bytes
@@ -26,7 +27,7 @@ type ID struct {
 // String returns the scope and the key, quoted, for messages.
 func (id ID) String() string { return fmt.Sprintf("%q/%q", id.Scope, id.Key) }
 
-// Validate returns an error wrapping ErrInvalid that names the part of the ID that is out of its limits.
+// Validate returns an error that wraps ErrInvalid and names the part of the ID that breaks a limit.
 func (id ID) Validate() error {
 	switch {
 	case id.Key == "":
@@ -42,21 +43,26 @@ func (id ID) Validate() error {
 // A Claim asks for an ID.
 type Claim struct {
 	ID ID
-	// Fingerprint identifies the payload. A record with another fingerprint is a Mismatch; the zero
-	// Fingerprint equals only itself.
+	// Fingerprint identifies the payload. A record with another fingerprint is a Mismatch. The zero Fingerprint equals
+	// only itself.
 	Fingerprint Fingerprint
-	// Lease is how long the claim excludes others unless it is extended; zero never excludes.
+	// Lease is how long the claim excludes others, unless Extend changes it. A claim with a zero Lease never
+	// excludes.
 	Lease time.Duration
-	// Retention is how long the record lives, counted from this Reserve; [Forever] is allowed, zero is not. A
-	// record never expires before its lease ends.
+	// Retention is how long the record lives, counted from this Reserve. [Forever] is allowed, zero is not. A record
+	// never expires before its lease ends.
 	Retention time.Duration
-	// Meta is opaque to the store. It is kept with the record and handed to whoever takes it over; the claim's
-	// own meta is not written then. Nil and empty are told apart.
+	// Owner identifies the claim: a value that no other claim has, at most MaxOwner bytes. A pending record keeps the
+	// Owner of the claim that owns it, so that [Held] can settle a Reserve whose response was lost. It may be empty:
+	// such a Reserve can't be settled.
+	Owner string
+	// Meta is opaque to the store. The record keeps it, and the owner that takes the record over receives it. A claim
+	// that takes over does not write its own meta. Nil and empty are different.
 	Meta []byte
 }
 
-// Validate returns an error wrapping ErrInvalid that names the value and the rule it breaks. Implementations
-// call it first.
+// Validate returns an error that wraps ErrInvalid and names the value and the rule that it breaks. Implementations call
+// it first.
 func (c Claim) Validate() error {
 	if err := c.ID.Validate(); err != nil {
 		return err
@@ -68,21 +74,22 @@ func (c Claim) Validate() error {
 		return fmt.Errorf("%w: a lease can't be Forever, or a crash would block the key for good", ErrInvalid)
 	case c.Retention <= 0:
 		return fmt.Errorf("%w: the retention is %v, it must be positive", ErrInvalid, c.Retention)
-	case len(c.Meta) > MaxMeta:
+	case len(c.Owner) > MaxOwner:
+		return fmt.Errorf("%w: the owner has %d bytes, at most %d are allowed", ErrInvalid, len(c.Owner), MaxOwner)
+	case len(c.Meta) > MaxMeta && !(sealed(c.Meta) && len(c.Meta) <= MaxMeta+sealOverhead):
 		return fmt.Errorf("%w: the meta has %d bytes, at most %d are allowed", ErrInvalid, len(c.Meta), MaxMeta)
 	}
 	return nil
 }
 
-// A Verdict is Reserve's answer. Its zero value is no verdict.
+// A Verdict is the result of Reserve. Its zero value is no verdict.
 type Verdict uint8
 
 const (
-	// Acquired: no record stood. Grant.Lease is the caller's, Grant.Record the new record.
+	// Acquired: there was no record. Grant.Lease is the caller's, and Grant.Record is the new record.
 	Acquired Verdict = iota + 1
-	// TakenOver: a pending record with this fingerprint stood whose lease had ended, or that never had one.
-	// Grant.Lease is the caller's; Grant.Record is the record as it is now, with the earlier owner's meta and
-	// creation time.
+	// TakenOver: there was a pending record with this fingerprint and without a live lease. Grant.Lease is the caller's.
+	// Grant.Record is the record as it is now, with the earlier owner's meta and creation time.
 	TakenOver
 	// InFlight: another owner's lease is live. Grant.Record is that owner's record.
 	InFlight
@@ -90,8 +97,7 @@ const (
 	Complete
 	// Failed: the record is settled as failed. Grant.Record holds its result.
 	Failed
-	// Mismatch: a record with another fingerprint stands, in whatever state. Grant.Record holds it, its result
-	// included.
+	// Mismatch: there is a record with another fingerprint, in any state. Grant.Record is that record, with its result.
 	Mismatch
 )
 
@@ -108,23 +114,23 @@ func (v Verdict) String() string {
 // Owned reports whether the caller now owns the record.
 func (v Verdict) Owned() bool { return v == Acquired || v == TakenOver }
 
-// A Grant is what Reserve returns.
+// A Grant is the result of Reserve and Begin.
 type Grant struct {
 	Verdict Verdict
 	Lease   Lease // set only when Verdict.Owned
 	Record  Record
 }
 
-// A Lease is the right to move a record on, as long as nobody took the record over.
+// A Lease is the right to change a pending record, until another claim takes the record over.
 type Lease struct {
 	ID    ID
 	Fence uint64
 }
 
-// A State is where a record is in its life. Its zero value is no state.
+// A State is the state of a record. Its zero value is no state.
 type State uint8
 
-// States of a record, in the order of its life.
+// States of a record, in their order.
 const (
 	StatePending State = iota + 1
 	StateComplete
@@ -141,20 +147,20 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// An Outcome is what Complete writes.
+// An Outcome is the result that Complete writes.
 type Outcome struct {
 	// Failed settles the record as failed instead of complete.
 	Failed bool
-	// Result is opaque to the store. Nil and empty are told apart.
+	// Result is opaque to the store. Nil and empty are different.
 	Result []byte
-	// Retention, if not zero, is how long the record lives from now; zero keeps the claim's expiry.
+	// Retention is how long the record lives from now. Zero keeps the claim's expiry.
 	Retention time.Duration
-	// Lazy lets the store return before the write is durable: the caller can bear to lose it in a crash, after
-	// which the record is pending again. Later calls to the same store see the write at once.
+	// Lazy lets the store return before the write is durable. A crash may then lose the write, and the record is pending
+	// again. Later calls to the same store see the write immediately.
 	Lazy bool
 }
 
-// Validate returns an error wrapping ErrInvalid that names the value and the rule it breaks.
+// Validate returns an error that wraps ErrInvalid and names the value and the rule that it breaks.
 func (o Outcome) Validate() error {
 	if o.Retention < 0 {
 		return fmt.Errorf("%w: the outcome's retention is %v, it must not be negative", ErrInvalid, o.Retention)
@@ -162,26 +168,27 @@ func (o Outcome) Validate() error {
 	return nil
 }
 
-// A Record is one ID's state as it was read. It is a copy: the caller may keep and change it.
+// A Record is a copy of one ID's state. The caller may keep and change it.
 type Record struct {
 	ID          ID
 	Fingerprint Fingerprint
 	State       State
 	Result      []byte // set by Complete
 	Meta        []byte
+	Owner       string // of the claim that owns a pending record; "" in a settled record
 	Fence       uint64
 	LeaseUntil  time.Time // zero: no lease
 	CreatedAt   time.Time
 	ExpiresAt   time.Time // zero: never
-	// ReadAt is the store's clock when the record was read. Judge the other instants against it and never
-	// against the caller's clock.
+	// ReadAt is the store's clock when the record was read. Compare the other instants with it, and never with the
+	// caller's clock.
 	ReadAt time.Time
 }
 
-// Age is how long ago the record was created, by the store's clock.
+// Age returns the time since the record was created, by the store's clock.
 func (r Record) Age() time.Duration { return r.ReadAt.Sub(r.CreatedAt) }
 
-// LeaseLeft is how long the lease still excludes others, zero when it does not.
+// LeaseLeft returns how long the lease still excludes others. It is zero if the lease is not live.
 func (r Record) LeaseLeft() time.Duration {
 	if r.LeaseUntil.IsZero() {
 		return 0
@@ -189,18 +196,19 @@ func (r Record) LeaseLeft() time.Duration {
 	return max(0, r.LeaseUntil.Sub(r.ReadAt))
 }
 
-// Lease returns the lease that the record stands under, for Release of a pending and Forget of a settled one.
+// Lease returns the record's lease, for Release of a pending record and Forget of a settled one.
 func (r Record) Lease() Lease { return Lease{ID: r.ID, Fence: r.Fence} }
 
-// Errors that stores return, to be found with errors.Is.
+// Errors that stores return. Test for them with errors.Is.
 var (
-	// ErrLost: the lease is not this caller's any more. Nothing was changed.
+	// ErrLost: the lease is no longer this caller's. Nothing was changed.
 	ErrLost = errors.New("store: lease lost")
 	// ErrNotFound: there is no record, or it has expired.
 	ErrNotFound = errors.New("store: record not found")
 	// ErrUnavailable: the store can't be reached, or is closed. Nothing was changed.
 	ErrUnavailable = errors.New("store: unavailable")
-	// ErrUnknown: a write was sent and its answer lost, so it may have been made. Find settles it.
+	// ErrUnknown: a write was sent and its response was lost, so the write may have been made. Find settles it: see
+	// [Held] for Reserve, and Lease.Fence for Complete.
 	ErrUnknown = errors.New("store: outcome of the write unknown")
 	// ErrDamaged: there is a record that can't be read. Nothing was changed. The error names the record, and wraps
 	// ErrUnavailable too. A [Dropper] removes the record.

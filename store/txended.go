@@ -1,20 +1,38 @@
 package store
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
-// ErrTxEnded: the engine's transaction was committed or rolled back by a user of Tx.Tx, who must do neither. It is a fault
-// in the program: record and effect were not one transaction. Beside it the error wraps another, which says what is known.
+// ErrTxEnded: the caller of Tx.Tx tried to end the engine's transaction, which only the store may end. It is a fault in
+// the program.
 //
-// [ErrUnknown]: it was committed, or may have been, so that nobody may be told that nothing was done. The store settles the
-// record by itself then, as the work must not be done again. Commit does so with its outcome, under Grant.Lease's fence as
-// ever. Discard and Rollback, and a Commit with an invalid outcome, come too late for what they were to do, and nobody knows
-// what was committed: they settle the record with [UnknownOutcome], under a new fence, so that nobody takes it for theirs.
-// If the process dies before, or the store can't be reached, the record is pending or absent as after a crash between any
-// effect and its record, and the next owner makes the effect again.
+// The engine's transaction refuses: its Commit returns ErrTxEnded, and the transaction goes on. Its Rollback returns
+// ErrTxEnded too. The store's Commit and Discard then return ErrTxEnded, and nothing is committed.
 //
-// [ErrInvalid]: it was rolled back. Nothing was done and nothing is recorded.
-//
-// A Discard or a Rollback that finds it rolled back may do what is asked of it, and return nil. An engine whose transaction
-// can refuse to be ended does: its user gets an error. If that was a commit, the Tx goes on as if it had not been asked for;
-// after a rollback Commit is refused as if it had been made.
+// Some engines can't refuse everything, for example the SQL text "COMMIT". If the store finds that its transaction has
+// ended, its Commit, Discard and Rollback return ErrTxEnded joined with [ErrUnknown]: the store does not know what was
+// committed. See [SettleEnded].
 var ErrTxEnded = errors.New("store: the transaction was ended by its user")
+
+// settleTimeout bounds SettleEnded.
+const settleTimeout = 5 * time.Second
+
+// SettleEnded is for implementations of [TxStore]. A store calls it if it finds that its transaction for the claim
+// was ended by its user, and returns its error, which is ErrTxEnded joined with ErrUnknown. SettleEnded settles the
+// record with [UnknownOutcome], so that the work is not done again. It does so under a new fence: the outcome is not
+// the transaction's. It ignores the end of ctx and takes 5 s at most.
+//
+// If the process dies before, or the store can't be reached, the record stays as the engine's transaction left it, and
+// the next owner does the work again. The error then also wraps the store's.
+func SettleEnded(ctx context.Context, st Store, c Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	g, err := st.Reserve(ctx, Claim{ID: c.ID, Fingerprint: c.Fingerprint, Lease: settleTimeout, Retention: c.Retention})
+	if err == nil && g.Verdict.Owned() {
+		err = st.Complete(ctx, g.Lease, UnknownOutcome())
+	}
+	return errors.Join(ErrTxEnded, ErrUnknown, err)
+}

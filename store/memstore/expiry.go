@@ -9,7 +9,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Purge implements store.Store. Its cost depends on what it deletes and not on what the store holds.
+// Purge implements store.Store. Its cost depends on the number of deleted records, not on the number of records.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -38,17 +38,24 @@ func (sh *shard) purge(limit int, clock func() time.Time) (int, error) {
 	if sh.closed {
 		return 0, errClosed
 	}
-	now := clock()
-	n := 0
-	// No record expires before its lease ends, so that the expiry alone decides.
-	for n < limit && len(sh.expiry) > 0 && sh.expiry[0].expired(now) {
+	return sh.removeExpired(limit, clock()), nil
+}
+
+// freedByReserve is how many expired records of its shard a Reserve removes when it adds one. A store that is never
+// purged then holds no more expired records than live ones, roughly.
+const freedByReserve = 2
+
+// removeExpired removes at most limit records that have expired at now, and returns how many. No record expires before
+// its lease ends, so the expiry alone decides.
+func (sh *shard) removeExpired(limit int, now time.Time) (n int) {
+	for n < limit && len(sh.expiry) > 0 && sh.expiry[0].rec.Expired(now) {
 		sh.remove(sh.expiry[0])
 		n++
 	}
-	return n, nil
+	return n
 }
 
-// expireAt makes the entry expire at t, never when t is zero.
+// expireAt makes the entry expire at t. The zero t means never.
 func (sh *shard) expireAt(e *entry, t time.Time) {
 	e.rec.ExpiresAt = t
 	switch {
@@ -78,7 +85,7 @@ func leaseEnd(now time.Time, d time.Duration) time.Time {
 	return now.Add(d)
 }
 
-// later moves an expiry to the end of the lease where it would come before it. Zero, never, stays.
+// later returns the expiry, or the end of the lease if that comes later. A zero expiry, never, stays zero.
 func later(expiry, leaseUntil time.Time) time.Time {
 	if expiry.IsZero() || expiry.After(leaseUntil) {
 		return expiry
@@ -86,8 +93,8 @@ func later(expiry, leaseUntil time.Time) time.Time {
 	return leaseUntil
 }
 
-// An expiryHeap is a container/heap of entries ordered by expiry. Entries know their slot, so that a changed
-// expiry moves its entry and leaves nothing stale behind.
+// An expiryHeap is a container/heap of entries ordered by expiry. An entry holds its slot, so that a changed expiry
+// moves the entry and leaves no stale one.
 type expiryHeap []*entry
 
 func (h expiryHeap) Len() int           { return len(h) }

@@ -59,4 +59,35 @@ func TestPurgeFollowsEveryMoveOfAnExpiry(t *testing.T) {
 	})
 }
 
+// A record that takes an expired one's place is a record of its own: no purge deletes it as the expired one.
+func TestPurgeLeavesTheSuccessorOfAnExpiredRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const records = 500 // several in each shard: a Reserve frees the two that expired first
+		st := memstore.New()
+		claim := func(i int, retention time.Duration) store.Verdict {
+			g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: strconv.Itoa(i)}, Retention: retention})
+			require.NoError(t, err)
+			return g.Verdict
+		}
+		for i := range records {
+			require.Equal(t, store.Acquired, claim(i, time.Second+time.Duration(i)))
+		}
+		time.Sleep(2 * time.Second)
+		for i := records - 1; i >= 0; i-- { // the last to expire is the first to be replaced
+			require.Equal(t, store.Acquired, claim(i, time.Hour))
+		}
+		n, err := st.Purge(t.Context(), 2*records)
+		require.NoError(t, err)
+		require.Zero(t, n, "each was freed by its successor")
+		for i := range records {
+			_, err := st.Find(t.Context(), store.ID{Key: strconv.Itoa(i)})
+			require.NoError(t, err)
+		}
+		time.Sleep(2 * time.Hour)
+		n, err = st.Purge(t.Context(), 2*records)
+		require.NoError(t, err)
+		require.Equal(t, records, n, "the successors expire in their turn")
+	})
+}
+
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -9,8 +9,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Pending implements store.Lister. It yields the records that are pending when the loop begins, as they were
-// then.
+// Pending implements store.Lister. It yields the records that are pending when the loop begins, as they are then.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		list, err := s.listPending(ctx, scope)
@@ -58,7 +57,7 @@ func (s *Store) appendPending(list []listed, sh *shard, scope string) ([]listed,
 	}
 	now := s.now()
 	for e := range sh.pending {
-		if (scope == "" || e.rec.ID.Scope == scope) && !e.expired(now) {
+		if (scope == "" || e.rec.ID.Scope == scope) && !e.rec.Expired(now) {
 			list = append(list, listed{rec: e.read(now), born: e.born})
 		}
 	}

@@ -8,27 +8,27 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// shardCount spreads the IDs over so many locks: BenchmarkReserveComplete tells what a single one costs. It is a
-// power of two, so that the turn of purgeFrom wraps around evenly.
+// shardCount is the number of locks over which the IDs are spread. BenchmarkReserveComplete shows the cost of a single
+// lock. It is a power of two, so that purgeFrom wraps around evenly.
 const shardCount = 32
 
-// A shard holds the records of the IDs that hash to it. All of it is guarded by mu.
+// A shard holds the records of the IDs that hash to it. mu guards all of it.
 type shard struct {
 	mu      sync.Mutex
 	closed  bool
 	records map[store.ID]*entry
-	pending map[*entry]struct{} // those of records that are pending, so that listing them does not scan the rest
-	expiry  expiryHeap          // those of records that expire, the next one first
+	pending map[*entry]struct{} // the pending ones, so that Pending does not scan the others
+	expiry  expiryHeap          // the ones that expire, the next one first
 }
 
 // An entry is one record in its shard.
 type entry struct {
 	rec store.Record // never expires before its lease ends; its byte slices are replaced, never written to
-	// born is the fence of the first owner. It tells which of two records of the same instant is older.
+	// born is the fence of the first owner. It orders records that were created at the same instant.
 	born uint64
-	// slot is the entry's place in the expiry heap plus one, zero when it has none.
+	// slot is the entry's index in the expiry heap plus one. Zero means that it is not in the heap.
 	slot int
-	// ended is closed, and dropped, when the record stops being pending under its fence. The first Wait makes it.
+	// ended is closed and removed when the record is no longer pending under its fence. The first Wait makes it.
 	ended chan struct{}
 }
 
@@ -48,13 +48,13 @@ func (sh *shard) close() {
 	sh.records, sh.pending, sh.expiry = nil, nil, nil
 }
 
-// find returns the ID's entry, nil when there is none. An entry that has expired is removed on the way.
+// find returns the ID's entry, or nil if there is none. It removes an entry that has expired.
 func (sh *shard) find(id store.ID, now time.Time) (*entry, error) {
 	if sh.closed {
 		return nil, errClosed
 	}
 	e := sh.records[id]
-	if e != nil && e.expired(now) {
+	if e != nil && e.rec.Expired(now) {
 		sh.remove(e)
 		return nil, nil
 	}
@@ -86,18 +86,14 @@ func (sh *shard) remove(e *entry) {
 	e.wake()
 }
 
-// read returns the record as of now, its bytes still shared with the entry.
+// read returns the record as it is now. It shares its bytes with the entry.
 func (e *entry) read(now time.Time) store.Record {
 	r := e.rec
 	r.ReadAt = now
 	return r
 }
 
-func (e *entry) expired(now time.Time) bool {
-	return !e.rec.ExpiresAt.IsZero() && !now.Before(e.rec.ExpiresAt)
-}
-
-// wake ends every Wait for the entry's present fence.
+// wake ends every Wait for the entry's current fence.
 func (e *entry) wake() {
 	if e.ended != nil {
 		close(e.ended)

@@ -21,22 +21,21 @@ var (
 	_ store.Forgetter = (*Store)(nil)
 )
 
-// errClosed is what every method returns after Close.
+// errClosed is the error of every method after Close.
 var errClosed = fmt.Errorf("memstore: closed: %w", store.ErrUnavailable)
 
-// A Store keeps records in memory. Create one with New. All methods may be called concurrently, none blocks on
-// anything but a short lock (and Wait on what it waits for), and none returns store.ErrUnknown.
+// A Store keeps records in memory. Create one with New. All methods may be called concurrently. Only Wait blocks. No
+// method returns store.ErrUnknown.
 //
-// Instants in the records carry Go's monotonic reading, so that setting the machine's clock moves neither
-// leases nor expiry.
+// Instants in the records have Go's monotonic reading, so that a change of the machine's clock moves neither leases nor
+// expiry.
 type Store struct {
 	now    func() time.Time
 	seed   maphash.Seed
 	shards [shardCount]shard
 
-	// fence is the last fence given out, for any ID: one counter makes fences grow for each ID whatever happens
-	// to its record, without remembering anything of records that are gone. It is drawn under the lock of the
-	// ID's shard.
+	// fence is the last fence granted, for any ID. With one counter the fences of each ID grow, and the store keeps
+	// nothing of removed records. It is incremented under the lock of the ID's shard.
 	fence atomic.Uint64
 
 	purgeFrom atomic.Uint32 // the shard at which the next Purge begins, so that small limits reach them all
@@ -52,9 +51,9 @@ type optionFunc func(*Store)
 
 func (f optionFunc) apply(s *Store) { f(s) }
 
-// WithClock makes now the store's clock; nil means time.Now, the default. It is meant for tests of clocks that
-// differ: now must be safe for concurrent use, and it is called under a lock, so that it must not call the
-// store. Wait notices an expiry that a clock jumps to only when as much real time has passed.
+// WithClock makes now the store's clock, for tests with different clocks. Nil means time.Now, the default. now must
+// be safe for concurrent use. It must not call the store, because the store calls it under a lock. If the clock jumps
+// past an expiry, Wait returns only when as much real time has passed.
 func WithClock(now func() time.Time) Option {
 	return optionFunc(func(s *Store) {
 		if now == nil {
@@ -118,9 +117,14 @@ func (s *Store) reserve(c store.Claim) (store.Grant, error) {
 		return store.Grant{}, err
 	}
 
-	verdict := judge(e, c, now)
+	var stored store.Record
+	if e != nil {
+		stored = e.rec
+	}
+	verdict := store.Judge(stored, c, now)
 	switch verdict {
 	case store.Acquired:
+		sh.removeExpired(freedByReserve, now)
 		e = sh.insert(&entry{born: s.fence.Add(1), rec: store.Record{
 			ID:          c.ID,
 			Fingerprint: c.Fingerprint,
@@ -135,28 +139,10 @@ func (s *Store) reserve(c store.Claim) (store.Grant, error) {
 	default:
 		return store.Grant{Verdict: verdict, Record: e.read(now)}, nil
 	}
+	e.rec.Owner = c.Owner
 	e.rec.LeaseUntil = leaseEnd(now, c.Lease)
 	sh.expireAt(e, later(expiry(now, c.Retention), e.rec.LeaseUntil))
 	return store.Grant{Verdict: verdict, Lease: e.rec.Lease(), Record: e.read(now)}, nil
-}
-
-// judge says what a claim meets in the record e, nil when there is none. The fingerprint is looked at first:
-// a caller with another payload would wait for nothing.
-func judge(e *entry, c store.Claim, now time.Time) store.Verdict {
-	switch {
-	case e == nil:
-		return store.Acquired
-	case e.rec.Fingerprint != c.Fingerprint:
-		return store.Mismatch
-	case e.rec.State == store.StateComplete:
-		return store.Complete
-	case e.rec.State == store.StateFailed:
-		return store.Failed
-	case e.rec.LeaseUntil.After(now):
-		return store.InFlight
-	default:
-		return store.TakenOver
-	}
 }
 
 // Extend implements store.Store. A negative d and store.Forever are refused with store.ErrInvalid.
@@ -208,7 +194,7 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 	if o.Failed {
 		e.rec.State = store.StateFailed
 	}
-	e.rec.Result = result
+	e.rec.Result, e.rec.Owner = result, ""
 	e.rec.LeaseUntil = time.Time{}
 	if o.Retention != 0 {
 		sh.expireAt(e, expiry(now, o.Retention))
@@ -261,14 +247,14 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := id.Validate(); err != nil {
 		return store.Record{}, err
 	}
-	r, err := s.look(id)
+	r, err := s.record(id)
 	if err != nil {
 		return store.Record{}, err
 	}
 	return detach(r), nil
 }
 
-func (s *Store) look(id store.ID) (store.Record, error) {
+func (s *Store) record(id store.ID) (store.Record, error) {
 	sh := s.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

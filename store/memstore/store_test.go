@@ -21,44 +21,27 @@ func open(t *testing.T) store.Store {
 // A memstore's second handle is itself.
 func itself(_ *testing.T, first store.Store) store.Store { return first }
 
-func TestContract(t *testing.T) {
-	t.Run("virtual time", func(t *testing.T) {
-		storetest.Run(t, open, storetest.Virtual(), storetest.Beside(itself))
-	})
-	t.Run("real time", func(t *testing.T) { storetest.Run(t, open, storetest.Beside(itself)) })
+// Only closing makes a memstore fail.
+func fail(_ *testing.T, st store.Store, f storetest.Fault) (heal func()) {
+	if f != storetest.Closed {
+		return nil
+	}
+	_ = st.(*memstore.Store).Close()
+	return func() {}
 }
 
-func TestClosedStoreIsUnavailable(t *testing.T) {
+func TestContract(t *testing.T) {
+	opts := []storetest.Option{storetest.Beside(itself), storetest.Faults(fail)}
+	t.Run("virtual time", func(t *testing.T) { storetest.Run(t, open, append(opts, storetest.Virtual())...) })
+	t.Run("real time", func(t *testing.T) { storetest.Run(t, open, opts...) })
+}
+
+func TestCloseMayBeCalledTwice(t *testing.T) {
 	st := memstore.New()
-	c := store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour}
-	g, err := st.Reserve(t.Context(), c)
-	require.NoError(t, err)
 	require.NoError(t, st.Check(t.Context()))
 	require.NoError(t, st.Close())
 	require.NoError(t, st.Close())
-
-	_, reserve := st.Reserve(t.Context(), c)
-	_, find := st.Find(t.Context(), c.ID)
-	_, purge := st.Purge(t.Context(), 1)
-	var pending error
-	for r, err := range st.Pending(t.Context(), "") {
-		require.Zero(t, r)
-		pending = err
-	}
-	for method, err := range map[string]error{
-		"Reserve":  reserve,
-		"Extend":   st.Extend(t.Context(), g.Lease, time.Hour, nil),
-		"Complete": st.Complete(t.Context(), g.Lease, store.Outcome{}),
-		"Release":  st.Release(t.Context(), g.Lease),
-		"Find":     find,
-		"Purge":    purge,
-		"Forget":   st.Forget(t.Context(), g.Lease),
-		"Wait":     st.Wait(t.Context(), c.ID, g.Lease.Fence),
-		"Pending":  pending,
-		"Check":    st.Check(t.Context()),
-	} {
-		require.ErrorIs(t, err, store.ErrUnavailable, method)
-	}
+	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
 }
 
 func TestCloseEndsEveryWait(t *testing.T) {

@@ -8,9 +8,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Wait implements store.Waiter. It returns nil on complete, release, take-over and expiry, also when the record
-// expires while nobody calls the store. The end of a lease alone does not end it: the record is still pending
-// under the same fence.
+// Wait implements store.Waiter. It returns nil on complete, release, take-over and expiry, also if the record expires
+// without a call to the store. The end of a lease does not end it: the record is still pending under the same fence.
 func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -27,8 +26,8 @@ func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
 	}
 }
 
-// watch returns the channel that is closed when the record stops being pending under fence, nil when it is not
-// now, and how long the record lives if nothing moves its expiry.
+// watch returns a channel that is closed when the record is no longer pending under fence, and how long the record
+// lives unless its expiry is moved. The channel is nil if the record is not pending now.
 func (s *Store) watch(id store.ID, fence uint64) (ended <-chan struct{}, left time.Duration, err error) {
 	sh := s.shard(id)
 	sh.mu.Lock()
@@ -50,8 +49,8 @@ func (s *Store) watch(id store.ID, fence uint64) (ended <-chan struct{}, left ti
 	return e.ended, e.rec.ExpiresAt.Sub(now), nil
 }
 
-// sleep waits for the first of its ends. Again says that the record's time has run out as it was known, which
-// an Extend may have changed meanwhile.
+// sleep waits for the first of its ends. It returns again if left has passed: the record has expired, unless an
+// Extend has moved its expiry.
 func (s *Store) sleep(ctx context.Context, ended <-chan struct{}, left time.Duration) (again bool, err error) {
 	timer := time.NewTimer(left)
 	defer timer.Stop()

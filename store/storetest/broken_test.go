@@ -28,6 +28,9 @@ type broken struct {
 	pending  func(context.Context, string) iter.Seq2[store.Record, error]
 	undone   []store.ID // what a restart brings back
 	damage   *damage
+	faults   faults
+	retries  bool // writes until their responses come
+	cutList  bool // a list that is cut has no error
 }
 
 func newBroken(defect func(*broken, *memstore.Store)) *broken {
@@ -45,49 +48,90 @@ func newBroken(defect func(*broken, *memstore.Store)) *broken {
 		forget:   s.Forget,
 		pending:  s.Pending,
 		damage:   newDamage(s),
+		faults:   newFaults(),
 	}
 	defect(b, s)
 	return b
 }
 
-func (b *broken) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+func (b *broken) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
 	if b.damage.holds(c.ID) {
 		return b.damage.reserve(ctx, c)
 	}
-	return b.reserve(ctx, c)
+	failed := b.faults.meet("Reserve", true, func() error {
+		g, err = b.reserve(ctx, c)
+		return err
+	})
+	if failed != nil && !(b.retries && b.faults.fault == ResponseLost) {
+		return store.Grant{}, failed
+	}
+	return g, err
 }
 
 func (b *broken) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	return b.extend(ctx, l, d, meta)
+	return b.faults.meet("Extend", true, func() error { return b.extend(ctx, l, d, meta) })
 }
 
 func (b *broken) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	return b.complete(ctx, l, o)
+	return b.faults.meet("Complete", true, func() error { return b.complete(ctx, l, o) })
 }
 
-func (b *broken) Release(ctx context.Context, l store.Lease) error { return b.release(ctx, l) }
+func (b *broken) Release(ctx context.Context, l store.Lease) error {
+	return b.faults.meet("Release", true, func() error { return b.release(ctx, l) })
+}
 
-func (b *broken) Find(ctx context.Context, id store.ID) (store.Record, error) {
+func (b *broken) Find(ctx context.Context, id store.ID) (r store.Record, err error) {
 	if b.damage.holds(id) {
 		return b.damage.find(ctx, id)
 	}
-	return b.find(ctx, id)
+	if b.faults.fault == ResponseCut && b.faults.partial != nil {
+		r, err = b.find(ctx, id)
+		return b.faults.partial(r), err
+	}
+	err = b.faults.meet("Find", false, func() error {
+		r, err = b.find(ctx, id)
+		return err
+	})
+	return r, err
 }
 
-func (b *broken) Drop(ctx context.Context, id store.ID) error { return b.damage.drop(ctx, id) }
+func (b *broken) Drop(ctx context.Context, id store.ID) error {
+	return b.faults.meet("Drop", true, func() error { return b.damage.drop(ctx, id) })
+}
 
-func (b *broken) Purge(ctx context.Context, limit int) (int, error) { return b.purge(ctx, limit) }
+func (b *broken) Purge(ctx context.Context, limit int) (n int, err error) {
+	err = b.faults.meet("Purge", true, func() error {
+		n, err = b.purge(ctx, limit)
+		return err
+	})
+	return n, err
+}
 
 func (b *broken) Wait(ctx context.Context, id store.ID, fence uint64) error {
-	return b.wait(ctx, id, fence)
+	return b.faults.meet("Wait", false, func() error { return b.wait(ctx, id, fence) })
 }
 
-func (b *broken) Check(ctx context.Context) error { return b.check(ctx) }
+func (b *broken) Check(ctx context.Context) error {
+	return b.faults.meet("Check", false, func() error { return b.check(ctx) })
+}
 
-func (b *broken) Forget(ctx context.Context, l store.Lease) error { return b.forget(ctx, l) }
+func (b *broken) Forget(ctx context.Context, l store.Lease) error {
+	return b.faults.meet("Forget", true, func() error { return b.forget(ctx, l) })
+}
 
 func (b *broken) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
-	return b.damage.among(b.pending(ctx, scope))
+	if b.faults.fault == 0 {
+		return b.damage.among(b.pending(ctx, scope))
+	}
+	return func(yield func(store.Record, error) bool) {
+		if b.cutList && b.faults.fault == ResponseCut {
+			for r, err := range b.pending(ctx, scope) {
+				yield(r, err)
+				return
+			}
+		}
+		yield(store.Record{}, b.faults.meet("Pending", false, nil))
+	}
 }
 
 // A mutant is one defect. The cases that find it stand in foundBy.
@@ -101,7 +145,7 @@ type mutant struct {
 func itself(_ *testing.T, st store.Store) store.Store { return st }
 
 func (m mutant) config() config {
-	cfg := config{beside: m.beside, reopen: m.reopen, damage: damageRecord}
+	cfg := config{beside: m.beside, reopen: m.reopen, damage: damageRecord, faults: injectFault}
 	if cfg.beside == nil {
 		cfg.beside = itself
 	}
@@ -153,6 +197,6 @@ func TestEachCaseFindsSomeDefect(t *testing.T) {
 
 func mutants() []mutant {
 	return slices.Concat(
-		reserveMutants, settleMutants, fenceMutants, timeMutants, idMutants, listMutants, damageMutants, handleMutants,
+		reserveMutants, settleMutants, fenceMutants, ownerMutants, timeMutants, idMutants, listMutants, damageMutants, faultMutants, handleMutants,
 	)
 }

@@ -11,9 +11,9 @@ const slack = time.Second
 
 var clockCases = []Case{{
 	Name: "record's instants come from one clock",
-	Rule: "The API takes durations and no instants, so that the caller's clock can't be used; what a record says of time " +
-		"is judged against its own ReadAt. A record is never read before it was made, and grows older as it is read " +
-		"again, no faster than time passes.",
+	Rule: "The API takes durations and no instants, so that the caller's clock can't be used. A record's instants " +
+		"are compared with its own ReadAt. A record is never read before it was made, and gets older with each " +
+		"read, no faster than time passes.",
 	run: func(t *trial) {
 		st, c := t.open(), leased("k")
 		start := time.Now()
@@ -42,7 +42,7 @@ var clockCases = []Case{{
 	},
 }, {
 	Name: "settled record's instants come from the same clock",
-	Rule: "Complete leaves the creation time alone, and the expiry that it sets is by the store's clock too.",
+	Rule: "Complete keeps the creation time, and sets the expiry by the store's clock too.",
 	run: func(t *trial) {
 		st, c := t.open(), leased("k")
 		start := time.Now()

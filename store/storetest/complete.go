@@ -8,20 +8,21 @@ import (
 
 var completeCases = []Case{{
 	Name: "stale owner cannot complete",
-	Rule: "Complete compares and sets on the fence: an owner whose record was taken over gets ErrLost, writes nothing, and " +
-		"the new owner's right is untouched.",
+	Rule: "Complete compares and sets on the fence: an owner whose record was taken over gets ErrLost, writes " +
+		"nothing, and the new owner's right is untouched.",
 	run: func(t *trial) {
 		st := t.open()
 		stale := t.reserve(st, unleased("k"), store.Acquired).Lease
 		g := t.reserve(st, leased("k"), store.TakenOver)
-		t.is(st.Complete(t.Context(), stale, store.Outcome{Result: []byte("stale")}), store.ErrLost, "Complete by the stale owner")
+		t.is(st.Complete(t.Context(), stale, store.Outcome{Result: []byte("stale")}),
+			store.ErrLost, "Complete by the stale owner")
 		t.unchanged(st, g.Record)
 		t.ok(st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("new")}), "Complete by the new owner")
 		t.bytes(t.find(st, stale.ID).Result, []byte("new"), "the result")
 	},
 }, {
 	Name: "owner of a released id cannot complete its successor",
-	Rule: "A lease that was released is lost for good, also when the ID was reserved anew.",
+	Rule: "A released lease is lost for good, also if the ID was reserved again.",
 	run: func(t *trial) {
 		st := t.open()
 		stale := t.reserve(st, leased("k"), store.Acquired).Lease
@@ -34,8 +35,8 @@ var completeCases = []Case{{
 	},
 }, {
 	Name: "complete succeeds after the lease's end",
-	Rule: "An owner that overran its lease and was not taken over has still done the work: its result is kept, not thrown " +
-		"away to have the work done again.",
+	Rule: "An owner that overran its lease and was not taken over has done the work. Its result is kept, so that the " +
+		"work is not done again.",
 	run: func(t *trial) {
 		st, c := t.open(), unleased("k")
 		c.Lease = short
@@ -65,8 +66,8 @@ var completeCases = []Case{{
 	},
 }, {
 	Name: "settled record has no lease",
-	Rule: "What is settled excludes nobody any more: its lease has ended, while its fence stays, and tells its " +
-		"owner whose result it holds.",
+	Rule: "A settled record excludes no claim: its lease has ended. Its fence stays, and shows the owner that the " +
+		"result is its own.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.settle(st, leased("k"), store.Outcome{})
@@ -77,7 +78,7 @@ var completeCases = []Case{{
 	},
 }, {
 	Name: "lazy completion is seen at once",
-	Rule: "Lazy puts off durability only: later calls to the same store see the write, be it Reserve or Find.",
+	Rule: "Lazy defers durability only: later calls of Reserve and Find on the same store see the write.",
 	run: func(t *trial) {
 		st := t.open()
 		for round := range rounds {

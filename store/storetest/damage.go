@@ -11,17 +11,17 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Damage sets the function that damages the stored record of an ID. The record exists, and the store must not be able to
-// read it afterwards. The function returns the store to use from then on: st, or another one if the backend has to be
-// opened again. Without this option the cases of damaged records are skipped.
+// Damage sets the function that damages the stored record of an ID. The record exists, and the store must not be able
+// to read it afterwards. The function returns the store to use from then on: st, or another one if the backend has to
+// be opened again. Without this option the cases of damaged records are skipped.
 func Damage(damage func(t *testing.T, st store.Store, id store.ID) store.Store) Option {
 	return optionFunc(func(c *config) { c.damage = damage })
 }
 
 var damageCases = []Case{{
 	Name: "damaged record hides no other in the list",
-	Rule: "An operator who resumes what a crash left behind sees each record that can be read, and the name of each one " +
-		"that can't.",
+	Rule: "An operator who resumes the work of a crashed process sees each record that can be read, and the ID of " +
+		"each that can't.",
 	run: func(t *trial) {
 		st := t.damageable()
 		t.lister(st)
@@ -60,8 +60,7 @@ var damageCases = []Case{{
 	},
 }, {
 	Name: "damaged record is never absent",
-	Rule: "A damaged record, pending or settled, may be of work that was done. A claim that acquired its ID would do the work " +
-		"again.",
+	Rule: "The work of a damaged record may have been done. A claim that acquired its ID would do the work again.",
 	run: func(t *trial) {
 		st := t.damageable()
 		t.reserve(st, unleased("pending"), store.Acquired)
@@ -84,8 +83,8 @@ var damageCases = []Case{{
 	},
 }, {
 	Name: "damaged record can be dropped",
-	Rule: "Drop clears the ID of a record that nobody can read: it leaves the list, the next claim acquires the ID, and no " +
-		"lease from before fits the new record.",
+	Rule: "Drop frees the ID of a damaged record: the record leaves the list, the next claim acquires the ID, and no " +
+		"earlier lease fits the new record.",
 	run: func(t *trial) {
 		st := t.damageable()
 		t.dropper(st)
@@ -117,8 +116,8 @@ var damageCases = []Case{{
 	},
 }, {
 	Name: "only a damaged record is dropped",
-	Rule: "Drop goes by no fence, so that a record which can be read is not for it: Release and Forget take the lease that " +
-		"the operator has looked at.",
+	Rule: "Drop takes no fence, so it must not remove a record that can be read. Release and Forget take the lease " +
+		"that the operator has read.",
 	run: func(t *trial) {
 		st := t.open()
 		d := t.dropper(st)
@@ -138,8 +137,8 @@ var damageCases = []Case{{
 	},
 }, {
 	Name: "concurrent drops remove one damaged record",
-	Rule: "The look and the removal are one step: of many drops one succeeds, and none removes the record that a claim has " +
-		"made after that.",
+	Rule: "The check and the removal are one step: of many drops one succeeds, and none removes the record that a " +
+		"claim has made after it.",
 	run: func(t *trial) {
 		st := t.damageable()
 		t.dropper(st)
@@ -201,7 +200,7 @@ func (t *trial) isDamaged(err error, id store.ID, call string) {
 	}
 }
 
-// listedBeside checks the keys that a list holds, in order, and the damaged records among them, in whatever order.
+// listedBeside checks the keys of a list, in order, and the damaged records in it, in any order.
 func (t *trial) listedBeside(st store.Store, scope string, want []string, damaged ...store.ID) {
 	t.Helper()
 	var keys []string

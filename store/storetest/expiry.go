@@ -4,8 +4,8 @@ import "github.com/redo-go/redo/store"
 
 var expiryCases = []Case{{
 	Name: "expired record is absent at once",
-	Rule: "A record whose retention is over is absent to Find and to Reserve, pending or settled, whether or not it was " +
-		"purged; the next claim acquires the ID and inherits nothing, not even the payload.",
+	Rule: "A record whose retention is over is absent to Find and to Reserve, pending or settled, whether or not it " +
+		"was purged; the next claim acquires the ID and inherits nothing, not even the payload.",
 	run: func(t *trial) {
 		st := t.open()
 		pending := unleased("pending")
@@ -52,8 +52,8 @@ var expiryCases = []Case{{
 	},
 }, {
 	Name: "lease's end does not delete the record",
-	Rule: "Lease and retention are two durations: when the lease ends the record stays pending, with its meta, until its " +
-		"retention is over.",
+	Rule: "Lease and retention are two durations: when the lease ends the record stays pending, with its meta, until " +
+		"its retention is over.",
 	run: func(t *trial) {
 		st, c := t.open(), unleased("k")
 		c.Lease = short

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -250,6 +251,48 @@ var timeMutants = []mutant{{
 		b.purge = func(ctx context.Context, limit int) (int, error) {
 			_, err := s.Purge(ctx, limit)
 			return 0, err
+		}
+	},
+}, {
+	name: "reserve deletes nothing",
+	defect: func(b *broken, s *memstore.Store) {
+		// Each ID has a store of its own, so that no Reserve meets another ID's record.
+		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
+			if !strings.HasPrefix(c.ID.Key, "new ") {
+				return s.Reserve(ctx, c)
+			}
+			return memstore.New().Reserve(ctx, c)
+		}
+	},
+}, {
+	name: "reserve deletes records that are pending",
+	defect: func(b *broken, s *memstore.Store) {
+		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
+			g, err := s.Reserve(ctx, c)
+			for r := range s.Pending(ctx, "") {
+				if r.Age() > short && r.ID != c.ID && g.Verdict == store.Acquired {
+					_ = s.Release(ctx, r.Lease())
+				}
+			}
+			return g, err
+		}
+	},
+}, {
+	name: "reserve deletes records past their claim's retention",
+	defect: func(b *broken, s *memstore.Store) {
+		var claims sync.Map
+		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
+			g, err := s.Reserve(ctx, c)
+			if g.Verdict == store.Acquired {
+				claims.Store(g.Lease, c.Retention)
+				claims.Range(func(l, retention any) bool {
+					if r, err := s.Find(ctx, l.(store.Lease).ID); err == nil && r.Age() > retention.(time.Duration) {
+						_ = s.Release(ctx, l.(store.Lease))
+					}
+					return true
+				})
+			}
+			return g, err
 		}
 	},
 }, {

@@ -24,8 +24,8 @@ var extendCases = []Case{{
 	},
 }, {
 	Name: "extend by zero gives the lease up",
-	Rule: "An owner that can't go on hands the record over without waiting for its lease's end: the next claim takes the " +
-		"pending record over, with its meta.",
+	Rule: "An owner that can't go on gives the record up without waiting for its lease's end. The next claim takes " +
+		"the pending record over, with its meta.",
 	run: func(t *trial) {
 		st := t.open()
 		g := t.reserve(st, leased("k"), store.Acquired)
@@ -39,7 +39,7 @@ var extendCases = []Case{{
 	},
 }, {
 	Name: "extend revives an ended lease",
-	Rule: "An owner that was late to renew its lease, and was not taken over, still owns the record.",
+	Rule: "An owner that renewed its lease too late, and was not taken over, still owns the record.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.reserve(st, unleased("k"), store.Acquired).Lease
@@ -92,8 +92,8 @@ var extendCases = []Case{{
 	},
 }, {
 	Name: "stale owner cannot extend",
-	Rule: "Extend compares and sets on the fence: an owner whose record was taken over learns from ErrLost that it has to " +
-		"stop, and touches neither the new owner's lease nor its meta.",
+	Rule: "Extend compares and sets on the fence. An owner whose record was taken over gets ErrLost and must stop. " +
+		"The new owner's lease and meta are unchanged.",
 	run: func(t *trial) {
 		st := t.open()
 		stale := t.reserve(st, unleased("k"), store.Acquired).Lease

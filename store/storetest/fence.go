@@ -15,8 +15,8 @@ var fenceCases = []Case{{
 	},
 }, {
 	Name: "fence grows over release",
-	Rule: "A release removes the record and not the memory of its fence: were the count to start again, the earlier " +
-		"owner's lease would fit the next owner's record.",
+	Rule: "A release removes the record and keeps its fence used. If the count started again, the earlier owner's " +
+		"lease would fit the next owner's record.",
 	run: func(t *trial) {
 		t.fenceGrows(store.Acquired, leased("k"), func(st store.Store, l store.Lease) {
 			t.ok(st.Release(t.Context(), l), "Release")

@@ -8,7 +8,7 @@ import (
 
 var fidelityCases = []Case{{
 	Name: "nil result stays nil",
-	Rule: "A result that was never set and one that is empty mean two things to those who encode them.",
+	Rule: "Nil and empty results are different to their readers.",
 	run:  func(t *trial) { t.keepsResult(nil) },
 }, {
 	Name: "empty result stays empty",

@@ -4,8 +4,7 @@ import "github.com/redo-go/redo/store"
 
 var forgetterCases = []Case{{
 	Name: "forget removes a settled record",
-	Rule: "Forget lets an operation run anew before its record expires, be it complete or failed; the next claim acquires " +
-		"the ID.",
+	Rule: "Forget removes a complete or failed record before it expires. The next claim acquires the ID.",
 	run: func(t *trial) {
 		st := t.open()
 		for key, failed := range map[string]bool{"complete": false, "failed": true} {
@@ -18,7 +17,7 @@ var forgetterCases = []Case{{
 	},
 }, {
 	Name: "pending record cannot be forgotten",
-	Rule: "Forget is for what is settled: a pending record's effect is unknown, and its owner may be at work.",
+	Rule: "Forget is for settled records: a pending record's effect is unknown, and its owner may be at work.",
 	run: func(t *trial) {
 		st := t.open()
 		for _, c := range []store.Claim{leased("leased"), unleased("unleased")} {
@@ -29,8 +28,7 @@ var forgetterCases = []Case{{
 	},
 }, {
 	Name: "forget goes by the fence",
-	Rule: "The operator forgets the record that was looked at: one that was made since stays, and what is gone already " +
-		"is lost.",
+	Rule: "The operator forgets the record that was read. A newer record stays, and an absent record is ErrLost.",
 	run: func(t *trial) {
 		st := t.open()
 		seen := t.settle(st, leased("k"), store.Outcome{})

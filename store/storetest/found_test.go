@@ -1,8 +1,19 @@
 package storetest
 
-// foundBy names, for each defect, exactly the cases that fail for it. A defect that takes away what other cases
-// stand on, as a claim without a lease that excludes does, is found by those too.
-var foundBy = map[string][]string{
+import "maps"
+
+// foundBy lists, for each defect, exactly the cases that fail for it. A defect that breaks what other cases need,
+// such as a claim without a lease that excludes, is found by those too.
+var foundBy = union(ownersFoundBy, timesFoundBy)
+
+func union(a, b map[string][]string) map[string][]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// ownersFoundBy is of the defects of claims and of their ends.
+var ownersFoundBy = map[string][]string{
 	"check, then insert": {
 		"one of 64 racers acquires",
 		"racers without a lease get fences of their own",
@@ -35,6 +46,8 @@ var foundBy = map[string][]string{
 		"removed record stays removed over a restart",
 		"expiry survives a restart",
 		"list may be left at a damaged record",
+		"take-over replaces the owner",
+		"lost response of a reserve is settled by its owner",
 	},
 	"claim without a lease takes over a live lease": {
 		"live lease excludes",
@@ -45,6 +58,7 @@ var foundBy = map[string][]string{
 		"ended lease is taken over",
 		"one of 64 racers takes over",
 		"stale owner cannot release",
+		"lost response of a reserve is settled by its owner",
 	},
 	"take-over writes the new claim's meta": {
 		"take-over keeps the first owner's meta and creation time",
@@ -58,6 +72,7 @@ var foundBy = map[string][]string{
 		"result of any bytes is kept",
 		"result of 1 MiB is kept",
 		"settled record survives a restart",
+		"settled record has no owner",
 	},
 	"in flight hides a mismatch": {"other payload in flight is a mismatch"},
 	"mismatch of a settled record runs again": {
@@ -68,6 +83,7 @@ var foundBy = map[string][]string{
 		"other payload on a record without a lease is a mismatch",
 		"other payload after the lease's end is a mismatch",
 		"no fingerprint equals only itself",
+		"take-over replaces the owner",
 	},
 	"no fingerprint matches all":              {"no fingerprint equals only itself"},
 	"invalid claim is put right":              {"invalid claim is refused and changes nothing"},
@@ -97,6 +113,8 @@ var foundBy = map[string][]string{
 		"purge goes by the expiry as it is now",
 		"store may be called inside the loop",
 		"list may be left early and made again",
+		"claim whose response was lost is found by its owner",
+		"reserve deletes expired records",
 	},
 	"settled record keeps its lease": {"settled record has no lease"},
 	"lazy completion is queued":      {"lazy completion is seen at once"},
@@ -141,6 +159,7 @@ var foundBy = map[string][]string{
 		"fence grows over two handles",
 		"removed record stays removed over a restart",
 		"fence grows over a restart",
+		"lost response of a write can be repeated",
 	},
 	"stale owner can extend": {
 		"unknown lease is lost",
@@ -173,218 +192,4 @@ var foundBy = map[string][]string{
 		"fence grows over take-over",
 		"lease is good through any handle",
 	},
-	"lease is as long as the retention": {
-		"absent id is acquired",
-		"take-over with a lease excludes from then on",
-		"ended lease is taken over",
-		"complete succeeds after the lease's end",
-		"lease keeps its record past the retention",
-		"purge leaves a record whose lease is live",
-		"record's instants come from one clock",
-	},
-	"record lives as long as its lease": {
-		"absent id is acquired",
-		"ended lease is taken over",
-		"complete succeeds after the lease's end",
-		"extend never brings the expiry nearer",
-		"lease's end does not delete the record",
-	},
-	"expired record is replayed until it is purged": {
-		"record settled for a short time expires",
-		"expired record is absent at once",
-		"damaged record can be dropped",
-	},
-	"expired record is completed": {"expired record cannot be moved on"},
-	"retention is over before the lease's end": {
-		"lease keeps its record past the retention",
-		"purge leaves a record whose lease is live",
-	},
-	"take-over keeps the first claim's expiry": {"take-over counts retention anew"},
-	"forever is a year":                        {"forever never expires"},
-	"years beyond 2262 overflow":               {"longest durations do not overflow"},
-	"extend adds to the lease that is left":    {"extend moves the lease's end"},
-	"extend by zero keeps the lease":           {"extend by zero gives the lease up"},
-	"extend needs a live lease": {
-		"extend revives an ended lease",
-		"wait does not end at an expiry that was moved",
-		"pending records are listed oldest first",
-		"pending record survives a restart with its lease",
-	},
-	"extend without a meta drops the meta": {
-		"extend by zero gives the lease up",
-		"extend replaces the meta only when given one",
-	},
-	"extend with an empty meta keeps the meta": {
-		"meta comes back as it went in",
-		"extend replaces the meta only when given one",
-	},
-	"extend stops at the expiry": {
-		"extend moves the expiry to the lease's end at least",
-		"invalid extension is refused and changes nothing",
-		"wait does not end at an expiry that was moved",
-	},
-	"extend leaves the expiry":                  {"extend moves the expiry to the lease's end at least"},
-	"extend shows an expiry at the lease's end": {"extend never brings the expiry nearer"},
-	"extend keeps no rules":                     {"invalid extension is refused and changes nothing"},
-	"reading is stamped by the reader's clock": {
-		"outcome's retention replaces the claim's",
-		"extend moves the lease's end",
-		"record's instants come from one clock",
-		"settled record's instants come from the same clock",
-	},
-	"purge deletes live leases":     {"purge leaves a record whose lease is live"},
-	"purge deletes settled records": {"purge leaves what has not expired"},
-	"purge knows no limit":          {"purge deletes what has expired, at most limit at a time"},
-	"purge does not count": {
-		"purge deletes what has expired, at most limit at a time",
-		"purge goes by the expiry as it is now",
-		"ended context changes nothing",
-		"expiry survives a restart",
-	},
-	"purge by none is no error": {"purge by less than one is refused"},
-	"scope is ignored": {
-		"scopes are separate",
-		"parts of an id are not confused",
-		"longest id is accepted whole",
-		"damaged record hides no other in the list",
-		"damaged record can be dropped",
-		"only a damaged record is dropped",
-		"concurrent drops remove one damaged record",
-	},
-	"scope and key are joined by a slash": {
-		"parts of an id are not confused",
-		"longest id is accepted whole",
-		"invalid id is refused",
-		"damaged record can be dropped",
-		"only a damaged record is dropped",
-		"concurrent drops remove one damaged record",
-	},
-	"keys ignore upper and lower case": {"keys may hold any bytes"},
-	"keys are trimmed": {
-		"parts of an id are not confused",
-		"keys may hold any bytes",
-	},
-	"keys are cut at 255 bytes": {"longest id is accepted whole"},
-	"too long a key is cut":     {"invalid id is refused"},
-	"find makes a record": {
-		"absent id is acquired",
-		"owner of a released id cannot complete its successor",
-		"record settled for a short time expires",
-		"release makes room",
-		"fence grows over expiry",
-		"expired record is absent at once",
-		"expired record cannot be moved on",
-		"absent id is not found",
-		"forget removes a settled record",
-		"damaged record can be dropped",
-	},
-	"list is by key": {
-		"pending records are listed oldest first",
-		"damaged record hides no other in the list",
-	},
-	"list is by fence": {
-		"pending records are listed oldest first",
-		"list may be left at a damaged record",
-	},
-	"list leaves live leases out": {
-		"pending records are listed oldest first",
-		"only what is pending is listed",
-		"listed record is whole and a copy",
-		"damaged record can be dropped",
-		"concurrent drops remove one damaged record",
-	},
-	"list leaves the meta out": {"listed record is whole and a copy"},
-	"list is of every scope": {
-		"list is of one scope, or of all",
-		"store may be called inside the loop",
-		"damaged record hides no other in the list",
-	},
-	"list is read on in the loop": {"store may be called inside the loop"},
-	"list is made once":           {"list may be left early and made again"},
-	"list cut short looks whole":  {"list under an ended context yields the error last"},
-	"check fails":                 {"working store is ready"},
-	"list ends at a damaged record": {
-		"damaged record hides no other in the list",
-		"list may be left at a damaged record",
-	},
-	"list ends at a damaged record without its name": {
-		"damaged record hides no other in the list",
-		"list may be left at a damaged record",
-	},
-	"list leaves damaged records out": {
-		"damaged record hides no other in the list",
-		"list may be left at a damaged record",
-	},
-	"list yields what is left of a damaged record": {
-		"damaged record hides no other in the list",
-		"list may be left at a damaged record",
-	},
-	"damage has no kind": {
-		"damaged record is never absent",
-	},
-	"damage is not named": {
-		"damaged record is never absent",
-	},
-	"damaged record is absent to find": {
-		"damaged record is never absent",
-	},
-	"damaged record is acquired": {
-		"damaged record is never absent",
-	},
-	"drop removes nothing": {
-		"damaged record can be dropped",
-		"only a damaged record is dropped",
-		"concurrent drops remove one damaged record",
-	},
-	"drop removes what can be read": {
-		"only a damaged record is dropped",
-		"concurrent drops remove one damaged record",
-	},
-	"check, then drop": {
-		"concurrent drops remove one damaged record",
-	},
-	"failed record cannot be forgotten": {"forget removes a settled record"},
-	"forget removes a pending record":   {"pending record cannot be forgotten"},
-	"forget goes by the id":             {"forget goes by the fence"},
-	"wait is not woken by complete":     {"wait ends when the record is completed"},
-	"wait is not woken by release and expiry": {
-		"wait ends when the record is released",
-		"wait ends when the record expires",
-	},
-	"wait is not woken by take-over":            {"wait ends when the record is taken over"},
-	"wait does not look at the fence":           {"wait for what is not pending ends at once"},
-	"wait ends at the expiry that it saw first": {"wait does not end at an expiry that was moved"},
-	"wait gives up early": {
-		"wait does not end at an expiry that was moved",
-		"wait goes on while the record is pending",
-	},
-	"wait reports no cancellation": {"wait under a canceled context returns its error"},
-	"handle judges leases by its own clock": {
-		"two handles exclude each other",
-		"one of 64 racers over two handles acquires",
-	},
-	"handle has a store of its own": {
-		"two handles exclude each other",
-		"two handles see each other's writes",
-		"lease is good through any handle",
-		"fence grows over two handles",
-		"one of 64 racers over two handles acquires",
-	},
-	"handle reads what it has cached": {"two handles see each other's writes"},
-	"nothing is durable": {
-		"settled record survives a restart",
-		"pending record survives a restart with its lease",
-		"fence grows over a restart",
-		"expiry survives a restart",
-		"damaged record can be dropped",
-	},
-	"restart drops leases": {
-		"pending record survives a restart with its lease",
-		"expiry survives a restart",
-	},
-	"release is not durable": {
-		"removed record stays removed over a restart",
-		"fence grows over a restart",
-	},
-	"restart makes records last": {"expiry survives a restart"},
 }

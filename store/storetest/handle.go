@@ -9,20 +9,21 @@ import (
 
 var handleCases = []Case{{
 	Name: "two handles exclude each other",
-	Rule: "A lease excludes every process on the backend. It is judged by the backend's clock: a handle whose own clock is " +
-		"wrong takes nothing over before its time.",
+	Rule: "A lease excludes every process on the backend. The backend's clock judges it: a handle with a wrong clock " +
+		"takes nothing over early.",
 	run: func(t *trial) {
 		one, two := t.handles()
 		l := t.reserve(one, leased("k"), store.Acquired).Lease
 		if got := t.reserve(two, leased("k"), store.InFlight).Record; got.Fence != l.Fence || got.LeaseLeft() == 0 {
-			t.fatalf("the other handle shows fence %d with %v left, want %d and a live lease", got.Fence, got.LeaseLeft(), l.Fence)
+			t.fatalf("the other handle shows fence %d with %v left, want %d and a live lease",
+				got.Fence, got.LeaseLeft(), l.Fence)
 		}
 		t.reserve(two, leased("other"), store.Acquired)
 		t.reserve(one, leased("other"), store.InFlight)
 	},
 }, {
 	Name: "two handles see each other's writes",
-	Rule: "Find and Reserve see everything that any call returned before, through whichever handle.",
+	Rule: "Find and Reserve see the effects of every call that has returned, through any handle.",
 	run: func(t *trial) {
 		one, two := t.handles()
 		for i := range rounds {
@@ -34,7 +35,8 @@ var handleCases = []Case{{
 	},
 }, {
 	Name: "lease is good through any handle",
-	Rule: "A lease is an ID and a fence and nothing of the handle that granted it; and so is its loss.",
+	Rule: "A lease is an ID and a fence, and not bound to the handle that granted it. Its loss is seen through every " +
+		"handle.",
 	run: func(t *trial) {
 		one, two := t.handles()
 		stale := t.reserve(one, unleased("k"), store.Acquired).Lease

@@ -8,8 +8,8 @@ import (
 
 var idCases = []Case{{
 	Name: "scopes are separate",
-	Rule: "A key means nothing outside its scope: the same key in two scopes is two records, and nobody sees or can " +
-		"detect another scope's.",
+	Rule: "A key means nothing outside its scope: the same key in two scopes is two records, and no caller can see " +
+		"or detect a record of another scope.",
 	run: func(t *trial) {
 		t.distinct(
 			store.ID{Scope: "a", Key: "k"},
@@ -20,8 +20,8 @@ var idCases = []Case{{
 	},
 }, {
 	Name: "parts of an id are not confused",
-	Rule: "Where the scope ends and the key begins is part of the ID, whatever bytes stand there; two IDs never share a " +
-		"record because their parts joined look alike.",
+	Rule: "The boundary between scope and key is part of the ID, for any bytes. Two IDs never share a record because " +
+		"their joined parts are equal.",
 	run: func(t *trial) {
 		ids := []store.ID{{Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"}, {Scope: "", Key: "abc"}}
 		for _, sep := range []string{"\x00", "\x01", "/", ":", "|", "\xff", "\\", "{", "}", "%", "\n", " ", "\x00\x00"} {
@@ -33,18 +33,21 @@ var idCases = []Case{{
 	},
 }, {
 	Name: "keys may hold any bytes",
-	Rule: "Keys and scopes are bytes: NUL, 0xff, slashes, invalid UTF-8, upper and lower case and blanks at the end all " +
-		"count, and come back as they went in.",
+	Rule: "Keys and scopes are bytes: NUL, 0xff, slashes, invalid UTF-8, upper and lower case and trailing blanks " +
+		"all count, and come back unchanged.",
 	run: func(t *trial) {
 		ids := []store.ID{{Scope: string(everyByte()), Key: string(everyByte())}}
-		for _, key := range []string{"k", "K", "k ", " k", "k\x00", "\x00k", "\x00", "\x00\x00", "\xff", "\xff\xff", "/", "//", ".", "..", "é", "e\u0301", "\xc3", "*", "[k]", "%6b", "k\n"} {
+		for _, key := range []string{
+			"k", "K", "k ", " k", "k\x00", "\x00k", "\x00", "\x00\x00", "\xff", "\xff\xff",
+			"/", "//", ".", "..", "é", "e\u0301", "\xc3", "*", "[k]", "%6b", "k\n",
+		} {
 			ids = append(ids, store.ID{Scope: "scope", Key: key}, store.ID{Scope: key, Key: "k of " + key})
 		}
 		t.distinct(ids...)
 	},
 }, {
 	Name: "longest id is accepted whole",
-	Rule: "Keys and scopes up to their limits are told apart to the last byte.",
+	Rule: "Keys and scopes up to their limits are distinguished to the last byte.",
 	run: func(t *trial) {
 		key, scope := strings.Repeat("k", store.MaxKey), strings.Repeat("s", store.MaxScope)
 		t.distinct(

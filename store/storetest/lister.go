@@ -10,8 +10,7 @@ import (
 
 var listerCases = []Case{{
 	Name: "pending records are listed oldest first",
-	Rule: "Who resumes what a crash left behind begins with the oldest; a take-over or an extension does not make a record " +
-		"younger.",
+	Rule: "The caller resumes the oldest work first. A take-over or an extension does not make a record younger.",
 	run: func(t *trial) {
 		st := t.open()
 		t.lister(st)
@@ -32,7 +31,7 @@ var listerCases = []Case{{
 	},
 }, {
 	Name: "only what is pending is listed",
-	Rule: "Settled, released and expired records are nobody's unfinished work; a live lease does not hide a record.",
+	Rule: "Settled, released and expired records are not unfinished work. A live lease does not hide a record.",
 	run: func(t *trial) {
 		st := t.open()
 		t.lister(st)
@@ -49,11 +48,13 @@ var listerCases = []Case{{
 	},
 }, {
 	Name: "list is of one scope, or of all",
-	Rule: "A scope's list shows nothing of another's; the empty scope asks for every scope's.",
+	Rule: "A scope's list has no record of another scope. The empty scope lists every scope.",
 	run: func(t *trial) {
 		st := t.open()
 		t.lister(st)
-		for _, id := range []store.ID{{Scope: "a", Key: "1"}, {Scope: "ab", Key: "2"}, {Scope: "", Key: "3"}, {Scope: "a", Key: "4"}} {
+		for _, id := range []store.ID{
+			{Scope: "a", Key: "1"}, {Scope: "ab", Key: "2"}, {Scope: "", Key: "3"}, {Scope: "a", Key: "4"},
+		} {
 			c := unleased("")
 			c.ID = id
 			t.reserve(st, c, store.Acquired)
@@ -65,7 +66,7 @@ var listerCases = []Case{{
 	},
 }, {
 	Name: "listed record is whole and a copy",
-	Rule: "A listed record is what Find returns, with the meta that its operation is resumed from.",
+	Rule: "A listed record is equal to the one that Find returns, with the meta from which its operation is resumed.",
 	run: func(t *trial) {
 		st, c := t.open(), leased("k")
 		want := t.reserve(st, c, store.Acquired).Record
@@ -73,7 +74,8 @@ var listerCases = []Case{{
 		for r, err := range t.lister(st).Pending(t.Context(), c.ID.Scope) {
 			t.ok(err, "Pending")
 			t.bytes(r.Meta, want.Meta, "the meta")
-			if r.ID != want.ID || r.Fence != want.Fence || r.Fingerprint != want.Fingerprint || r.State != want.State ||
+			if r.ID != want.ID || r.Owner != want.Owner || r.Fence != want.Fence ||
+				r.Fingerprint != want.Fingerprint || r.State != want.State ||
 				!r.CreatedAt.Equal(want.CreatedAt) || !r.LeaseUntil.Equal(want.LeaseUntil) || !r.ExpiresAt.Equal(want.ExpiresAt) {
 				t.fatalf("listed is %+v, want %+v", r, want)
 			}
@@ -86,8 +88,8 @@ var listerCases = []Case{{
 	},
 }, {
 	Name: "store may be called inside the loop",
-	Rule: "Pending takes no lock over the loop's body: each record can be taken over, completed or released where it is " +
-		"found, and others reserved, which ends or changes no list.",
+	Rule: "Pending holds no lock while the loop's body runs: the body may take over, complete and release listed " +
+		"records and reserve others, which neither ends nor changes the list.",
 	run: func(t *trial) {
 		st := t.open()
 		lister := t.lister(st)
@@ -117,7 +119,8 @@ var listerCases = []Case{{
 	},
 }, {
 	Name: "list may be left early and made again",
-	Rule: "Breaking out of the loop leaves nothing locked; a second loop over the same sequence lists anew.",
+	Rule: "Breaking out of the loop leaves nothing locked. A second loop over the same sequence reads the records " +
+		"again.",
 	run: func(t *trial) {
 		st := t.open()
 		list := t.lister(st).Pending(t.Context(), "scope")
@@ -143,7 +146,8 @@ var listerCases = []Case{{
 	},
 }, {
 	Name: "list under an ended context yields the error last",
-	Rule: "An error comes with a zero record and ends the list, so that a list cut short is never taken for a whole one.",
+	Rule: "An error comes with a zero record and ends the list, so that a partial list is never taken for a whole " +
+		"one.",
 	run: func(t *trial) {
 		st := t.open()
 		t.reserve(st, leased("k"), store.Acquired)
@@ -204,7 +208,7 @@ func (t *trial) order(st store.Store, want []string) {
 	}
 }
 
-// listed checks what a list holds, in whatever order.
+// listed checks the keys of a list, in any order.
 func (t *trial) listed(st store.Store, scope string, want ...string) {
 	t.Helper()
 	if got := slices.Sorted(slices.Values(t.pending(st, scope))); !slices.Equal(got, want) {

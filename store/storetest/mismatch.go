@@ -4,8 +4,8 @@ import "github.com/redo-go/redo/store"
 
 var mismatchCases = []Case{{
 	Name: "other payload in flight is a mismatch",
-	Rule: "A key that is reused for another payload is a mismatch in every state, and the mismatch wins over in flight: " +
-		"waiting for the owner would not help.",
+	Rule: "A key that is reused for another payload is a mismatch in every state. The mismatch wins over in flight, " +
+		"because waiting for the owner would not help.",
 	run: func(t *trial) {
 		st := t.open()
 		g := t.reserve(st, leased("k"), store.Acquired)
@@ -48,8 +48,8 @@ var mismatchCases = []Case{{
 	},
 }, {
 	Name: "no fingerprint equals only itself",
-	Rule: "The zero fingerprint is a value like any other: it matches a record without one and mismatches every record " +
-		"with one, in both directions.",
+	Rule: "The zero fingerprint is a value like any other: it matches a record without one and mismatches every " +
+		"record with one, in both directions.",
 	run: func(t *trial) {
 		st := t.open()
 		with, without := unleased("with"), unleased("without")
@@ -75,7 +75,8 @@ func (t *trial) mismatch(st store.Store) {
 		t.fatalf("a mismatch got the lease %+v", g.Lease)
 	}
 	if g.Record.Fingerprint != before.Fingerprint || g.Record.State != before.State || g.Record.Fence != before.Fence {
-		t.fatalf("a mismatch is shown a record %s under fence %d, want the one that stands, %s under %d", g.Record.State, g.Record.Fence, before.State, before.Fence)
+		t.fatalf("a mismatch is shown a record %s under fence %d, want the one that stands, %s under %d",
+			g.Record.State, g.Record.Fence, before.State, before.Fence)
 	}
 	t.bytes(g.Record.Result, before.Result, "the result that a mismatch is shown")
 	t.unchanged(st, before)

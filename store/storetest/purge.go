@@ -9,24 +9,13 @@ import (
 
 var purgeCases = []Case{{
 	Name: "purge deletes what has expired, at most limit at a time",
-	Rule: "Purge works in bounded batches and says how many it deleted; a return below the limit means that nothing is " +
-		"left for now, so that its caller knows when to stop.",
+	Rule: "Purge works in bounded batches and returns the number of deleted records. A number below the limit means " +
+		"that no expired record is left, so that its caller knows when to stop.",
 	run: func(t *trial) {
 		const expired, limit = 7, 3
 		st := t.open()
-		for i := range expired {
-			c := unleased(fmt.Sprintf("expired %d", i))
-			if i%2 == 0 {
-				t.settle(st, c, store.Outcome{Retention: short})
-			} else {
-				c.Retention = short
-				t.reserve(st, c, store.Acquired)
-			}
-		}
 		t.reserve(st, unleased("live"), store.Acquired)
-		// All of them were made before this one. They are not looked at themselves: Find may delete what it finds
-		// expired, and Purge would have nothing to count.
-		t.aged(st, unleased("live").ID, short)
+		t.expired(st, expired)
 		var got []int
 		for sum, n := 0, limit; n == limit; {
 			var err error
@@ -46,19 +35,12 @@ var purgeCases = []Case{{
 	},
 }, {
 	Name: "purge leaves what has not expired",
-	Rule: "Purge deletes expired records and no others, whatever their state: a settled record that is gone lets the work " +
-		"run again.",
+	Rule: "Purge deletes no record before its expiry, in any state: without its settled record the work is done " +
+		"again.",
 	run: func(t *trial) {
 		st := t.open()
-		t.reserve(st, leased("leased"), store.Acquired)
-		t.reserve(st, unleased("unleased"), store.Acquired)
-		t.settle(st, leased("complete"), store.Outcome{Result: []byte("result")})
-		t.settle(st, leased("failed"), store.Outcome{Failed: true, Retention: long})
-		var before []store.Record
-		for _, key := range []string{"leased", "unleased", "complete", "failed"} {
-			before = append(before, t.find(st, leased(key).ID))
-		}
-		t.aged(st, leased("leased").ID, short)
+		before := t.unexpired(st)
+		t.pass(st, before[0].ID, 2*short)
 		t.purgesNothing(st)
 		for _, r := range before {
 			t.unchanged(st, r)
@@ -66,8 +48,8 @@ var purgeCases = []Case{{
 	},
 }, {
 	Name: "purge leaves a record whose lease is live",
-	Rule: "An owner at work is never purged, however long ago the retention it asked for was over, or a second owner " +
-		"would start beside it.",
+	Rule: "Purge never deletes the record of an owner at work, even after the retention that its claim asked for. A " +
+		"second owner would start beside it.",
 	run: func(t *trial) {
 		st, c := t.open(), leased("k")
 		c.Retention = short
@@ -79,14 +61,13 @@ var purgeCases = []Case{{
 	},
 }, {
 	Name: "purge goes by the expiry as it is now",
-	Rule: "An expiry that was moved counts as moved: neither is a record purged for the expiry that it once had, nor kept " +
-		"for it.",
+	Rule: "Purge uses the current expiry: it neither deletes a record for an expiry that was moved, nor keeps it for " +
+		"one.",
 	run: func(t *trial) {
 		st := t.open()
 		later := t.postponed(st)
 		sooner := t.settle(st, leased("sooner"), store.Outcome{Retention: short}).ID
-		t.reserve(st, leased("watch"), store.Acquired)
-		t.aged(st, leased("watch").ID, 2*short)
+		t.pass(st, later, 2*short)
 		n, err := st.Purge(t.Context(), 10)
 		t.ok(err, "Purge")
 		if n != 1 && !t.selfExpiring {
@@ -96,8 +77,40 @@ var purgeCases = []Case{{
 		t.absent(st, sooner)
 	},
 }, {
+	Name: "reserve deletes expired records",
+	Rule: "A Reserve that makes a record deletes two others that have expired, so that a store which is never purged " +
+		"does not grow. A store of many parts may do so in the part of the new record only.",
+	run: func(t *trial) {
+		const expired = 64
+		st := t.open()
+		t.expired(st, expired)
+		for i := range 2 * expired {
+			t.reserve(st, unleased(fmt.Sprintf("new %d", i)), store.Acquired)
+		}
+		n, err := st.Purge(t.Context(), 2*expired)
+		t.ok(err, "Purge")
+		if n > expired/2 {
+			t.fatalf("Purge deleted %d of %d expired records after %d new ones, want at most half", n, expired, 2*expired)
+		}
+	},
+}, {
+	Name: "reserve deletes nothing else",
+	Rule: "A Reserve deletes no record that has not expired, or the work would be done again, and none whose lease " +
+		"is live.",
+	run: func(t *trial) {
+		st := t.open()
+		before := t.unexpired(st)
+		t.pass(st, before[0].ID, 2*short)
+		for i := range 16 {
+			t.reserve(st, unleased(fmt.Sprintf("new %d", i)), store.Acquired)
+		}
+		for _, r := range before {
+			t.unchanged(st, r)
+		}
+	},
+}, {
 	Name: "purge by less than one is refused",
-	Rule: "A limit below 1 is an error and not a purge of nothing, or of everything.",
+	Rule: "A limit below 1 is an error, and deletes nothing.",
 	run: func(t *trial) {
 		st := t.open()
 		for _, limit := range []int{0, -1} {
@@ -108,11 +121,45 @@ var purgeCases = []Case{{
 	},
 }}
 
+// expired makes n records that have expired, settled ones and a pending one. It does not read them: Find may delete an
+// expired record, and so may a Reserve, so that all are reserved before the first one expires.
+func (t *trial) expired(st store.Store, n int) {
+	t.Helper()
+	leases := make([]store.Lease, n-1)
+	for i := range leases {
+		leases[i] = t.reserve(st, unleased(fmt.Sprintf("expired %d", i)), store.Acquired).Lease
+	}
+	watch := t.reserve(st, leased("watch"), store.Acquired).Lease
+	c := unleased("expired pending")
+	c.Retention = short
+	t.reserve(st, c, store.Acquired)
+	for _, l := range leases {
+		t.ok(st.Complete(t.Context(), l, store.Outcome{Retention: short}), "Complete")
+	}
+	t.pass(st, watch.ID, 2*short)
+}
+
 func (t *trial) purgesNothing(st store.Store) {
 	t.Helper()
 	if n, err := st.Purge(t.Context(), 10); n != 0 || err != nil {
 		t.fatalf("Purge: %d deleted, error %v, want none and none", n, err)
 	}
+}
+
+// unexpired makes records of every state that have not expired. One of them is past the retention of its claim.
+func (t *trial) unexpired(st store.Store) (records []store.Record) {
+	t.Helper()
+	t.reserve(st, leased("leased"), store.Acquired)
+	t.reserve(st, unleased("unleased"), store.Acquired)
+	t.settle(st, leased("complete"), store.Outcome{Result: []byte("result")})
+	t.settle(st, leased("failed"), store.Outcome{Failed: true, Retention: long})
+	c := leased("retained by its lease")
+	c.Retention = short
+	t.reserve(st, c, store.Acquired)
+	for _, key := range []string{"leased", "unleased", "complete", "failed", "retained by its lease"} {
+		records = append(records, t.find(st, leased(key).ID))
+	}
+	return records
 }
 
 // postponed makes a record whose first expiry is over and whose present one is not. The expiry has to be moved

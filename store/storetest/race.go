@@ -8,13 +8,13 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// rounds is how often a race is run: a store that checks and then acts loses one of them sooner or later.
+// rounds is the number of rounds of each race. A store that checks and then acts loses one of them.
 const rounds = 32
 
 var raceCases = []Case{{
 	Name: "one of 64 racers acquires",
-	Rule: "Reserve is atomic: of any number of callers that claim an absent ID with a lease exactly one acquires it, and " +
-		"all others are in flight behind that one.",
+	Rule: "Reserve is atomic: of any number of callers that claim an absent ID with a lease exactly one acquires it, " +
+		"and all others are in flight behind that one.",
 	run: func(t *trial) {
 		st := t.open()
 		for round := range rounds {
@@ -34,8 +34,8 @@ var raceCases = []Case{{
 	},
 }, {
 	Name: "racers without a lease get fences of their own",
-	Rule: "Claims without a lease all succeed, one after the other: one acquires, the others take over, no two share a " +
-		"fence, and the record is under the largest.",
+	Rule: "Claims without a lease all succeed, one after the other: one acquires, the others take over, no two share " +
+		"a fence, and the record is under the largest.",
 	run: func(t *trial) {
 		st := t.open()
 		for round := range rounds {
@@ -63,8 +63,8 @@ var raceCases = []Case{{
 	},
 }, {
 	Name: "one of 64 racing completions wins",
-	Rule: "Complete compares and sets in one step: of any number under the same lease one settles the record, the others " +
-		"are lost, and the result is the winner's.",
+	Rule: "Complete compares and sets in one step: of any number under the same lease one settles the record, the " +
+		"others are lost, and the result is the winner's.",
 	run: func(t *trial) {
 		st := t.open()
 		for round := range rounds {
@@ -112,7 +112,8 @@ func (t *trial) oneOwner(st store.Store, key string, want store.Verdict) {
 			continue
 		}
 		if g.Verdict != store.InFlight || g.Record.Fence != owner.Fence {
-			t.fatalf("a racer got %q and was shown fence %d, want %q behind fence %d", g.Verdict, g.Record.Fence, store.InFlight, owner.Fence)
+			t.fatalf("a racer got %q and was shown fence %d, want %q behind fence %d",
+				g.Verdict, g.Record.Fence, store.InFlight, owner.Fence)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 var refusalCases = []Case{{
 	Name: "invalid claim is refused and changes nothing",
-	Rule: "A claim that breaks a rule is ErrInvalid, whether or not a record stands: no record is made or taken over, and " +
-		"no value is cut or put right in silence.",
+	Rule: "A claim that breaks a rule is ErrInvalid, with and without a record: no record is made or taken over, and " +
+		"no value is cut or corrected.",
 	run: func(t *trial) {
 		st := t.open()
 		before := t.reserve(st, unleased("k"), store.Acquired).Record
@@ -21,6 +21,7 @@ var refusalCases = []Case{{
 			"no retention":         func(c *store.Claim) { c.Retention = 0 },
 			"a negative retention": func(c *store.Claim) { c.Retention = -time.Second },
 			"too long a meta":      func(c *store.Claim) { c.Meta = make([]byte, store.MaxMeta+1) },
+			"too long an owner":    func(c *store.Claim) { c.Owner = strings.Repeat("o", store.MaxOwner+1) },
 		} {
 			for _, c := range []store.Claim{leased("k"), leased("absent")} {
 				spoil(&c)
@@ -33,8 +34,8 @@ var refusalCases = []Case{{
 	},
 }, {
 	Name: "invalid id is refused",
-	Rule: "An empty key and parts over their limits are ErrInvalid; a store that cuts them would give two callers one " +
-		"record.",
+	Rule: "An empty key and parts over their limits are ErrInvalid. A store that cuts them would give two callers " +
+		"one record.",
 	run: func(t *trial) {
 		st := t.open()
 		for _, id := range []store.ID{
@@ -60,7 +61,8 @@ var refusalCases = []Case{{
 		for _, d := range []time.Duration{-1, store.Forever} {
 			t.is(st.Extend(t.Context(), g.Lease, d, []byte("meta")), store.ErrInvalid, "Extend by "+d.String())
 		}
-		t.is(st.Extend(t.Context(), g.Lease, 3*day, make([]byte, store.MaxMeta+1)), store.ErrInvalid, "Extend with too long a meta")
+		t.is(st.Extend(t.Context(), g.Lease, 3*day, make([]byte, store.MaxMeta+1)),
+			store.ErrInvalid, "Extend with too long a meta")
 		t.unchanged(st, g.Record)
 	},
 }, {
@@ -74,7 +76,7 @@ var refusalCases = []Case{{
 	},
 }, {
 	Name: "absent id is not found",
-	Rule: "Find says ErrNotFound of an ID that was never reserved, and makes no record by looking.",
+	Rule: "Find returns ErrNotFound for an ID that was never reserved, and makes no record.",
 	run: func(t *trial) {
 		st := t.open()
 		t.absent(st, leased("k").ID)
@@ -83,8 +85,8 @@ var refusalCases = []Case{{
 	},
 }, {
 	Name: "ended context changes nothing",
-	Rule: "A context that has ended before the call is returned as its error, by every method, and nothing is done: the " +
-		"caller has given up and may not look at what happened.",
+	Rule: "Every method returns the error of a context that has ended before the call, and does nothing: the caller " +
+		"has given up and may not read the result.",
 	run: func(t *trial) {
 		st := t.open()
 		canceled, cancel := context.WithCancel(t.Context())
@@ -94,7 +96,7 @@ var refusalCases = []Case{{
 		expired := unleased("expired")
 		expired.Retention = short
 		t.reserve(st, expired, store.Acquired)
-		t.aged(st, t.reserve(st, leased("watch"), store.Acquired).Lease.ID, short) // made after what expires
+		t.pass(st, l.ID, 2*short)
 
 		_, err := st.Reserve(canceled, leased("absent"))
 		t.is(err, context.Canceled, "Reserve of an absent ID")

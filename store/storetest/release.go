@@ -17,8 +17,8 @@ var releaseCases = []Case{{
 	},
 }, {
 	Name: "stale owner cannot release",
-	Rule: "Release compares and sets on the fence: an owner whose record was taken over would otherwise let a third one " +
-		"run beside the second.",
+	Rule: "Release compares and sets on the fence: an owner whose record was taken over would otherwise let a third " +
+		"one run beside the second.",
 	run: func(t *trial) {
 		st := t.open()
 		stale := t.reserve(st, unleased("k"), store.Acquired).Lease
@@ -41,7 +41,7 @@ var releaseCases = []Case{{
 	},
 }, {
 	Name: "settled record cannot be released",
-	Rule: "Release never removes what is settled, or a clean-up that runs late would let finished work run again.",
+	Rule: "Release never removes a settled record: a late clean-up would let finished work run again.",
 	run: func(t *trial) {
 		st := t.open()
 		for key, failed := range map[string]bool{"complete": false, "failed": true} {

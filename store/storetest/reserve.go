@@ -8,8 +8,8 @@ import (
 
 var reserveCases = []Case{{
 	Name: "absent id is acquired",
-	Rule: "A claim on an ID without a record makes one, pending, exactly as the claim says; the lease and the record " +
-		"carry the same fence, and lease and retention are two durations.",
+	Rule: "A claim on an ID without a record makes a pending one with the claim's values. The lease and the record " +
+		"have the same fence, and lease and retention are two durations.",
 	run: func(t *trial) {
 		st, c := t.open(), leased("k")
 		t.absent(st, c.ID)
@@ -18,12 +18,14 @@ var reserveCases = []Case{{
 		call := time.Since(start)
 
 		if g.Lease != (store.Lease{ID: c.ID, Fence: g.Record.Fence}) || g.Record.ID != c.ID {
-			t.fatalf("the lease is %+v and the record is %v under fence %d, want %v and one fence", g.Lease, g.Record.ID, g.Record.Fence, c.ID)
+			t.fatalf("the lease is %+v and the record is %v under fence %d, want %v and one fence",
+				g.Lease, g.Record.ID, g.Record.Fence, c.ID)
 		}
 		if g.Record.Fingerprint != c.Fingerprint {
 			t.fatalf("the fingerprint is %v, want %v", g.Record.Fingerprint, c.Fingerprint)
 		}
 		t.state(g.Record, store.StatePending)
+		t.owned(g.Record, c.Owner)
 		t.bytes(g.Record.Meta, c.Meta, "the meta")
 		t.bytes(g.Record.Result, nil, "the result of a pending record")
 		t.span(g.Record.LeaseUntil.Sub(g.Record.CreatedAt), c.Lease, call, "creation and the lease's end")
@@ -32,7 +34,7 @@ var reserveCases = []Case{{
 	},
 }, {
 	Name: "live lease excludes",
-	Rule: "While a lease is live nobody else acquires the ID: a second claim, with or without a lease of its own, is in " +
+	Rule: "While a lease is live no other claim acquires the ID. A second claim, with or without a lease, is in " +
 		"flight, gets no lease and changes nothing.",
 	run: func(t *trial) {
 		st := t.open()
@@ -44,7 +46,8 @@ var reserveCases = []Case{{
 				t.fatalf("a claim that is in flight got the lease %+v", g.Lease)
 			}
 			if g.Record.Fence != first.Lease.Fence || g.Record.LeaseLeft() == 0 {
-				t.fatalf("the record is under fence %d with %v left, want the owner's fence %d and its lease live", g.Record.Fence, g.Record.LeaseLeft(), first.Lease.Fence)
+				t.fatalf("the record is under fence %d with %v left, want the owner's fence %d and its lease live",
+					g.Record.Fence, g.Record.LeaseLeft(), first.Lease.Fence)
 			}
 			t.state(g.Record, store.StatePending)
 			t.unchanged(st, first.Record)
@@ -52,8 +55,8 @@ var reserveCases = []Case{{
 	},
 }, {
 	Name: "claim without a lease excludes nobody",
-	Rule: "Client operations claim without a lease, since the server excludes for them: whoever reserves next takes the " +
-		"record over at once, again and again.",
+	Rule: "Client operations claim without a lease, because the server excludes: the next claim takes the record " +
+		"over immediately, any number of times.",
 	run: func(t *trial) {
 		st := t.open()
 		g := t.reserve(st, unleased("k"), store.Acquired)
@@ -83,8 +86,8 @@ var reserveCases = []Case{{
 	},
 }, {
 	Name: "take-over keeps the first owner's meta and creation time",
-	Rule: "Whoever takes a record over learns from its meta what the first owner was doing, and from its creation time " +
-		"how old the operation is; the new claim's own meta is not written.",
+	Rule: "The new owner reads the first owner's progress from the meta, and the operation's age from the creation " +
+		"time. The new claim's own meta is not written.",
 	run: func(t *trial) {
 		st := t.open()
 		first := t.reserve(st, unleased("k"), store.Acquired).Record
@@ -114,8 +117,8 @@ var reserveCases = []Case{{
 	},
 }, {
 	Name: "ended lease is taken over",
-	Rule: "The record of an owner that died is pending work whose effect is unknown: the next claim takes it over and is " +
-		"told so. Acquired would hide that somebody may have done the work.",
+	Rule: "The record of a dead owner is pending work whose effect is unknown. The next claim takes it over, and its " +
+		"verdict is TakenOver: Acquired would hide that the work may have been done.",
 	run: func(t *trial) {
 		st, c := t.open(), unleased("k")
 		c.Lease = short
@@ -129,7 +132,7 @@ var reserveCases = []Case{{
 	},
 }, {
 	Name: "settled record answers with its result",
-	Rule: "A claim on a settled record is told complete or failed and gets result and meta in the same call; it gets no " +
+	Rule: "A claim on a settled record is Complete or Failed, and gets result and meta in the same call. It gets no " +
 		"lease and changes nothing.",
 	run: func(t *trial) {
 		st := t.open()

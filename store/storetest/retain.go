@@ -8,8 +8,8 @@ import (
 
 var retainCases = []Case{{
 	Name: "outcome's retention replaces the claim's",
-	Rule: "An Outcome with a retention makes the record live for that long from then on, longer or shorter than the claim " +
-		"said.",
+	Rule: "An Outcome with a retention makes the record live for that long from then on, longer or shorter than the " +
+		"claim's retention.",
 	run: func(t *trial) {
 		st := t.open()
 		for key, retention := range map[string]time.Duration{"longer": 3 * day, "shorter": long} {
@@ -25,7 +25,7 @@ var retainCases = []Case{{
 	},
 }, {
 	Name: "outcome without a retention keeps the claim's expiry",
-	Rule: "An Outcome whose retention is zero leaves the expiry where the claim put it.",
+	Rule: "An Outcome whose retention is zero keeps the claim's expiry.",
 	run: func(t *trial) {
 		st := t.open()
 		g := t.reserve(st, leased("k"), store.Acquired)
@@ -36,7 +36,7 @@ var retainCases = []Case{{
 	},
 }, {
 	Name: "record settled for a short time expires",
-	Rule: "The outcome's retention rules also when the claim's would have kept the record for longer.",
+	Rule: "The outcome's retention replaces the claim's longer one.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.settle(st, leased("k"), store.Outcome{Retention: short})
@@ -45,8 +45,8 @@ var retainCases = []Case{{
 	},
 }, {
 	Name: "forever never expires",
-	Rule: "Forever, in a claim or in an outcome, keeps a record until it is released or forgotten: it has no expiry, and " +
-		"Purge passes it by.",
+	Rule: "Forever, in a claim or in an outcome, keeps a record until it is released or forgotten: it has no expiry, " +
+		"and Purge passes it by.",
 	run: func(t *trial) {
 		st := t.open()
 		c := unleased("claimed")
@@ -65,8 +65,8 @@ var retainCases = []Case{{
 	},
 }, {
 	Name: "longest durations do not overflow",
-	Rule: "A lease or a retention just below Forever, 292 years, ends after year 2262, beyond what 64 bits of nanoseconds " +
-		"hold; a store that overflows would see the record as long expired.",
+	Rule: "A lease or a retention just below Forever, 292 years, ends after year 2262, beyond what 64 bits of " +
+		"nanoseconds hold; a store that overflows would see the record as long expired.",
 	run: func(t *trial) {
 		st := t.open()
 		c := unleased("k")

@@ -5,14 +5,13 @@
 //	}
 //
 // Each case is a subtest whose name reads as a rule; a failure explains the rule. Cases of the optional
-// interfaces (Waiter, Checker, Lister, Forgetter, Dropper), of second handles and of damaged records are skipped
-// where the store or the options don't offer them.
+// interfaces (Waiter, Checker, Lister, Forgetter, Dropper), of second handles, of damaged records and of faults are
+// skipped where the store or the options don't offer them.
 //
 // RunTx does the same for the optional capability store.TxStore, of any engine's transactions.
 //
-// A slow machine fails no case: leases that must not end are hours long, those that must are short and waited
-// for on the store's own clock, and nothing is asserted about how long a call takes. With [Virtual] there is no
-// waiting at all.
+// A slow machine fails no case: leases that must not end are hours long, leases that must end are short and waited
+// for on the store's own clock, and no case asserts how long a call takes. With [Virtual] there is no waiting.
 package storetest
 
 import (
@@ -26,7 +25,7 @@ import (
 // A Case is one rule of the contract.
 type Case struct {
 	Name string // the rule in a few words, unique and stable
-	Rule string // what the rule says and whom it protects
+	Rule string // the rule and its reason
 	run  func(*trial)
 }
 
@@ -34,12 +33,12 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		reserveCases, mismatchCases, raceCases, completeCases, retainCases, fidelityCases, extendCases,
-		releaseCases, fenceCases, expiryCases, purgeCases, idCases, refusalCases, clockCases,
-		waiterCases, listerCases, forgetterCases, damageCases, handleCases, reopenCases,
+		releaseCases, fenceCases, ownerCases, expiryCases, purgeCases, idCases, refusalCases, clockCases,
+		waiterCases, listerCases, forgetterCases, damageCases, faultCases, handleCases, reopenCases,
 	)
 }
 
-// An Option tells Run and RunTx what more the store offers.
+// An Option names a capability of the store to Run and RunTx.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
@@ -53,6 +52,7 @@ type config struct {
 	beside       func(*testing.T, store.Store) store.Store
 	reopen       func(*testing.T, store.Store) store.Store
 	damage       func(*testing.T, store.Store, store.ID) store.Store
+	faults       func(*testing.T, store.Store, Fault) (heal func())
 	engine       *engine
 }
 
@@ -65,29 +65,27 @@ func configured(opts []Option) (cfg config) {
 	return cfg
 }
 
-// Virtual says that the store takes its time from package time and blocks on nothing outside the process: each
-// case then runs in a testing/synctest bubble, where time passes at once and a goroutine left behind fails the
-// case.
+// Virtual is for a store that reads package time and waits for nothing outside the process. Each case then runs in a
+// testing/synctest bubble, where waiting takes no time and a goroutine that does not end fails the case.
 func Virtual() Option { return optionFunc(func(c *config) { c.virtual = true }) }
 
-// SelfExpiring says that the engine deletes expired records on its own, so that Purge finds fewer of them.
+// SelfExpiring is for an engine that deletes expired records without Purge, which then finds fewer of them.
 func SelfExpiring() Option { return optionFunc(func(c *config) { c.selfExpiring = true }) }
 
-// Beside opens a second handle on first's backend while first stays open, as another process would. Where the
-// handle can be given a clock, give it a wrong one: only the backend's counts. The function closes the handle
-// with t.Cleanup.
+// Beside opens a second handle on first's backend while first stays open, like another process. If the handle can
+// have a clock, give it a wrong one: only the backend's counts. The function closes the handle with t.Cleanup.
 func Beside(open func(t *testing.T, first store.Store) store.Store) Option {
 	return optionFunc(func(c *config) { c.beside = open })
 }
 
-// Reopen closes st and opens its backend again, as a restart would. A store that is not durable is run without
-// it. Closing st again, as the factory's t.Cleanup does, must do no harm.
+// Reopen closes st and opens its backend again, like a restart. A store that is not durable is run without it. The
+// factory's t.Cleanup closes st once more.
 func Reopen(reopen func(t *testing.T, st store.Store) store.Store) Option {
 	return optionFunc(func(c *config) { c.reopen = reopen })
 }
 
-// LeasesEndOnReopen says that opening the backend voids the leases of whoever had it before, as a store may that only
-// one process can have open: an owner can't have outlived it. The records stay pending, to be taken over at once.
+// LeasesEndOnReopen is for a store that only one process can have open. Opening it may void the leases, because their
+// owners have died with the process. The records stay pending, and the next claims take them over.
 func LeasesEndOnReopen() Option { return optionFunc(func(c *config) { c.leasesEnd = true }) }
 
 // Run runs each case as a subtest of t. The factory returns an empty store that shares nothing with those it
@@ -113,11 +111,11 @@ func (cfg config) bubble(t *testing.T, f func(t *testing.T)) {
 		f(t)
 	})
 	if skipped {
-		t.SkipNow() // a skip inside the bubble ends the bubble alone
+		t.SkipNow() // a skip inside the bubble ends only the bubble
 	}
 }
 
-// trial prepares a case: its stores live as long as t, and what it finds goes to r.
+// trial prepares a case. Its stores live as long as t, and it reports to r.
 func (cfg config) trial(t *testing.T, r reporter, c Case, factory func(t *testing.T) store.Store) *trial {
 	tr := &trial{reporter: r, rule: c.Rule, selfExpiring: cfg.selfExpiring, leasesEnd: cfg.leasesEnd, engine: cfg.engine}
 	tr.open = func() store.Store { return factory(t) }
@@ -129,6 +127,9 @@ func (cfg config) trial(t *testing.T, r reporter, c Case, factory func(t *testin
 	}
 	if cfg.damage != nil {
 		tr.damage = func(st store.Store, id store.ID) store.Store { return cfg.damage(t, st, id) }
+	}
+	if cfg.faults != nil {
+		tr.faults = func(st store.Store, f Fault) func() { return cfg.faults(t, st, f) }
 	}
 	return tr
 }

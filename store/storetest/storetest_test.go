@@ -42,7 +42,7 @@ func TestFailureTellsTheRule(t *testing.T) {
 type bare struct{ store.Store }
 
 func TestCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
-	optional := slices.Concat(waiterCases, listerCases, forgetterCases, damageCases, handleCases, reopenCases)
+	optional := slices.Concat(waiterCases, listerCases, forgetterCases, damageCases, faultCases, handleCases, reopenCases)
 	for _, c := range Cases() {
 		r := record(t, config{}, c, func(*testing.T) store.Store { return bare{memstore.New()} })
 		require.Empty(t, r.messages, "case %q", c.Name)

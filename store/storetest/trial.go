@@ -16,15 +16,16 @@ const (
 	long  = time.Hour             // for what must not
 	day   = 24 * time.Hour
 
-	// patience bounds every wait for the store. It is spent only when a rule is broken.
+	// patience bounds every wait for the store. Only a broken rule uses it up.
 	patience = 30 * time.Second
-	// poll is the pause between two looks at the store.
+	// poll is the pause between two reads.
 	poll = 2 * time.Millisecond
 	// precision is how far an instant may be from the exact one: engines keep milliseconds.
 	precision = 2 * time.Millisecond
 )
 
-// A reporter is what cases need of a *testing.T. It lets the suite's own tests run a case that is meant to fail.
+// A reporter is the part of *testing.T that cases use. The suite's own tests have another one, for cases that must
+// fail.
 type reporter interface {
 	Helper()
 	Context() context.Context
@@ -42,6 +43,7 @@ type trial struct {
 	beside       func(store.Store) store.Store           // nil: no second handle
 	reopen       func(store.Store) store.Store           // nil: not durable
 	damage       func(store.Store, store.ID) store.Store // nil: no record can be damaged
+	faults       func(store.Store, Fault) (heal func())  // nil: no fault can be injected
 	selfExpiring bool
 	leasesEnd    bool
 	engine       *engine // nil: the case is one of Run's
@@ -53,22 +55,23 @@ func (t *trial) fatalf(format string, args ...any) {
 	t.FailNow()
 }
 
-// payload is the fingerprint of a request with that body.
+// payload returns the fingerprint of a request with that body.
 func payload(body string) store.Fingerprint {
 	return store.Raw("POST", "/refunds", "", []byte(body))
 }
 
-// unleased is a claim that never excludes.
+// unleased returns a claim that never excludes.
 func unleased(key string) store.Claim {
 	return store.Claim{
 		ID:          store.ID{Scope: "scope", Key: key},
 		Fingerprint: payload("first"),
 		Retention:   day,
+		Owner:       "owner of " + key,
 		Meta:        []byte("meta of the first"),
 	}
 }
 
-// leased is a claim that excludes for longer than any test runs.
+// leased returns a claim that excludes for longer than any test runs.
 func leased(key string) store.Claim {
 	c := unleased(key)
 	c.Lease = long
@@ -133,7 +136,7 @@ func (t *trial) state(r store.Record, want store.State) {
 	}
 }
 
-// bytes tells nil from empty.
+// bytes compares bytes. Nil and empty are different.
 func (t *trial) bytes(got, want []byte, what string) {
 	t.Helper()
 	if !bytes.Equal(got, want) {
@@ -144,7 +147,7 @@ func (t *trial) bytes(got, want []byte, what string) {
 	}
 }
 
-// unchanged compares all of a record but the instant at which it was read.
+// unchanged compares all of a record except the instant at which it was read.
 func (t *trial) unchanged(st store.Store, before store.Record) {
 	t.Helper()
 	after := t.find(st, before.ID)
@@ -154,6 +157,8 @@ func (t *trial) unchanged(st store.Store, before store.Record) {
 	switch {
 	case after.Fingerprint != before.Fingerprint:
 		t.fatalf("the fingerprint changed from %v to %v", before.Fingerprint, after.Fingerprint)
+	case after.Owner != before.Owner:
+		t.fatalf("the owner changed from %q to %q", before.Owner, after.Owner)
 	case after.Fence != before.Fence:
 		t.fatalf("the fence changed from %d to %d", before.Fence, after.Fence)
 	case !after.LeaseUntil.Equal(before.LeaseUntil):
@@ -165,8 +170,8 @@ func (t *trial) unchanged(st store.Store, before store.Record) {
 	}
 }
 
-// span checks a distance between two instants that the store took within one call: it may differ from want by no
-// more than that call took. ReadAt, say, may be read once the rest is written.
+// span checks the distance between two instants that the store took within one call. It may differ from want by the
+// duration of the call, because a store may read ReadAt after it has written the rest.
 func (t *trial) span(got, want, call time.Duration, what string) {
 	t.Helper()
 	if (got - want).Abs() > call+precision {
@@ -186,7 +191,7 @@ func (t *trial) until(what string, holds func() bool) {
 	}
 }
 
-// aged waits until the record, which must stand, is older than d by the store's clock.
+// aged waits until the record, which must exist, is older than d by the store's clock.
 func (t *trial) aged(st store.Store, id store.ID, d time.Duration) {
 	t.Helper()
 	t.until(fmt.Sprintf("the record of %v is older than %v", id, d), func() bool {
@@ -194,7 +199,13 @@ func (t *trial) aged(st store.Store, id store.ID, d time.Duration) {
 	})
 }
 
-// leaseEnds waits until the record, which must stand, has no live lease.
+// pass waits until d has passed by the store's clock, which the record shows.
+func (t *trial) pass(st store.Store, id store.ID, d time.Duration) {
+	t.Helper()
+	t.aged(st, id, t.find(st, id).Age()+d)
+}
+
+// leaseEnds waits until the record, which must exist, has no live lease.
 func (t *trial) leaseEnds(st store.Store, id store.ID) {
 	t.Helper()
 	t.until(fmt.Sprintf("the lease of %v ends", id), func() bool { return t.find(st, id).LeaseLeft() == 0 })

@@ -8,37 +8,41 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A TxHarness tells RunTx how to reach an engine whose transactions are of type T.
+// A TxHarness connects RunTx to an engine whose transactions are of type T.
 type TxHarness[T any] struct {
-	// Open returns an empty store that shares nothing with those it returned before, and closes it with t.Cleanup.
-	// The effects that Write makes are kept beside it.
+	// Open returns an empty store that shares nothing with the stores it returned before, and closes it with
+	// t.Cleanup. Write's effects are kept on the same backend.
 	Open func(t *testing.T) store.TxStore[T]
 	// Write makes one effect with the key in the engine's transaction. Keys are not unique: each call adds one.
 	Write func(ctx context.Context, tx T, key string) error
 	// Written counts the committed effects with the key on st's backend, outside of any transaction and without
 	// waiting for one. st may be a store that [Beside] or [Reopen] returned.
 	Written func(ctx context.Context, st store.TxStore[T], key string) (int, error)
-	// Fail makes a statement fail in the engine's transaction and returns its error. Without it the cases of
+	// Fail makes a statement fail in the engine's transaction and returns its error. If it is nil, the cases of
 	// failed statements are skipped.
 	Fail func(ctx context.Context, tx T) error
-	// Commit and Rollback end the engine's transaction as its user must not, or return the error by which the engine
-	// refuses it. Without both the cases of that are skipped.
+	// Commit and Rollback call the methods of T and return their errors, which must be store.ErrTxEnded. If one is
+	// nil, because T has no such methods, their cases are skipped.
 	Commit, Rollback func(ctx context.Context, tx T) error
-	// SingleWriter says that the engine has one write transaction at a time: a Begin of another ID then waits for
-	// the open one, as may every other write.
+	// End ends the engine's transaction without the store, where T can't prevent it: for example by the SQL text
+	// "COMMIT". If it is nil, its cases are skipped.
+	End func(ctx context.Context, tx T) error
+	// SingleWriter means that the engine has one write transaction at a time. A Begin of another ID then waits for
+	// the open one, and so may every other write.
 	SingleWriter bool
 }
 
 // TxCases returns every case that RunTx knows, in its order.
 func TxCases() []Case {
 	return slices.Concat(
-		txCommitCases, txBeginCases, txRetainCases, txFenceCases, txHeldCases, txEndCases, txEndedCases, txOnceCases, txHandleCases, txReopenCases,
+		txCommitCases, txBeginCases, txRetainCases, txFenceCases, txHeldCases, txEndCases, txEndedCases, txOnceCases,
+		txFaultCases, txHandleCases, txReopenCases,
 	)
 }
 
 // RunTx runs the cases of store.TxStore as subtests of t. Run holds for the same store, and is not repeated here. The
 // stores that the functions of [Beside] and [Reopen] return must be of the harness's store.TxStore too. The harness's
-// functions may be called concurrently; Fail, Commit and Rollback apart, none may be nil.
+// functions may be called concurrently. Open, Write and Written must not be nil.
 func RunTx[T any](t *testing.T, h TxHarness[T], opts ...Option) {
 	t.Helper()
 	if h.Open == nil || h.Write == nil || h.Written == nil {
@@ -56,9 +60,10 @@ func RunTx[T any](t *testing.T, h TxHarness[T], opts ...Option) {
 type engine struct {
 	write        func(ctx context.Context, tx any, key string) error
 	written      func(ctx context.Context, st store.Store, key string) (int, error)
-	fail         func(ctx context.Context, tx any) error // nil: not offered, as with the two below
+	fail         func(ctx context.Context, tx any) error // nil: not offered, as with the three below
 	commit       func(ctx context.Context, tx any) error
 	rollback     func(ctx context.Context, tx any) error
+	end          func(ctx context.Context, tx any) error
 	singleWriter bool
 }
 
@@ -70,8 +75,11 @@ func (h TxHarness[T]) config(cfg config) config {
 	e.written = func(ctx context.Context, st store.Store, key string) (int, error) {
 		return h.Written(ctx, st.(hidden[T]).TxStore, key)
 	}
-	e.fail, e.commit, e.rollback = untyped(h.Fail), untyped(h.Commit), untyped(h.Rollback)
+	e.fail, e.commit, e.rollback, e.end = untyped(h.Fail), untyped(h.Commit), untyped(h.Rollback), untyped(h.End)
 	cfg.engine, cfg.beside, cfg.reopen = e, h.hide(cfg.beside), h.hide(cfg.reopen)
+	if faults := cfg.faults; faults != nil {
+		cfg.faults = func(t *testing.T, st store.Store, f Fault) func() { return faults(t, st.(hidden[T]).TxStore, f) }
+	}
 	return cfg
 }
 

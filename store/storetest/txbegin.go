@@ -8,8 +8,8 @@ import (
 
 var txBeginCases = []Case{{
 	Name: "begin of an absent id acquires it",
-	Rule: "Begin makes the record that Reserve makes, less what only a lease needs: the claim's lease and meta are not " +
-		"used, and the retention is not stretched by the lease.",
+	Rule: "Begin makes the same record as Reserve, except that it does not use the claim's lease and meta, and that " +
+		"the lease does not extend the retention.",
 	run: func(t *trial) {
 		st, c := t.openTx(), leased("k")
 		c.Lease = 3 * day
@@ -30,13 +30,14 @@ var txBeginCases = []Case{{
 		r := t.settled(st, g, store.Outcome{})
 		t.bytes(r.Meta, nil, "the meta of a record that Begin made")
 		if r.Fingerprint != c.Fingerprint || !r.CreatedAt.Equal(g.Record.CreatedAt) {
-			t.fatalf("the record is of %v, created at %v, want %v and %v", r.Fingerprint, r.CreatedAt, c.Fingerprint, g.Record.CreatedAt)
+			t.fatalf("the record is of %v, created at %v, want %v and %v",
+				r.Fingerprint, r.CreatedAt, c.Fingerprint, g.Record.CreatedAt)
 		}
 	},
 }, {
 	Name: "settled record answers begin with its result",
-	Rule: "A Begin on a settled record is told complete or failed and gets result and meta; no transaction is opened and " +
-		"nothing is changed, whoever settled the record.",
+	Rule: "A Begin on a settled record is Complete or Failed, and gets result and meta. No transaction is opened and " +
+		"nothing is changed, also if no transaction has settled the record.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, want := range []store.Verdict{store.Complete, store.Failed} {
@@ -56,8 +57,8 @@ var txBeginCases = []Case{{
 	},
 }, {
 	Name: "live lease excludes a transaction",
-	Rule: "An owner with a lease and one with a transaction exclude each other: a Begin is in flight behind a live lease, " +
-		"is shown its record, and leaves its owner's right as it was.",
+	Rule: "An owner with a lease and one with a transaction exclude each other: a Begin is in flight behind a live " +
+		"lease, is shown its record, and leaves its owner's right as it was.",
 	run: func(t *trial) {
 		st := t.openTx()
 		first := t.reserve(st, leased("k"), store.Acquired)
@@ -65,15 +66,16 @@ var txBeginCases = []Case{{
 		c.Retention = 3 * day
 		r := t.denied(st, c, store.InFlight)
 		if r.Fence != first.Lease.Fence || r.LeaseLeft() == 0 {
-			t.fatalf("the record is under fence %d with %v left, want the owner's fence %d and its lease live", r.Fence, r.LeaseLeft(), first.Lease.Fence)
+			t.fatalf("the record is under fence %d with %v left, want the owner's fence %d and its lease live",
+				r.Fence, r.LeaseLeft(), first.Lease.Fence)
 		}
 		t.unchanged(st, first.Record)
 		t.ok(st.Complete(t.patient(), first.Lease, store.Outcome{}), "Complete by the owner")
 	},
 }, {
 	Name: "other payload is a mismatch to begin",
-	Rule: "A key that is reused for another payload is a mismatch in every state. Begin shows the record, opens nothing and " +
-		"takes nothing over.",
+	Rule: "A key that is reused for another payload is a mismatch in every state. Begin shows the record, opens " +
+		"nothing and takes nothing over.",
 	run: func(t *trial) {
 		st := t.openTx()
 		t.reserve(st, leased("leased"), store.Acquired)
@@ -86,7 +88,8 @@ var txBeginCases = []Case{{
 			before := t.find(st, c.ID)
 			r := t.denied(st, c, store.Mismatch)
 			if r.Fingerprint != before.Fingerprint || r.State != before.State || r.Fence != before.Fence {
-				t.fatalf("a mismatch is shown a record %s under fence %d, want the one that stands, %s under %d", r.State, r.Fence, before.State, before.Fence)
+				t.fatalf("a mismatch is shown a record %s under fence %d, want the one that stands, %s under %d",
+					r.State, r.Fence, before.State, before.Fence)
 			}
 			t.bytes(r.Result, before.Result, "the result that a mismatch is shown")
 			t.unchanged(st, before)
@@ -94,8 +97,9 @@ var txBeginCases = []Case{{
 	},
 }, {
 	Name: "begin takes over a record without a live lease",
-	Rule: "Pending work whose owner may be dead is taken over, and its next owner is told so and gets its meta. Nobody else " +
-		"sees that before the commit, which keeps meta and creation time and counts retention from the Begin.",
+	Rule: "Pending work of a dead owner is taken over: the verdict is TakenOver, and the new owner gets the meta. " +
+		"Other callers see that after the commit only, which keeps meta and creation time. Retention counts from " +
+		"the Begin.",
 	run: func(t *trial) {
 		st := t.openTx()
 		ended := unleased("its lease ended")
@@ -118,7 +122,8 @@ var txBeginCases = []Case{{
 			for _, r := range []store.Record{g.Record, t.settled(st, g, store.Outcome{Result: []byte("result")})} {
 				t.bytes(r.Meta, before.Meta, "the meta after a take-over")
 				if !r.CreatedAt.Equal(before.CreatedAt) || !r.ExpiresAt.Equal(g.Record.ExpiresAt) {
-					t.fatalf("created at %v and expires at %v, want %v and %v", r.CreatedAt, r.ExpiresAt, before.CreatedAt, g.Record.ExpiresAt)
+					t.fatalf("created at %v and expires at %v, want %v and %v",
+						r.CreatedAt, r.ExpiresAt, before.CreatedAt, g.Record.ExpiresAt)
 				}
 			}
 			t.effects(st, c.ID.Key, 1)
@@ -126,7 +131,8 @@ var txBeginCases = []Case{{
 	},
 }, {
 	Name: "discard settles a record that was taken over",
-	Rule: "A refusal is remembered for work that somebody else began, too; only what this transaction wrote is undone.",
+	Rule: "The refusal of work that an earlier owner began is kept too. Only the writes of this transaction are " +
+		"undone.",
 	run: func(t *trial) {
 		st, c := t.openTx(), unleased("k")
 		before := t.reserve(st, c, store.Acquired).Record
@@ -139,7 +145,7 @@ var txBeginCases = []Case{{
 	},
 }, {
 	Name: "rollback leaves a record that was taken over as it was",
-	Rule: "Rollback undoes the take-over itself: the record stands under its earlier owner's fence, and that owner may " +
+	Rule: "Rollback undoes the take-over too: the record is under its earlier owner's fence, and that owner may " +
 		"still complete it.",
 	run: func(t *trial) {
 		st, c := t.openTx(), unleased("k")
@@ -151,15 +157,16 @@ var txBeginCases = []Case{{
 		t.ok(tx.Rollback(t.Context()), "Rollback")
 		t.unchanged(st, first.Record)
 		t.effects(st, "k", 0)
-		t.is(st.Complete(t.patient(), g.Lease, store.Outcome{}), store.ErrLost, "Complete under the lease that was rolled back")
+		t.is(st.Complete(t.patient(), g.Lease, store.Outcome{}),
+			store.ErrLost, "Complete under the lease that was rolled back")
 		t.unchanged(st, first.Record)
 		t.ok(st.Complete(t.patient(), first.Lease, store.Outcome{Result: []byte("first")}), "Complete by the first owner")
 		t.bytes(t.denied(st, c, store.Complete).Result, []byte("first"), "the result")
 	},
 }, {
 	Name: "expired record is absent to begin",
-	Rule: "A record whose retention is over, pending or settled, is acquired anew at once; nothing is inherited, not even " +
-		"the payload, and a rollback does not bring it back.",
+	Rule: "An expired record, pending or settled, is acquired immediately. The new record inherits nothing, not even " +
+		"the payload, and a rollback does not restore the old one.",
 	run: func(t *trial) {
 		st := t.openTx()
 		pending := unleased("pending")

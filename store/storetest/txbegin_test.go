@@ -76,7 +76,7 @@ var txBeginMutants = []txMutant{{
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			tx, g, err := s.Begin(ctx, c)
-			if r := g.Record; g.Verdict == store.Mismatch && r.Fence > 0 && r.State == store.StatePending && r.LeaseLeft() == 0 {
+			if r := g.Record; g.Verdict == store.Mismatch && r.State == store.StatePending && r.LeaseLeft() == 0 {
 				c.Fingerprint = r.Fingerprint
 				return s.Begin(ctx, c)
 			}
@@ -88,7 +88,7 @@ var txBeginMutants = []txMutant{{
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			tx, g, err := s.Begin(ctx, c)
-			if g.Verdict == store.Mismatch && g.Record.Fence > 0 {
+			if g.Verdict == store.Mismatch {
 				return (*closedTx)(nil), g, err
 			}
 			return tx, g, err

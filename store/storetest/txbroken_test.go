@@ -27,6 +27,8 @@ type brokenTx struct {
 	wait     func(context.Context, store.ID, uint64) error
 	pending  func(context.Context, string) iter.Seq2[store.Record, error]
 
+	faults faults
+
 	mu   sync.Mutex
 	open map[store.ID]store.Grant // what transactions hold
 }
@@ -43,6 +45,7 @@ func newBrokenTx(s *ledger.Store, defect func(*brokenTx, *ledger.Store)) *broken
 		purge:    s.Purge,
 		wait:     s.Wait,
 		pending:  s.Pending,
+		faults:   newFaults(),
 		open:     map[store.ID]store.Grant{},
 	}
 	defect(b, s)
@@ -51,6 +54,9 @@ func newBrokenTx(s *ledger.Store, defect func(*brokenTx, *ledger.Store)) *broken
 
 // Begin implements store.TxStore, and notes what the transaction holds for as long as it is open.
 func (b *brokenTx) Begin(ctx context.Context, c store.Claim) (store.Tx[*ledger.Tx], store.Grant, error) {
+	if b.faults.fault != 0 {
+		return nil, store.Grant{}, b.faults.err(b.faults.fault, "Begin", false)
+	}
 	tx, g, err := b.begin(ctx, c)
 	if err != nil || !g.Verdict.Owned() {
 		return tx, g, err
@@ -58,7 +64,7 @@ func (b *brokenTx) Begin(ctx context.Context, c store.Claim) (store.Tx[*ledger.T
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open[c.ID] = g
-	return &alteredTx{sound: tx, ended: func() {
+	return &alteredTx{sound: tx, faults: &b.faults, ended: func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.open[c.ID].Lease == g.Lease {
@@ -109,24 +115,39 @@ type alteredTx struct {
 	discard  func(context.Context, store.Outcome) error
 	rollback func(context.Context) error
 	ended    func()
+	faults   *faults // nil: none
 }
 
 func (a *alteredTx) Tx() *ledger.Tx { return a.sound.Tx() }
 
 func (a *alteredTx) Commit(ctx context.Context, o store.Outcome) error {
 	defer a.done()
+	end := a.sound.Commit
 	if a.commit != nil {
-		return a.commit(ctx, o)
+		end = a.commit
 	}
-	return a.sound.Commit(ctx, o)
+	return a.settle(ctx, "Commit", o, end)
+}
+
+// settle calls end, unless a fault is in the way. The backend rolls back what does not arrive.
+func (a *alteredTx) settle(ctx context.Context, call string, o store.Outcome, end func(context.Context, store.Outcome) error) error {
+	if a.faults == nil {
+		return end(ctx, o)
+	}
+	err := a.faults.meet(call, true, func() error { return end(ctx, o) })
+	if a.faults.fault != 0 {
+		_ = a.sound.Rollback(ctx)
+	}
+	return err
 }
 
 func (a *alteredTx) Discard(ctx context.Context, o store.Outcome) error {
 	defer a.done()
+	end := a.sound.Discard
 	if a.discard != nil {
-		return a.discard(ctx, o)
+		end = a.discard
 	}
-	return a.sound.Discard(ctx, o)
+	return a.settle(ctx, "Discard", o, end)
 }
 
 func (a *alteredTx) Rollback(ctx context.Context) error {
@@ -166,7 +187,7 @@ func settlesBy(f func(ctx context.Context, o store.Outcome, c store.Claim, end f
 	})
 }
 
-// A txMutant is one defect. The cases that find it stand in txFoundBy.
+// A txMutant is one defect, or a right variant. txFoundBy lists the cases that find a defect.
 type txMutant struct {
 	name   string
 	single bool                                              // it is run as the store of a single writer
@@ -174,6 +195,7 @@ type txMutant struct {
 	defect func(b *brokenTx, s *ledger.Store)                // nil: none
 	beside func(t *testing.T, first store.Store) store.Store // the second handle; nil: the store itself
 	reopen func(t *testing.T, st store.Store) store.Store    // the restart; nil: the store itself
+	user   func(h *TxHarness[*ledger.Tx])                    // what the engine's transaction offers; nil: as it is
 }
 
 func (m txMutant) harness() TxHarness[*ledger.Tx] {
@@ -186,7 +208,7 @@ func (m txMutant) harness() TxHarness[*ledger.Tx] {
 	if m.defect == nil {
 		m.defect = func(*brokenTx, *ledger.Store) {}
 	}
-	return TxHarness[*ledger.Tx]{
+	h := TxHarness[*ledger.Tx]{
 		Open:  func(*testing.T) store.TxStore[*ledger.Tx] { return newBrokenTx(m.ledger(), m.defect) },
 		Write: func(_ context.Context, tx *ledger.Tx, key string) error { return tx.Add(key) },
 		Written: func(_ context.Context, st store.TxStore[*ledger.Tx], key string) (int, error) {
@@ -195,8 +217,13 @@ func (m txMutant) harness() TxHarness[*ledger.Tx] {
 		Fail:         func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
 		Commit:       func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
 		Rollback:     func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
+		End:          func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
 		SingleWriter: m.single,
 	}
+	if m.user != nil {
+		m.user(&h)
+	}
+	return h
 }
 
 // depends names the cases that are for one kind of engine.
@@ -230,6 +257,12 @@ func TestTxStoreWithoutDefectPasses(t *testing.T) {
 	require.Empty(t, txMutant{single: true}.failing(t))
 }
 
+func TestRightVariantsOfATxStorePass(t *testing.T) {
+	for _, m := range txVariants {
+		t.Run(m.name, func(t *testing.T) { require.Empty(t, m.failing(t)) })
+	}
+}
+
 func TestEachTxCaseFindsSomeDefect(t *testing.T) {
 	found := map[string]bool{}
 	for _, cases := range txFoundBy {
@@ -246,9 +279,9 @@ func TestEachTxCaseFindsSomeDefect(t *testing.T) {
 }
 
 func TestTxCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
-	optional := slices.Concat(txHandleCases, txReopenCases, txEndedCases)
+	optional := slices.Concat(txFaultCases, txHandleCases, txReopenCases, txEndedCases)
 	h := txMutant{}.harness()
-	h.Fail, h.Commit, h.Rollback = nil, nil, nil
+	h.Fail, h.Commit, h.Rollback, h.End = nil, nil, nil, nil
 	h.Open = func(*testing.T) store.TxStore[*ledger.Tx] { return bareTx{ledger.New()} }
 	h.Written = func(_ context.Context, st store.TxStore[*ledger.Tx], key string) (int, error) {
 		return st.(bareTx).TxStore.(*ledger.Store).Entries(key), nil
@@ -270,5 +303,5 @@ func TestTxCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
 type bareTx struct{ store.TxStore[*ledger.Tx] }
 
 func txMutants() []txMutant {
-	return slices.Concat(txSettleMutants, txBeginMutants, txHeldMutants, txEndMutants, txEndedMutants, txHandleMutants)
+	return slices.Concat(txSettleMutants, txBeginMutants, txHeldMutants, txEndMutants, txEndedMutants, txFaultMutants, txHandleMutants)
 }

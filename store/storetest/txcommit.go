@@ -9,7 +9,8 @@ import (
 
 var txCommitCases = []Case{{
 	Name: "commit makes record and effect visible together",
-	Rule: "Record and effect are one transaction: nobody sees either before the commit, and everybody sees both after it.",
+	Rule: "Record and effect are one transaction: no caller sees either before the commit, and every caller sees " +
+		"both after it.",
 	run: func(t *trial) {
 		st, c := t.openTx(), unleased("k")
 		tx, g := t.begin(st, c, store.Acquired)
@@ -24,7 +25,8 @@ var txCommitCases = []Case{{
 	},
 }, {
 	Name: "failed outcome commits with its effect",
-	Rule: "Commit settles the record as the outcome says; it is Discard, and not the failure, that undoes the effect.",
+	Rule: "Commit settles the record with its outcome and keeps the effect, also of a failed outcome. Discard undoes " +
+		"the effect.",
 	run: func(t *trial) {
 		st, c := t.openTx(), unleased("k")
 		tx, g := t.begin(st, c, store.Acquired)
@@ -37,7 +39,8 @@ var txCommitCases = []Case{{
 	},
 }, {
 	Name: "rollback leaves neither record nor effect",
-	Rule: "What is rolled back has not been: the ID is acquired anew at once, with another payload if the caller likes.",
+	Rule: "After a rollback there is neither record nor effect: the ID can be acquired immediately, also with " +
+		"another payload.",
 	run: func(t *trial) {
 		st, c := t.openTx(), unleased("k")
 		for _, body := range []string{"first", "second"} {
@@ -52,7 +55,7 @@ var txCommitCases = []Case{{
 	},
 }, {
 	Name: "discard keeps the record without the effect",
-	Rule: "Work that was refused leaves nothing behind but the refusal, as a record that is settled as the outcome says.",
+	Rule: "Discard undoes the effect of refused work, and keeps the refusal as a settled record.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for key, o := range map[string]store.Outcome{
@@ -71,8 +74,8 @@ var txCommitCases = []Case{{
 	},
 }, {
 	Name: "discard works after a failed statement",
-	Rule: "It is a failed statement that most often is the refusal. In engines where it spoils the transaction the record " +
-		"is kept all the same.",
+	Rule: "A refusal is often a failed statement. Discard keeps the record also in engines where such a statement " +
+		"spoils the transaction.",
 	run: func(t *trial) {
 		st := t.openTx()
 		tx, g := t.begin(st, unleased("k"), store.Acquired)
@@ -85,8 +88,8 @@ var txCommitCases = []Case{{
 	},
 }, {
 	Name: "commit after a failed statement does all or nothing",
-	Rule: "Where a failed statement spoils the transaction its commit is an error and does nothing; where it does not, the " +
-		"commit keeps the rest. A commit that says nil has kept the record and what was written.",
+	Rule: "If a failed statement spoils the transaction, its commit is an error and does nothing. Otherwise the " +
+		"commit keeps the rest. A commit that returns nil has kept the record and all writes.",
 	run: func(t *trial) {
 		st := t.openTx()
 		tx, g := t.begin(st, unleased("k"), store.Acquired)
@@ -104,8 +107,8 @@ var txCommitCases = []Case{{
 	},
 }, {
 	Name: "result of a transaction comes back as it went in",
-	Rule: "The result is opaque, by Commit and by Discard as by Complete: nil and empty are told apart, any bytes are kept " +
-		"whole, and the caller may use its buffer again.",
+	Rule: "The result is opaque to Commit and Discard as to Complete: nil and empty are different, any bytes are " +
+		"kept, and the caller may reuse its buffer.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for i, result := range [][]byte{nil, {}, {0}, everyByte(), bytes.Repeat(everyByte(), 256)} {

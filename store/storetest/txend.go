@@ -38,8 +38,8 @@ var txEndCases = []Case{{
 	},
 }, {
 	Name: "ended transaction cannot be settled",
-	Rule: "A transaction ends once: a Commit or a Discard after that is an error, and neither what was rolled back nor what " +
-		"was settled changes by it.",
+	Rule: "A transaction ends once: a Commit or a Discard after that is an error, and neither what was rolled back " +
+		"nor what was settled changes by it.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, second := range settling {
@@ -74,6 +74,7 @@ var txEndCases = []Case{{
 			"an endless lease":  func(c *store.Claim) { c.Lease = store.Forever },
 			"no retention":      func(c *store.Claim) { c.Retention = 0 },
 			"too long a meta":   func(c *store.Claim) { c.Meta = make([]byte, store.MaxMeta+1) },
+			"too long an owner": func(c *store.Claim) { c.Owner = strings.Repeat("o", store.MaxOwner+1) },
 			"no key":            func(c *store.Claim) { c.ID.Key = "" },
 			"too long a key":    func(c *store.Claim) { c.ID.Key = strings.Repeat("k", store.MaxKey+1) },
 			"too long a scope":  func(c *store.Claim) { c.ID.Scope = strings.Repeat("s", store.MaxScope+1) },
@@ -93,8 +94,8 @@ var txEndCases = []Case{{
 	},
 }, {
 	Name: "invalid outcome does nothing and ends the transaction",
-	Rule: "A negative retention is ErrInvalid, by Commit and by Discard. Nothing of the transaction is kept and nothing of " +
-		"it is left open.",
+	Rule: "A negative retention is ErrInvalid, by Commit and by Discard. Nothing of the transaction is kept and " +
+		"nothing of it is left open.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, way := range settling {
@@ -107,8 +108,8 @@ var txEndCases = []Case{{
 	},
 }, {
 	Name: "ended context begins nothing",
-	Rule: "A context that has ended before Begin is returned as its error; no transaction is left open, whatever record " +
-		"stands.",
+	Rule: "Begin returns the error of a context that has ended before the call. It opens no transaction, with and " +
+		"without a record.",
 	run: func(t *trial) {
 		st := t.openTx()
 		canceled, cancel := context.WithCancel(t.Context())
@@ -148,8 +149,8 @@ var txEndCases = []Case{{
 	},
 }, {
 	Name: "ended context settles nothing and ends the transaction",
-	Rule: "A context that has ended before Commit or Discard is returned as its error; nothing of the transaction is kept, " +
-		"and nothing of it is left open.",
+	Rule: "A context that has ended before Commit or Discard is returned as its error; nothing of the transaction is " +
+		"kept, and nothing of it is left open.",
 	run: func(t *trial) {
 		st := t.openTx()
 		canceled, cancel := context.WithCancel(t.Context())

@@ -7,205 +7,198 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// undoing is the ways to end a transaction that keep nothing of its effect. In a transaction that its user has committed
-// they come too late.
-var undoing = []struct {
+// ending lists the calls that end a transaction, under live and under ended contexts.
+var ending = []struct {
 	name string
 	end  func(tx store.Tx[any], ctx context.Context) error
 }{
-	{"Discard", func(tx store.Tx[any], ctx context.Context) error { return tx.Discard(ctx, refusedWork) }},
-	{"Discard under an ended context", func(tx store.Tx[any], ctx context.Context) error { return tx.Discard(over(ctx), refusedWork) }},
-	{"Rollback", store.Tx[any].Rollback},
-	{"Rollback under an ended context", func(tx store.Tx[any], ctx context.Context) error { return tx.Rollback(over(ctx)) }},
+	{"Commit", func(tx store.Tx[any], ctx context.Context) error { return tx.Commit(ctx, store.Outcome{}) }},
+	{"Commit under an ended context", func(tx store.Tx[any], ctx context.Context) error {
+		return tx.Commit(canceled(ctx), store.Outcome{})
+	}},
 	{"Commit of an invalid outcome", func(tx store.Tx[any], ctx context.Context) error {
 		return tx.Commit(ctx, store.Outcome{Retention: -1})
+	}},
+	{"Discard", func(tx store.Tx[any], ctx context.Context) error { return tx.Discard(ctx, refusedWork) }},
+	{"Discard under an ended context", func(tx store.Tx[any], ctx context.Context) error {
+		return tx.Discard(canceled(ctx), refusedWork)
+	}},
+	{"Rollback", store.Tx[any].Rollback},
+	{"Rollback under an ended context", func(tx store.Tx[any], ctx context.Context) error {
+		return tx.Rollback(canceled(ctx))
 	}},
 }
 
 var refusedWork = store.Outcome{Failed: true, Result: []byte("refused")}
 
-// over returns a context that has ended.
-func over(ctx context.Context) context.Context {
+// canceled returns a context that has ended.
+func canceled(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	return ctx
 }
 
 var txEndedCases = []Case{{
-	Name: "work that its user committed is neither refused nor done again",
-	Rule: "The engine's transaction is not for its user to commit. Where it was done all the same nothing can be undone: " +
-		"nobody is told that nothing was done, no refusal is remembered for it, and its ID is not free to be done again.",
+	Name: "engine's transaction refuses a commit",
+	Rule: "Only the store commits the engine's transaction. A commit by its user is ErrTxEnded and commits nothing. " +
+		"The transaction goes on, and the store ends it as if the call had not been made.",
+	run: func(t *trial) {
+		st := t.openTx()
+		for key, end := range map[string]func(tx store.Tx[any]) error{
+			"Commit":   func(tx store.Tx[any]) error { return tx.Commit(t.Context(), refusedWork) },
+			"Discard":  func(tx store.Tx[any]) error { return tx.Discard(t.Context(), refusedWork) },
+			"Rollback": func(tx store.Tx[any]) error { return tx.Rollback(t.Context()) },
+		} {
+			tx, g := t.begin(st, unleased(key), store.Acquired)
+			t.write(tx, key)
+			t.is(t.user(t.engine.commit, tx.Tx()), store.ErrTxEnded, "the user's commit")
+			t.absent(st, g.Lease.ID)
+			t.effects(st, key, 0)
+			t.inFlight(st, unleased(key))
+			t.write(tx, key)
+			t.ok(end(tx), key)
+			if key == "Rollback" {
+				t.undone(st, g, key)
+				continue
+			}
+			t.settled(st, g, refusedWork)
+			t.effects(st, key, map[string]int{"Commit": 2}[key])
+		}
+	},
+}, {
+	Name: "engine's transaction refuses a rollback",
+	Rule: "A rollback by the transaction's user is ErrTxEnded. The user wants nothing to be kept, so that Commit and " +
+		"Discard are ErrTxEnded too and commit nothing. That is certain, so that it is not ErrUnknown. Rollback " +
+		"returns nil.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, verdict := range []store.Verdict{store.Acquired, store.TakenOver} {
-			for _, way := range undoing {
+			for _, way := range ending {
+				key := verdict.String() + ", " + way.name
+				var before store.Record
+				if verdict == store.TakenOver {
+					before = t.reserve(st, unleased(key), store.Acquired).Record
+				}
+				tx, g := t.begin(st, unleased(key), verdict)
+				t.write(tx, key)
+				t.is(t.user(t.engine.rollback, tx.Tx()), store.ErrTxEnded, "the user's rollback")
+				err := way.end(tx, t.Context())
+				switch way.name {
+				case "Commit", "Discard":
+					t.is(err, store.ErrTxEnded, key)
+				case "Rollback":
+					t.ok(err, key)
+				}
+				if errors.Is(err, store.ErrUnknown) {
+					t.fatalf("%s after the user's rollback: error %v, which is store.ErrUnknown although nothing was committed",
+						key, err)
+				}
+				t.ok(tx.Rollback(t.Context()), "Rollback after "+key)
+				if verdict == store.TakenOver {
+					t.unchanged(st, before)
+					t.effects(st, key, 0)
+				} else {
+					t.undone(st, g, key)
+				}
+			}
+		}
+	},
+}, {
+	Name: "transaction that ended without the store is unknown",
+	Rule: "If the engine's transaction has ended without the store, the store does not know what was committed. " +
+		"Commit, Discard and Rollback are ErrTxEnded and ErrUnknown and commit nothing more. The record is settled " +
+		"with UnknownOutcome, so that the work is not done again, and under a new fence, because it is not the " +
+		"transaction's outcome.",
+	run: func(t *trial) {
+		st := t.openTx()
+		for _, verdict := range []store.Verdict{store.Acquired, store.TakenOver} {
+			for _, way := range ending {
 				key := verdict.String() + ", " + way.name
 				if verdict == store.TakenOver {
 					t.reserve(st, unleased(key), store.Acquired)
 				}
 				tx, g := t.begin(st, unleased(key), verdict)
 				t.write(tx, key)
-				if !t.commitsItself(tx) {
-					_ = way.end(tx, t.Context())
-					t.effects(st, key, 0)
-					continue
-				}
-				t.ended(way.end(tx, t.Context()), store.ErrUnknown, way.name)
-				t.effects(st, key, 1)
+				t.ok(t.user(t.engine.end, tx.Tx()), "ending the transaction without the store")
+				before, err := t.engine.written(t.Context(), st, key)
+				t.ok(err, "counting effects")
+				t.unknown(way.end(tx, t.Context()), key)
+				t.effects(st, key, before)
 				r := t.denied(st, unleased(key), store.Complete)
 				if !r.OutcomeUnknown() {
-					t.fatalf("after %s of what its user committed the record is %s with the result %q, want UnknownOutcome's", way.name, r.State, r.Result)
+					t.fatalf("%s: the record is %s with the result %q, want UnknownOutcome's", key, r.State, r.Result)
 				}
 				if r.Fence <= g.Lease.Fence {
-					t.fatalf("the record is settled under fence %d, want one above the transaction's, %d: it is not its outcome", r.Fence, g.Lease.Fence)
+					t.fatalf("%s: the record is settled under fence %d, want one above the transaction's, %d",
+						key, r.Fence, g.Lease.Fence)
 				}
 				t.is(st.Complete(t.patient(), g.Lease, store.Outcome{}), store.ErrLost, "Complete under the transaction's lease")
-				t.ok(tx.Rollback(t.Context()), "Rollback after "+way.name)
+				t.ok(tx.Rollback(t.Context()), "Rollback after "+key)
 				t.unchanged(st, r)
 			}
 		}
 	},
 }, {
-	Name: "commit remembers what its user committed",
-	Rule: "Work that was committed by its user and succeeded is recorded, so that it is not done again. The error says that " +
-		"the two were not one transaction.",
-	run: func(t *trial) {
-		st := t.openTx()
-		for _, verdict := range []store.Verdict{store.Acquired, store.TakenOver} {
-			for _, ctx := range []context.Context{t.Context(), over(t.Context())} {
-				key := verdict.String()
-				if ctx.Err() != nil {
-					key += " under an ended context"
-				}
-				if verdict == store.TakenOver {
-					t.reserve(st, unleased(key), store.Acquired)
-				}
-				tx, g := t.begin(st, unleased(key), verdict)
-				t.write(tx, key)
-				o := store.Outcome{Result: []byte("result")}
-				if t.commitsItself(tx) {
-					t.ended(tx.Commit(ctx, o), store.ErrUnknown, "Commit")
-				} else if err := tx.Commit(ctx, o); ctx.Err() != nil {
-					t.is(err, ctx.Err(), "Commit under an ended context")
-					continue
-				} else {
-					t.ok(err, "Commit after the user's was refused")
-				}
-				t.settled(st, g, o)
-				t.effects(st, key, 1)
-				t.bytes(t.denied(st, unleased(key), store.Complete).Result, o.Result, "the result")
-			}
-		}
-	},
-}, {
-	Name: "work that its user rolled back is not remembered as done",
-	Rule: "What the user has rolled back has not been: Commit records nothing and says why, and the ID is free. That the " +
-		"work was refused may be remembered.",
-	run: func(t *trial) {
-		st := t.openTx()
-		for _, ctx := range []context.Context{t.Context(), over(t.Context())} {
-			for _, way := range settling {
-				key := way.name
-				if ctx.Err() != nil {
-					key += " under an ended context"
-				}
-				tx, g := t.rolledBackByItself(st, key)
-				err := way.end(tx, ctx, refusedWork)
-				if err == nil && way.name == "Discard" {
-					t.settled(st, g, refusedWork)
-					t.effects(st, key, 0)
-					continue
-				}
-				if way.name == "Commit" || ctx.Err() == nil {
-					t.ended(err, store.ErrInvalid, key)
-				}
-				t.undone(st, g, key)
-			}
-			tx, g := t.rolledBackByItself(st, "Rollback")
-			if err := tx.Rollback(ctx); err != nil && ctx.Err() == nil {
-				t.ended(err, store.ErrInvalid, "Rollback")
-			}
-			t.undone(st, g, "Rollback")
-		}
-	},
-}, {
-	Name: "once tells what its work has done to the transaction",
-	Rule: "Of work that has ended its own transaction store.Once tells no success and no refusal, and never runs anew what " +
-		"was committed: whoever calls again is told that nobody knows, or gets the outcome that was kept.",
+	Name: "once reports that its work ended the transaction",
+	Rule: "Once commits nothing and returns ErrTxEnded if its work has called Rollback. It returns ErrUnknown if its " +
+		"work has ended the transaction without the store, and never runs that work again.",
 	run: func(t *trial) {
 		st := t.openTx()
 		broken := errors.New("broken")
-		for key, end := range map[string]struct {
+		for name, result := range map[string]struct {
 			outcome store.Outcome
 			err     error
 		}{"succeeds": {}, "is refused": {outcome: refusedWork}, "fails": {err: broken}} {
-			refused, runs := false, 0
-			once := func() (store.Outcome, bool, error) {
-				return store.Once(t.patient(), st, unleased(key), func(ctx context.Context, tx any) (store.Outcome, error) {
+			runs := 0
+			once := func(key string, end func(ctx context.Context, tx any) error) error {
+				_, _, err := store.Once(t.patient(), st, unleased(key), func(ctx context.Context, tx any) (store.Outcome, error) {
 					runs++
 					if err := t.engine.write(ctx, tx, key); err != nil {
 						return store.Outcome{}, err
 					}
-					refused = t.userEnds(t.engine.commit, tx) != nil
-					return end.outcome, end.err
+					_ = t.user(end, tx)
+					return result.outcome, result.err
 				})
+				return err
 			}
-			_, _, err := once()
-			if refused {
-				t.effects(st, key, map[string]int{"succeeds": 1}[key])
+			key := name + " after a rollback"
+			for i := range 2 {
+				err := once(key, t.engine.rollback)
+				want := store.ErrTxEnded
+				if result.err != nil {
+					want = result.err
+				}
+				t.is(err, want, "Once of work that "+key)
+				if errors.Is(err, store.ErrUnknown) || runs != i+1 {
+					t.fatalf("work that %s ran %d times in %d calls of Once, the last with error %v", key, runs, i+1, err)
+				}
+				t.effects(st, key, 0)
+			}
+			if t.engine.end == nil {
 				continue
 			}
-			t.ended(err, store.ErrUnknown, "Once of work that commits and "+key)
-			if end.err != nil {
-				t.is(err, end.err, "Once of work that commits and "+key)
-			}
-			o, again, err := once()
+			key, runs = name+" after the end", 0
+			t.unknown(once(key, t.engine.end), "Once of work that "+key)
+			t.is(once(key, t.engine.end), store.ErrUnknown, "the second Once of work that "+key)
 			if runs != 1 {
-				t.fatalf("work that commits and %s was run again", key)
+				t.fatalf("work that %s ran %d times, want once", key, runs)
 			}
-			if key == "succeeds" {
-				t.ok(err, "Once after work that commits and succeeds")
-			} else {
-				t.is(err, store.ErrUnknown, "Once after work that commits and "+key)
-			}
-			if again != (err == nil) || o.Failed {
-				t.fatalf("work that commits and %s is told as %+v, again %t", key, o, again)
-			}
-			t.effects(st, key, 1)
 		}
 	},
 }}
 
-// commitsItself has the user commit the engine's transaction, and reports whether it did.
-func (t *trial) commitsItself(tx store.Tx[any]) bool {
+// user calls f as the transaction's user, or skips the case.
+func (t *trial) user(f func(ctx context.Context, tx any) error, tx any) error {
 	t.Helper()
-	return t.userEnds(t.engine.commit, tx.Tx()) == nil
-}
-
-// rolledBackByItself returns a transaction that its user has rolled back, or tried to.
-func (t *trial) rolledBackByItself(st store.TxStore[any], key string) (store.Tx[any], store.Grant) {
-	t.Helper()
-	tx, g := t.begin(st, unleased(key), store.Acquired)
-	t.write(tx, key)
-	_ = t.userEnds(t.engine.rollback, tx.Tx())
-	return tx, g
-}
-
-// userEnds ends the engine's transaction as its user, or skips the case.
-func (t *trial) userEnds(end func(ctx context.Context, tx any) error, tx any) error {
-	t.Helper()
-	if end == nil {
-		t.Skipf("the harness has no Commit and Rollback")
+	if f == nil {
+		t.Skipf("the harness has no such function")
 	}
-	return end(t.Context(), tx)
+	return f(t.Context(), tx)
 }
 
-// ended checks the error of a call that has found its transaction ended by its user.
-func (t *trial) ended(err, known error, call string) {
+// unknown checks the error of a call that found its transaction ended.
+func (t *trial) unknown(err error, call string) {
 	t.Helper()
 	t.is(err, store.ErrTxEnded, call)
-	t.is(err, known, call)
-	if !errors.Is(known, store.ErrUnknown) && errors.Is(err, store.ErrUnknown) {
-		t.fatalf("%s: error %v, which is store.ErrUnknown, though nothing was done", call, err)
-	}
+	t.is(err, store.ErrUnknown, call)
 }

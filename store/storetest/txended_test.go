@@ -3,21 +3,21 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/internal/ledger"
 )
 
-// committedItself holds for the errors of a transaction that its user has committed.
-func committedItself(err error) bool {
+// found holds for the error of a store that found its transaction ended.
+func found(err error) bool {
 	return errors.Is(err, store.ErrTxEnded) && errors.Is(err, store.ErrUnknown)
 }
 
-// forgetEnded removes the record that such a transaction was settled with.
-func forgetEnded(ctx context.Context, s *ledger.Store, id store.ID) {
+// forget removes the record that the transaction was settled with.
+func forget(ctx context.Context, s *ledger.Store, id store.ID) {
+	ctx = context.WithoutCancel(ctx)
 	if r, err := s.Find(ctx, id); err == nil {
 		_ = s.Forget(ctx, r.Lease())
 	}
@@ -25,47 +25,139 @@ func forgetEnded(ctx context.Context, s *ledger.Store, id store.ID) {
 
 // remember settles the claim's record in a transaction of its own.
 func remember(ctx context.Context, s *ledger.Store, c store.Claim, o store.Outcome) {
+	ctx = context.WithoutCancel(ctx)
 	if g, err := s.Reserve(ctx, c); err == nil {
 		_ = s.Complete(ctx, g.Lease, o)
 	}
 }
 
 var txEndedMutants = []txMutant{{
-	name: "refusal of what its user committed is remembered",
-	defect: altered(func(a *alteredTx, s *ledger.Store, c store.Claim, g store.Grant) {
+	name: "user's commit commits",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Commit = func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) }
+	},
+}, {
+	name: "user's commit is refused and made",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Commit = func(_ context.Context, tx *ledger.Tx) error { return errors.Join(tx.End(true), tx.Commit()) }
+	},
+}, {
+	name: "refused commit spoils the transaction",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Commit = func(_ context.Context, tx *ledger.Tx) error { return errors.Join(tx.Fail(), tx.Commit()) }
+	},
+}, {
+	name: "user's rollback is not refused",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Rollback = func(_ context.Context, tx *ledger.Tx) error { _ = tx.Rollback(); return nil }
+	},
+}, {
+	name: "refused rollback is forgotten",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Rollback = func(context.Context, *ledger.Tx) error { return store.ErrTxEnded }
+	},
+}, {
+	name: "refused rollback is unknown",
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+		err := end(ctx, o)
+		if errors.Is(err, store.ErrTxEnded) {
+			err = errors.Join(err, store.ErrUnknown)
+		}
+		return err
+	}),
+}, {
+	name: "refusal is kept after a refused rollback",
+	defect: altered(func(a *alteredTx, s *ledger.Store, c store.Claim, _ store.Grant) {
 		a.discard = func(ctx context.Context, o store.Outcome) error {
 			err := a.sound.Discard(ctx, o)
-			if committedItself(err) {
-				ctx = context.WithoutCancel(ctx)
-				forgetEnded(ctx, s, g.Lease.ID)
+			if errors.Is(err, store.ErrTxEnded) && !found(err) {
 				remember(ctx, s, c, o)
 			}
 			return err
 		}
 	}),
 }, {
-	name: "rollback frees the id of what its user committed",
-	defect: altered(func(a *alteredTx, s *ledger.Store, _ store.Claim, g store.Grant) {
+	name: "rollback after a refused one is an error",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Rollback = func(_ context.Context, tx *ledger.Tx) error { return errors.Join(tx.Fail(), tx.Rollback()) }
+	},
+	defect: altered(func(a *alteredTx, _ *ledger.Store, _ store.Claim, _ store.Grant) {
 		a.rollback = func(ctx context.Context) error {
-			err := a.sound.Rollback(ctx)
-			if committedItself(err) {
-				forgetEnded(context.WithoutCancel(ctx), s, g.Lease.ID)
+			failed := a.sound.Tx().Add("")
+			if err := a.sound.Rollback(ctx); !errors.Is(failed, ledger.ErrStatement) {
+				return err
+			}
+			return failed
+		}
+	}),
+}, {
+	name: "work of an ended transaction is done again",
+	defect: altered(func(a *alteredTx, s *ledger.Store, c store.Claim, _ store.Grant) {
+		a.commit = func(ctx context.Context, o store.Outcome) error {
+			err := a.sound.Commit(ctx, o)
+			if found(err) {
+				again, _, _ := s.Begin(context.WithoutCancel(ctx), unleased("another"))
+				_ = again.Tx().Add(c.ID.Key)
+				_ = again.Commit(context.WithoutCancel(ctx), store.Outcome{})
+				forget(ctx, s, unleased("another").ID)
 			}
 			return err
 		}
 	}),
 }, {
-	name: "rollback says nothing of what its user committed",
+	name: "commit hides that its transaction has ended",
 	defect: altered(func(a *alteredTx, _ *ledger.Store, _ store.Claim, _ store.Grant) {
-		a.rollback = func(ctx context.Context) error {
-			if err := a.sound.Rollback(ctx); !committedItself(err) {
+		a.commit = func(ctx context.Context, o store.Outcome) error {
+			if err := a.sound.Commit(ctx, o); !found(err) {
 				return err
 			}
 			return nil
 		}
 	}),
 }, {
-	name: "nobody's record has the transaction's fence",
+	name: "rollback hides that its transaction has ended",
+	defect: altered(func(a *alteredTx, _ *ledger.Store, _ store.Claim, _ store.Grant) {
+		a.rollback = func(ctx context.Context) error {
+			if err := a.sound.Rollback(ctx); !found(err) {
+				return err
+			}
+			return nil
+		}
+	}),
+}, {
+	name: "ended context hides that the transaction has ended",
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+		err := end(ctx, o)
+		if found(err) && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}),
+}, {
+	name: "refusal of an ended transaction is remembered",
+	defect: altered(func(a *alteredTx, s *ledger.Store, c store.Claim, g store.Grant) {
+		a.discard = func(ctx context.Context, o store.Outcome) error {
+			err := a.sound.Discard(ctx, o)
+			if found(err) {
+				forget(ctx, s, c.ID)
+				remember(ctx, s, c, o)
+			}
+			return err
+		}
+	}),
+}, {
+	name: "rollback frees the id of an ended transaction",
+	defect: altered(func(a *alteredTx, s *ledger.Store, c store.Claim, _ store.Grant) {
+		a.rollback = func(ctx context.Context) error {
+			err := a.sound.Rollback(ctx)
+			if found(err) {
+				forget(ctx, s, c.ID)
+			}
+			return err
+		}
+	}),
+}, {
+	name: "unknown outcome has the transaction's fence",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			tx, g, err := s.Begin(ctx, c)
@@ -75,49 +167,6 @@ var txEndedMutants = []txMutant{{
 			return tx, g, err
 		}
 	},
-}, {
-	name: "commit says nothing of its user's",
-	defect: altered(func(a *alteredTx, _ *ledger.Store, _ store.Claim, _ store.Grant) {
-		a.commit = func(ctx context.Context, o store.Outcome) error {
-			if err := a.sound.Commit(ctx, o); !committedItself(err) || o.Validate() != nil {
-				return err
-			}
-			return nil
-		}
-	}),
-}, {
-	name: "commit leaves what its user committed unrecorded",
-	defect: altered(func(a *alteredTx, s *ledger.Store, _ store.Claim, g store.Grant) {
-		a.commit = func(ctx context.Context, o store.Outcome) error {
-			err := a.sound.Commit(ctx, o)
-			if committedItself(err) && o.Validate() == nil {
-				forgetEnded(context.WithoutCancel(ctx), s, g.Lease.ID)
-			}
-			return err
-		}
-	}),
-}, {
-	name: "commit remembers what its user rolled back",
-	defect: altered(func(a *alteredTx, s *ledger.Store, c store.Claim, _ store.Grant) {
-		a.commit = func(ctx context.Context, o store.Outcome) error {
-			err := a.sound.Commit(ctx, o)
-			if errors.Is(err, store.ErrTxEnded) && !committedItself(err) {
-				remember(context.WithoutCancel(ctx), s, c, o)
-			}
-			return err
-		}
-	}),
-}, {
-	name: "what its user rolled back is unknown",
-	defect: altered(func(a *alteredTx, _ *ledger.Store, _ store.Claim, _ store.Grant) {
-		a.commit = func(ctx context.Context, o store.Outcome) error {
-			err := a.sound.Commit(ctx, o)
-			if errors.Is(err, store.ErrTxEnded) {
-				err = errors.Join(err, store.ErrUnknown)
-			}
-			return err
-		}
-	}),
 }, {
 	name: "fence falls back over a restart",
 	reopen: func(_ *testing.T, st store.Store) store.Store {
@@ -135,28 +184,27 @@ var txEndedMutants = []txMutant{{
 	},
 }}
 
-// An engine may refuse to be ended by its user. What he asked for is then judged by what he was told.
-func TestEngineThatRefusesItsUser(t *testing.T) {
-	refused := errors.New("refused")
-	h := txMutant{}.harness()
-	h.Commit = func(context.Context, *ledger.Tx) error { return refused }
-	h.Rollback = func(_ context.Context, tx *ledger.Tx) error { return errors.Join(tx.Rollback(), refused) }
-	failing := func() (names []string) {
-		for _, c := range txEndedCases {
-			if r := record(t, h.config(mutant{}.config()), c, h.open); len(r.messages) > 0 {
-				names = append(names, c.Name)
+// txVariants differ from the ledger and are right all the same.
+var txVariants = []txMutant{{
+	name: "other payload on a held id is a mismatch",
+	defect: func(b *brokenTx, s *ledger.Store) {
+		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
+			tx, g, err := s.Begin(ctx, c)
+			if open, held := b.held(c.ID); held && g.Verdict == store.InFlight && open.Record.Fingerprint != c.Fingerprint {
+				g.Verdict = store.Mismatch
 			}
+			return tx, g, err
 		}
-		return names
-	}
-	require.Empty(t, failing())
-	h.Rollback = h.Commit
-	require.Equal(t, []string{"work that its user rolled back is not remembered as done"}, failing())
-	committed := func(_ context.Context, tx *ledger.Tx) error { return errors.Join(tx.Commit(), refused) }
-	h.Commit = committed
-	require.Subset(t, failing(), []string{
-		"work that its user committed is neither refused nor done again",
-		"commit remembers what its user committed",
-		"once tells what its work has done to the transaction",
-	})
-}
+	},
+}, {
+	name: "engine's transaction is rolled back without the store",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.End = func(_ context.Context, tx *ledger.Tx) error { return tx.End(false) }
+	},
+}, {
+	name: "refusals name their reason",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Commit = func(_ context.Context, tx *ledger.Tx) error { return fmt.Errorf("a commit: %w", tx.Commit()) }
+		h.Rollback = func(_ context.Context, tx *ledger.Tx) error { return fmt.Errorf("a rollback: %w", tx.Rollback()) }
+	},
+}}

@@ -9,9 +9,8 @@ import (
 
 var txFenceCases = []Case{{
 	Name: "fence grows over transactions",
-	Rule: "The fence of an ID grows with every owner, be it by Reserve or by Begin. What a transaction was granted is used " +
-		"up by its rollback too: were it given out again, a commit whose answer was lost would be confirmed by the next " +
-		"owner's record.",
+	Rule: "The fence of an ID grows with every owner, by Reserve and by Begin. A rollback does not free its fence: " +
+		"if the next owner got the same one, its record would confirm a commit whose response was lost.",
 	run: func(t *trial) {
 		st := t.openTx()
 		var last uint64
@@ -47,8 +46,8 @@ var txFenceCases = []Case{{
 	},
 }, {
 	Name: "lease of a rolled back transaction owns nothing",
-	Rule: "The grant of a transaction that was rolled back is lost: it moves no record on that was reserved after it, and " +
-		"makes none.",
+	Rule: "The grant of a transaction that was rolled back is lost: it moves no record on that was reserved after " +
+		"it, and makes none.",
 	run: func(t *trial) {
 		st := t.openTx()
 		tx, g := t.begin(st, unleased("k"), store.Acquired)
@@ -67,8 +66,8 @@ var txFenceCases = []Case{{
 	},
 }, {
 	Name: "stale owner cannot move on what a transaction settled",
-	Rule: "An owner whose record was taken over by a transaction that has committed gets ErrLost and changes nothing, or " +
-		"the work would be done twice and the second result kept.",
+	Rule: "An owner whose record was taken over by a transaction that has committed gets ErrLost and changes " +
+		"nothing, or the work would be done twice and the second result kept.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, way := range settling {
@@ -77,7 +76,8 @@ var txFenceCases = []Case{{
 			o := store.Outcome{Result: []byte("new")}
 			t.ok(way.end(tx, t.Context(), o), way.name)
 			before := t.settled(st, g, o)
-			t.is(st.Complete(t.patient(), stale, store.Outcome{Result: []byte("stale")}), store.ErrLost, "Complete by the stale owner")
+			t.is(st.Complete(t.patient(), stale, store.Outcome{Result: []byte("stale")}),
+				store.ErrLost, "Complete by the stale owner")
 			t.is(st.Extend(t.patient(), stale, long, []byte("meta")), store.ErrLost, "Extend by the stale owner")
 			t.is(st.Release(t.patient(), stale), store.ErrLost, "Release by the stale owner")
 			t.unchanged(st, before)
@@ -85,8 +85,8 @@ var txFenceCases = []Case{{
 	},
 }, {
 	Name: "owner who completes while a transaction holds its record gets one answer",
-	Rule: "Whether the earlier owner has lost its record is known when the transaction is over: its Complete is lost if the " +
-		"transaction commits, and stands if it is rolled back. Never are both kept.",
+	Rule: "The end of the transaction decides whether the earlier owner has lost its record: its Complete is ErrLost " +
+		"after a commit, and succeeds after a rollback. Only one of the two outcomes is kept.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for i := range 8 {

@@ -8,8 +8,8 @@ import (
 
 var txHandleCases = []Case{{
 	Name: "transaction excludes other handles",
-	Rule: "An open transaction holds its ID on the backend: a Begin through another handle, as from another process, is in " +
-		"flight at once, and a mismatch with another payload.",
+	Rule: "An open transaction holds its ID on the backend: a Begin through another handle, as from another process, " +
+		"is in flight at once, and in flight or a mismatch with another payload.",
 	run: func(t *trial) {
 		one, two := t.txHandles()
 		t.reserve(one, unleased("taken over"), store.Acquired)
@@ -18,7 +18,7 @@ var txHandleCases = []Case{{
 			t.inFlight(two, unleased(key))
 			other := unleased(key)
 			other.Fingerprint = payload("another")
-			t.denied(two, other, store.Mismatch)
+			t.held(two, other, store.InFlight, store.Mismatch)
 			t.ok(tx.Rollback(t.Context()), "Rollback")
 			tx, _ = t.begin(two, unleased(key), verdict)
 			t.inFlight(one, unleased(key))
@@ -28,8 +28,8 @@ var txHandleCases = []Case{{
 	},
 }, {
 	Name: "other handle sees what a transaction committed",
-	Rule: "By the time that Commit or Discard has returned every handle sees the record, the fence that it is settled " +
-		"under, and the effect or its absence.",
+	Rule: "After Commit or Discard has returned, every handle sees the record, its fence, and the effect or its " +
+		"absence.",
 	run: func(t *trial) {
 		one, two := t.txHandles()
 		last := uint64(0)
@@ -72,8 +72,8 @@ func (t *trial) txHandles() (one, two store.TxStore[any]) {
 
 var txReopenCases = []Case{{
 	Name: "transaction is durable by its commit",
-	Rule: "What Commit or Discard returned from survives a restart, the record and the effect alike; what was rolled back " +
-		"does not come back.",
+	Rule: "A record and an effect that Commit or Discard has kept survive a restart. A rolled back transaction " +
+		"leaves nothing.",
 	run: func(t *trial) {
 		st := t.durable().(store.TxStore[any])
 		free := t.reserve(st, unleased("taken over"), store.Acquired).Record
@@ -106,8 +106,8 @@ var txReopenCases = []Case{{
 	},
 }, {
 	Name: "fence grows over a restart",
-	Rule: "What a transaction was granted is used up by its rollback over a restart too, also where nothing was committed " +
-		"since: a fence only ever grows.",
+	Rule: "A rollback does not free its fence, also over a restart without any commit since: a fence only ever " +
+		"grows.",
 	run: func(t *trial) {
 		st := t.durable().(store.TxStore[any])
 		t.reserve(st, unleased("taken over"), store.Acquired)

@@ -10,8 +10,8 @@ import (
 
 var txHeldCases = []Case{{
 	Name: "begin of a held id is in flight at once",
-	Rule: "A Begin waits for no transaction of the same ID: it is in flight at once, and shows what is known of a record " +
-		"that nobody can see, so that a caller's pool of connections can't fill with those who wait.",
+	Rule: "A Begin does not wait for a transaction of the same ID. It is in flight immediately, with the ID and the " +
+		"state of the record that is not committed, so that waiting callers don't use up a connection pool.",
 	run: func(t *trial) {
 		st := t.openTx()
 		t.reserve(st, unleased("taken over"), store.Acquired)
@@ -29,8 +29,9 @@ var txHeldCases = []Case{{
 		}
 	},
 }, {
-	Name: "other payload on a held id is a mismatch at once",
-	Rule: "The mismatch wins over in flight also while the record can't be seen yet: waiting for its owner would not help.",
+	Name: "other payload on a held id is refused at once",
+	Rule: "A Begin with another payload does not wait either. It is in flight, because its record is not committed " +
+		"yet, or a mismatch where the engine can tell. After the commit it is a mismatch.",
 	run: func(t *trial) {
 		st := t.openTx()
 		t.reserve(st, unleased("taken over"), store.Acquired)
@@ -38,9 +39,7 @@ var txHeldCases = []Case{{
 			tx, g := t.begin(st, unleased(key), verdict)
 			other := unleased(key)
 			other.Fingerprint = payload("another")
-			if r := t.denied(st, other, store.Mismatch); r.ID != other.ID || r.State != store.StatePending {
-				t.fatalf("the record is %s and of %v, want %s and %v", r.State, r.ID, store.StatePending, other.ID)
-			}
+			t.held(st, other, store.InFlight, store.Mismatch)
 			t.ok(tx.Commit(t.Context(), store.Outcome{}), "Commit")
 			t.settled(st, g, store.Outcome{})
 			t.denied(st, other, store.Mismatch)
@@ -48,7 +47,7 @@ var txHeldCases = []Case{{
 	},
 }, {
 	Name: "ended transaction holds nothing",
-	Rule: "However a transaction ends, the ID is free for the next Begin by the time that the call has returned.",
+	Rule: "After Commit, Discard or Rollback has returned, the ID is free for the next Begin.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for range 3 {
@@ -64,7 +63,7 @@ var txHeldCases = []Case{{
 	},
 }, {
 	Name: "other ids are not blocked by an open transaction",
-	Rule: "A transaction excludes its own ID and no other: another operation begins, commits, is reserved and completed " +
+	Rule: "A transaction excludes its own ID only: other operations begin, commit, and are reserved and completed " +
 		"beside it.",
 	run: func(t *trial) {
 		if t.engine.singleWriter {
@@ -89,8 +88,8 @@ var txHeldCases = []Case{{
 	},
 }, {
 	Name: "begin of another id waits for the single writer",
-	Rule: "Where one transaction can be open at a time a Begin of another ID waits for it, no longer than its context " +
-		"lasts, and gets through when it is over.",
+	Rule: "If the engine has one transaction at a time, a Begin of another ID waits for it until its own context " +
+		"ends, and proceeds after it.",
 	run: func(t *trial) {
 		if !t.engine.singleWriter {
 			t.Skipf("the engine has many writers")
@@ -104,7 +103,8 @@ var txHeldCases = []Case{{
 			_ = late.Rollback(t.Context())
 		}
 		if late != nil || !errors.Is(err, context.DeadlineExceeded) {
-			t.fatalf("Begin of another ID: verdict %q, error %v, no transaction: %t; want %v and none", g.Verdict, err, late == nil, context.DeadlineExceeded)
+			t.fatalf("Begin of another ID: verdict %q, error %v, no transaction: %t; want %v and none",
+				g.Verdict, err, late == nil, context.DeadlineExceeded)
 		}
 		var second store.Grant
 		result := t.start("Begin of another ID", func(ctx context.Context) error {
@@ -123,8 +123,8 @@ var txHeldCases = []Case{{
 	},
 }, {
 	Name: "reserve never owns a held id",
-	Rule: "The open transaction stands in the lease's place: a Reserve of its ID is in flight, or waits and is told what " +
-		"was committed. Only after a rollback does it get the ID.",
+	Rule: "The open transaction excludes like a lease: a Reserve of its ID is in flight, or waits and returns the " +
+		"committed record. Only after a rollback does it own the ID.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for i := range 8 {
@@ -133,7 +133,11 @@ var txHeldCases = []Case{{
 			if standing {
 				t.reserve(st, unleased(c.ID.Key), store.Acquired)
 			}
-			tx, own := t.begin(st, unleased(c.ID.Key), map[bool]store.Verdict{true: store.TakenOver, false: store.Acquired}[standing])
+			want := store.Acquired
+			if standing {
+				want = store.TakenOver
+			}
+			tx, own := t.begin(st, unleased(c.ID.Key), want)
 			t.write(tx, c.ID.Key)
 			var got store.Grant
 			result := t.start("Reserve", func(ctx context.Context) (err error) {
@@ -153,7 +157,8 @@ var txHeldCases = []Case{{
 			case !commits && standing && got.Verdict == store.TakenOver:
 			case !commits && !standing && got.Verdict == store.Acquired:
 			default:
-				t.fatalf("Reserve beside a transaction (that commits: %t, over a pending record: %t): %q", commits, standing, got.Verdict)
+				t.fatalf("Reserve beside a transaction (that commits: %t, over a pending record: %t): %q",
+					commits, standing, got.Verdict)
 			}
 			if commits {
 				t.settled(st, own, store.Outcome{})
@@ -163,8 +168,8 @@ var txHeldCases = []Case{{
 	},
 }, {
 	Name: "readers see what is committed beside an open transaction",
-	Rule: "Find and Pending wait for no transaction and show nothing of it: a record that is taken over stands as it was, " +
-		"and one that is new is not there.",
+	Rule: "Find and Pending do not wait for a transaction and show nothing of it: a record that is being taken over " +
+		"is unchanged, and a new one is absent.",
 	run: func(t *trial) {
 		st := t.openTx()
 		standing := t.reserve(st, unleased("standing"), store.Acquired).Record
@@ -180,8 +185,8 @@ var txHeldCases = []Case{{
 	},
 }, {
 	Name: "purge works beside an open transaction",
-	Rule: "Purge deletes what has expired and passes by, or waits for, what a transaction holds: never does it take the " +
-		"record from under one that makes it anew.",
+	Rule: "Purge deletes expired records. It skips, or waits for, a record that a transaction holds, and never " +
+		"deletes a record that a transaction replaces.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, key := range []string{"expired", "made anew"} {
@@ -210,22 +215,28 @@ var txHeldCases = []Case{{
 	},
 }, {
 	Name: "wait ends when a transaction settles the record",
-	Rule: "Whoever waits for the record of an owner that died is woken when a transaction that took it over has committed.",
+	Rule: "A waiter for a dead owner's record is woken when a transaction that took the record over has committed.",
 	run: func(t *trial) {
 		st := t.openTx()
-		bare := st.(interface{ shown() store.Store }).shown()
 		l := t.reserve(st, unleased("k"), store.Acquired).Lease
-		wait := t.waiting(bare, l, 1)
+		wait := t.waiting(t.shown(st), l, 1)
 		tx, _ := t.begin(st, unleased("k"), store.TakenOver)
 		t.ok(tx.Commit(t.Context(), store.Outcome{}), "Commit")
 		wait(nil)
 	},
 }}
 
-// inFlight makes a claim that must be told that a transaction holds its ID.
+// inFlight makes a claim of an ID that a transaction holds.
 func (t *trial) inFlight(st store.TxStore[any], c store.Claim) {
 	t.Helper()
-	if r := t.denied(st, c, store.InFlight); r.ID != c.ID || r.State != store.StatePending {
+	t.held(st, c, store.InFlight)
+}
+
+// held makes a claim of an ID that a transaction holds, which must get one of the verdicts.
+func (t *trial) held(st store.TxStore[any], c store.Claim, want ...store.Verdict) {
+	t.Helper()
+	r := t.denied(st, c, want...)
+	if r.ID != c.ID || r.State != store.StatePending {
 		t.fatalf("the record is %s and of %v, want %s and %v", r.State, r.ID, store.StatePending, c.ID)
 	}
 }
@@ -235,7 +246,7 @@ func (t *trial) seen(st store.TxStore[any], standing store.Record, unseen store.
 	t.Helper()
 	t.unchanged(st, standing)
 	t.absent(st, unseen.Lease.ID)
-	l, ok := st.(interface{ shown() store.Store }).shown().(store.Lister)
+	l, ok := t.shown(st).(store.Lister)
 	if !ok {
 		return
 	}

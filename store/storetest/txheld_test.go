@@ -23,14 +23,16 @@ var txHeldMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "held id hides a mismatch",
+	name: "other payload waits for the transaction of its id",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
-			tx, g, err := s.Begin(ctx, c)
-			if g.Verdict == store.Mismatch && g.Record.Fence == 0 {
-				g.Verdict = store.InFlight
+			for {
+				g, held := b.held(c.ID)
+				if !held || g.Record.Fingerprint == c.Fingerprint || ctx.Err() != nil {
+					return s.Begin(ctx, c)
+				}
+				pause(ctx)
 			}
-			return tx, g, err
 		}
 	},
 }, {

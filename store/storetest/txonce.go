@@ -10,8 +10,8 @@ import (
 
 var txOnceCases = []Case{{
 	Name: "one of 64 racers has the effect",
-	Rule: "Of any number of calls of store.Once for one ID one makes the effect. The others get its outcome or are told " +
-		"that it is in flight, and whoever calls again gets the outcome.",
+	Rule: "Of any number of calls of store.Once for one ID one makes the effect. The others get its outcome or are " +
+		"in flight, and a later call gets the outcome.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for round := range rounds {
@@ -31,14 +31,15 @@ var txOnceCases = []Case{{
 	},
 }, {
 	Name: "64 racers with ids of their own all have their effects",
-	Rule: "Transactions of other IDs wait for a place at the most: none fails, and none is starved by those who wait.",
+	Rule: "Transactions of other IDs only wait for a connection: none fails, and none starves.",
 	run: func(t *trial) {
 		st := t.openTx()
 		var errs [racers]error
 		race(func(i int) {
-			_, again, err := store.Once(t.Context(), st, unleased(fmt.Sprint(i)), func(ctx context.Context, tx any) (store.Outcome, error) {
+			write := func(ctx context.Context, tx any) (store.Outcome, error) {
 				return store.Outcome{Result: []byte{byte(i)}}, t.engine.write(ctx, tx, fmt.Sprint(i))
-			})
+			}
+			_, again, err := store.Once(t.Context(), st, unleased(fmt.Sprint(i)), write)
 			if errs[i] = err; again {
 				errs[i] = errors.Join(err, errors.New("an outcome that nobody made"))
 			}
@@ -57,12 +58,12 @@ func (t *trial) oneEffect(c store.Claim, handles ...store.TxStore[any]) {
 	var (
 		outcomes [racers]store.Outcome
 		errs     [racers]error
-		judges   [racers]judge
+		begins   [racers]beginner
 		key      = c.ID.Key
 	)
 	once := func(i int) (store.Outcome, bool, error) {
-		judges[i].TxStore = handles[i%len(handles)]
-		return store.Once(t.Context(), &judges[i], c, func(ctx context.Context, tx any) (store.Outcome, error) {
+		begins[i].TxStore = handles[i%len(handles)]
+		return store.Once(t.Context(), &begins[i], c, func(ctx context.Context, tx any) (store.Outcome, error) {
 			return store.Outcome{Result: []byte{byte(i)}}, t.engine.write(ctx, tx, key)
 		})
 	}
@@ -73,10 +74,10 @@ func (t *trial) oneEffect(c store.Claim, handles ...store.TxStore[any]) {
 	t.state(want, store.StateComplete)
 	owners := 0
 	for i, err := range errs {
-		switch verdict := judges[i].verdict; {
+		switch verdict := begins[i].verdict; {
 		case verdict == store.InFlight && err != nil:
 		case err != nil:
-			t.fatalf("Once, whose Begin gave %q: %v", verdict, err)
+			t.fatalf("Once, whose Begin returned %q: %v", verdict, err)
 		default:
 			t.bytes(outcomes[i].Result, want.Result, "the result of a racer, which must be the one that is kept,")
 			if verdict.Owned() {
@@ -98,14 +99,14 @@ func (t *trial) oneEffect(c store.Claim, handles ...store.TxStore[any]) {
 	t.effects(st, key, 1)
 }
 
-// A judge notes what Begin gave. It is for one caller.
-type judge struct {
+// A beginner keeps the verdict of its last Begin. It is for one caller.
+type beginner struct {
 	store.TxStore[any]
 	verdict store.Verdict
 }
 
-func (j *judge) Begin(ctx context.Context, c store.Claim) (store.Tx[any], store.Grant, error) {
-	tx, g, err := j.TxStore.Begin(ctx, c)
-	j.verdict = g.Verdict
+func (b *beginner) Begin(ctx context.Context, c store.Claim) (store.Tx[any], store.Grant, error) {
+	tx, g, err := b.TxStore.Begin(ctx, c)
+	b.verdict = g.Verdict
 	return tx, g, err
 }

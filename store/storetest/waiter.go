@@ -10,7 +10,7 @@ import (
 
 var waiterCases = []Case{{
 	Name: "wait ends when the record is completed",
-	Rule: "Whoever waits for another owner's result is woken when it is there, so that nobody has to poll.",
+	Rule: "A waiter for another owner's result is woken when the result is there, so that no caller has to poll.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.reserve(st, leased("k"), store.Acquired).Lease
@@ -20,7 +20,7 @@ var waiterCases = []Case{{
 	},
 }, {
 	Name: "wait ends when the record is released",
-	Rule: "A release is news to those who wait: one of them can acquire the ID.",
+	Rule: "A release wakes the waiters: one of them can acquire the ID.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.reserve(st, leased("k"), store.Acquired).Lease
@@ -40,7 +40,7 @@ var waiterCases = []Case{{
 	},
 }, {
 	Name: "wait ends when the record expires",
-	Rule: "An expired record is absent, and those who wait for it learn so by the passing of time alone.",
+	Rule: "An expired record is absent. Its waiters are woken without any call to the store.",
 	run: func(t *trial) {
 		st, c := t.open(), unleased("k")
 		c.Retention = short
@@ -72,8 +72,8 @@ var waiterCases = []Case{{
 	},
 }, {
 	Name: "wait goes on while the record is pending",
-	Rule: "Wait returns early for nothing: not for a lease that is extended, nor for other records. When its context ends " +
-		"it returns the context's error.",
+	Rule: "Wait does not return early, neither for a lease that is extended nor for other records. If its context " +
+		"ends, it returns the context's error.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.reserve(st, leased("k"), store.Acquired).Lease
@@ -106,8 +106,8 @@ var waiterCases = []Case{{
 	},
 }, {
 	Name: "wait under a canceled context returns its error",
-	Rule: "A context that ends first, or has ended before, is returned as its error; the caller then knows nothing of the " +
-		"record.",
+	Rule: "Wait returns the error of a context that ends first, or has ended before. The caller then knows nothing " +
+		"of the record.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.reserve(st, leased("k"), store.Acquired).Lease

@@ -24,6 +24,7 @@ func TestContract(t *testing.T) {
 				Fail:         func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
 				Commit:       func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
 				Rollback:     func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
+				End:          func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
 				SingleWriter: name == "single writer",
 			}, opts...)
 		})

@@ -23,23 +23,27 @@ var (
 
 // A Store keeps entries and records. Create one with New. All methods may be called concurrently.
 type Store struct {
+	*store.Poller // Wait
+
 	mu      sync.Mutex
 	single  bool
-	fence   uint64 // the last one given out, for any ID; no rollback takes it back
+	fence   uint64 // the last one granted, for any ID; a rollback does not free it
 	entries map[string]int
 	records map[store.ID]store.Record // without ReadAt
-	held    map[store.ID]store.Record // by open transactions, as they will commit them
-	changed chan struct{}             // closed, and made anew, by every change of records or held
+	held    map[store.ID]bool         // by open transactions
+	changed chan struct{}             // closed and replaced by every change of records or held
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{
+	s := &Store{
 		entries: map[string]int{},
 		records: map[store.ID]store.Record{},
-		held:    map[store.ID]store.Record{},
+		held:    map[store.ID]bool{},
 		changed: make(chan struct{}),
 	}
+	s.Poller = store.Poll(s)
+	return s
 }
 
 // NewSingleWriter returns an empty store that has one open transaction at a time, for which all writes wait.
@@ -58,6 +62,19 @@ func (s *Store) Entries(entry string) int {
 
 // Reserve implements store.Store.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	return s.claim(ctx, c, func(r store.Record, v store.Verdict, now time.Time) {
+		if v == store.Acquired {
+			s.deleteExpired(2, now)
+		}
+		s.records[c.ID] = r
+		s.wake()
+	})
+}
+
+// claim judges a claim, and calls write with the record that it owns.
+func (s *Store) claim(
+	ctx context.Context, c store.Claim, write func(r store.Record, v store.Verdict, now time.Time),
+) (store.Grant, error) {
 	if err := cmp.Or(ctx.Err(), c.Validate()); err != nil {
 		return store.Grant{}, err
 	}
@@ -76,46 +93,27 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 			continue
 		}
 		r = s.claimed(r, verdict, c, now)
-		s.records[c.ID] = r
-		s.wake()
+		write(r, verdict, now)
 		return store.Grant{Verdict: verdict, Lease: r.Lease(), Record: detach(r, now)}, nil
 	}
 }
 
-// judge says what a claim meets, and returns the record that stands. Of one that a transaction holds it tells only
-// that it is pending.
+// judge returns the verdict on a claim, and the record. A record that a transaction holds has only its ID and state.
 func (s *Store) judge(c store.Claim, now time.Time) (store.Record, store.Verdict) {
-	if r, ok := s.held[c.ID]; ok {
-		known := store.Record{ID: c.ID, State: store.StatePending}
-		if r.Fingerprint != c.Fingerprint {
-			return known, store.Mismatch
-		}
-		return known, store.InFlight
+	if s.held[c.ID] {
+		return store.Record{ID: c.ID, State: store.StatePending}, store.InFlight
 	}
-	r, ok := s.look(c.ID, now)
-	switch {
-	case !ok:
-		return store.Record{}, store.Acquired
-	case r.Fingerprint != c.Fingerprint:
-		return r, store.Mismatch
-	case r.State == store.StateComplete:
-		return r, store.Complete
-	case r.State == store.StateFailed:
-		return r, store.Failed
-	case r.LeaseLeft() > 0:
-		return r, store.InFlight
-	default:
-		return r, store.TakenOver
-	}
+	r, _ := s.read(c.ID, now)
+	return r, store.Judge(r, c, now)
 }
 
-// claimed returns what the record becomes by a claim that owns it.
+// claimed returns the record of a claim that owns it.
 func (s *Store) claimed(r store.Record, v store.Verdict, c store.Claim, now time.Time) store.Record {
 	if v == store.Acquired {
 		r = store.Record{ID: c.ID, Fingerprint: c.Fingerprint, State: store.StatePending, Meta: bytes.Clone(c.Meta), CreatedAt: now}
 	}
 	s.fence++
-	r.Fence = s.fence
+	r.Fence, r.Owner = s.fence, c.Owner
 	r.ExpiresAt = expiry(now, c.Retention)
 	return leased(r, c.Lease, now)
 }
@@ -146,10 +144,10 @@ func (s *Store) Release(ctx context.Context, l store.Lease) error {
 	return s.move(ctx, l, func(store.Record, time.Time) { delete(s.records, l.ID) })
 }
 
-// move moves the lease's pending record on.
+// move calls f with the lease's pending record.
 func (s *Store) move(ctx context.Context, l store.Lease, f func(r store.Record, now time.Time)) error {
 	return s.locked(ctx, l.ID, func(now time.Time) error {
-		r, ok := s.look(l.ID, now)
+		r, ok := s.read(l.ID, now)
 		if !ok || r.State != store.StatePending || r.Fence != l.Fence {
 			return store.ErrLost
 		}
@@ -161,7 +159,7 @@ func (s *Store) move(ctx context.Context, l store.Lease, f func(r store.Record, 
 // Forget implements store.Forgetter.
 func (s *Store) Forget(ctx context.Context, l store.Lease) error {
 	return s.locked(ctx, l.ID, func(now time.Time) error {
-		r, ok := s.look(l.ID, now)
+		r, ok := s.read(l.ID, now)
 		if !ok || r.State == store.StatePending || r.Fence != l.Fence {
 			return store.ErrLost
 		}
@@ -170,7 +168,7 @@ func (s *Store) Forget(ctx context.Context, l store.Lease) error {
 	})
 }
 
-// locked calls f once no transaction is in the way of a change of the ID's record.
+// locked calls f as soon as no transaction prevents a change of the ID's record.
 func (s *Store) locked(ctx context.Context, id store.ID, f func(now time.Time) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +176,7 @@ func (s *Store) locked(ctx context.Context, id store.ID, f func(now time.Time) e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, ok := s.held[id]; !ok && (!s.single || len(s.held) == 0) {
+		if !s.held[id] && (!s.single || len(s.held) == 0) {
 			defer s.wake()
 			return f(time.Now())
 		}
@@ -195,47 +193,34 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.look(id, time.Now())
+	r, ok := s.read(id, time.Now())
 	if !ok {
 		return store.Record{}, store.ErrNotFound
 	}
 	return r, nil
 }
 
-// Purge implements store.Store. What a transaction holds is passed by.
+// Purge implements store.Store.
 func (s *Store) Purge(ctx context.Context, limit int) (purged int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: the limit of a purge is %d, it must be at least 1", store.ErrInvalid, limit)
 	}
 	err = s.locked(ctx, store.ID{}, func(now time.Time) error {
-		for id, r := range s.records {
-			if _, held := s.held[id]; !held && expired(r, now) && purged < limit {
-				delete(s.records, id)
-				purged++
-			}
-		}
+		purged = s.deleteExpired(limit, now)
 		return nil
 	})
 	return purged, err
 }
 
-// Wait implements store.Waiter.
-func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		r, ok := s.look(id, time.Now())
-		if err := ctx.Err(); err != nil || !ok || r.State != store.StatePending || r.Fence != fence {
-			return err
+// deleteExpired deletes at most limit expired records that no transaction holds, and returns how many.
+func (s *Store) deleteExpired(limit int, now time.Time) (n int) {
+	for id, r := range s.records {
+		if n < limit && !s.held[id] && r.Expired(now) {
+			delete(s.records, id)
+			n++
 		}
-		next, cancel := context.WithCancel(ctx)
-		if !r.ExpiresAt.IsZero() {
-			cancel()
-			next, cancel = context.WithTimeout(ctx, r.ExpiresAt.Sub(r.ReadAt))
-		}
-		_ = s.wait(next)
-		cancel()
 	}
+	return n
 }
 
 // Pending implements store.Lister.
@@ -257,7 +242,7 @@ func (s *Store) pending(scope string) (list []store.Record) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	for id := range s.records {
-		r, ok := s.look(id, now)
+		r, ok := s.read(id, now)
 		if ok && r.State == store.StatePending && (scope == "" || r.ID.Scope == scope) {
 			list = append(list, r)
 		}
@@ -268,16 +253,16 @@ func (s *Store) pending(scope string) (list []store.Record) {
 	return list
 }
 
-// look reads a record; an expired one is absent.
-func (s *Store) look(id store.ID, now time.Time) (store.Record, bool) {
+// read returns the record as it is now. An expired one is absent.
+func (s *Store) read(id store.ID, now time.Time) (store.Record, bool) {
 	r, ok := s.records[id]
-	if !ok || expired(r, now) {
+	if !ok || r.Expired(now) {
 		return store.Record{}, false
 	}
 	return detach(r, now), true
 }
 
-// wait lets go of the lock until something changes or the context ends.
+// wait releases the lock until something changes or the context ends.
 func (s *Store) wait(ctx context.Context) error {
 	changed := s.changed
 	s.mu.Unlock()

@@ -7,10 +7,6 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-func expired(r store.Record, now time.Time) bool {
-	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
-}
-
 // expiry is the end of a retention, zero for never.
 func expiry(now time.Time, retention time.Duration) time.Time {
 	if retention == store.Forever {

@@ -11,19 +11,19 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A Tx is the engine's transaction. It is not safe for concurrent use.
+// A Tx is the engine's transaction. It must not be used concurrently.
 type Tx struct {
-	s         *Store
-	entries   []string
-	err       error // why no further statement is taken
-	ended     bool  // by its user
-	committed bool  // by its user
+	s          *Store
+	entries    []string
+	err        error // why no further statement is accepted
+	ended      bool  // by End
+	rolledBack bool  // by Rollback, which refused
 }
 
 // ErrStatement is what a failed statement returns, and every one after it, as in Postgres.
 var ErrStatement = errors.New("ledger: a statement failed")
 
-var errOver = errors.New("ledger: the transaction is over")
+var errOver = errors.New("ledger: the transaction has ended")
 
 // Add adds an entry.
 func (tx *Tx) Add(entry string) error {
@@ -39,140 +39,121 @@ func (tx *Tx) Fail() error {
 	return tx.err
 }
 
-// Commit commits what was added. It is there to be called by those who must not.
-func (tx *Tx) Commit() error {
+// Commit refuses. It returns store.ErrTxEnded, and the transaction goes on.
+func (tx *Tx) Commit() error { return store.ErrTxEnded }
+
+// Rollback refuses. It returns store.ErrTxEnded, and the store then commits nothing.
+func (tx *Tx) Rollback() error {
+	tx.rolledBack = true
+	return store.ErrTxEnded
+}
+
+// End ends the transaction without the store, like a "COMMIT" or a "ROLLBACK" in the text of a statement.
+func (tx *Tx) End(commit bool) error {
 	if tx.err != nil {
 		return tx.err
 	}
 	tx.s.mu.Lock()
 	defer tx.s.mu.Unlock()
-	for _, e := range tx.entries {
-		tx.s.entries[e]++
-	}
-	tx.ended, tx.committed, tx.err = true, true, errOver
-	return nil
-}
-
-// Rollback forgets what was added, and is like Commit otherwise.
-func (tx *Tx) Rollback() error {
-	if errors.Is(tx.err, errOver) {
-		return tx.err
+	if commit {
+		tx.s.add(tx.entries)
 	}
 	tx.ended, tx.err = true, errOver
 	return nil
 }
 
+func (s *Store) add(entries []string) {
+	for _, e := range entries {
+		s.entries[e]++
+	}
+}
+
 // Begin implements store.TxStore.
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*Tx], store.Grant, error) {
-	if err := cmp.Or(ctx.Err(), c.Validate()); err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, store.Grant{}, err
 	}
-	c.Lease, c.Meta = 0, nil
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		now := time.Now()
-		r, verdict := s.judge(c, now)
-		if !verdict.Owned() {
-			return nil, store.Grant{Verdict: verdict, Record: r}, nil
-		}
-		if s.single && len(s.held) > 0 {
-			if err := s.wait(ctx); err != nil {
-				return nil, store.Grant{}, err
-			}
-			continue
-		}
-		r = s.claimed(r, verdict, c, now)
-		s.held[c.ID] = r
-		return &open{s: s, rec: r, tx: &Tx{s: s}}, store.Grant{Verdict: verdict, Lease: r.Lease(), Record: detach(r, now)}, nil
-	}
+	c.Lease, c.Owner, c.Meta = 0, "", nil
+	var tx store.Tx[*Tx]
+	g, err := s.claim(ctx, c, func(r store.Record, _ store.Verdict, _ time.Time) {
+		s.held[c.ID] = true
+		tx = &open{s: s, claim: c, rec: r, tx: &Tx{s: s}}
+	})
+	return tx, g, err
 }
 
 // open is a transaction with the record that it holds.
 type open struct {
-	s    *Store
-	rec  store.Record
-	tx   *Tx
-	over bool
+	s     *Store
+	claim store.Claim
+	rec   store.Record
+	tx    *Tx
+	over  bool
 }
 
 func (o *open) Tx() *Tx { return o.tx }
 
 func (o *open) Commit(ctx context.Context, out store.Outcome) error {
-	return o.end(func(now time.Time) error {
-		if o.tx.ended {
-			return o.endedByUser(cmp.Or(out.Validate(), ctx.Err()), out, now)
-		}
-		if err := cmp.Or(ctx.Err(), out.Validate(), o.tx.err); err != nil {
+	return o.end(ctx, func(now time.Time) error {
+		if err := cmp.Or(o.settle(ctx, out, now), o.tx.err); err != nil {
 			return err
 		}
-		if expired(o.rec, now) {
-			return store.ErrLost
-		}
-		for _, e := range o.tx.entries {
-			o.s.entries[e]++
-		}
+		o.s.add(o.tx.entries)
 		o.s.records[o.rec.ID] = settled(o.rec, out, now)
 		return nil
 	})
 }
 
 func (o *open) Discard(ctx context.Context, out store.Outcome) error {
-	return o.end(func(now time.Time) error {
-		if o.tx.committed {
-			return o.endedByUser(cmp.Or(out.Validate(), ctx.Err()), store.UnknownOutcome(), now)
-		}
-		if err := cmp.Or(ctx.Err(), out.Validate()); err != nil {
+	return o.end(ctx, func(now time.Time) error {
+		if err := o.settle(ctx, out, now); err != nil {
 			return err
-		}
-		if expired(o.rec, now) {
-			return store.ErrLost
 		}
 		o.s.records[o.rec.ID] = settled(o.rec, out, now)
 		return nil
 	})
 }
 
-func (o *open) Rollback(context.Context) error {
-	err := o.end(func(now time.Time) error {
-		if o.tx.committed {
-			return o.endedByUser(nil, store.UnknownOutcome(), now)
-		}
-		return nil
-	})
-	if errors.Is(err, errOver) {
+func (o *open) Rollback(ctx context.Context) error {
+	if o.over {
 		return nil
 	}
-	return err
+	return o.end(ctx, func(time.Time) error { return nil })
 }
 
-// endedByUser settles the record of a transaction that its user has committed, and says what he has done. An outcome that
-// is invalid can't be kept.
-func (o *open) endedByUser(cause error, out store.Outcome, now time.Time) error {
-	if !o.tx.committed {
-		return errors.Join(cause, store.ErrTxEnded, store.ErrInvalid)
+// settle returns the error that keeps the record from being settled.
+func (o *open) settle(ctx context.Context, out store.Outcome, now time.Time) error {
+	if err := cmp.Or(ctx.Err(), out.Validate()); err != nil {
+		return err
 	}
-	if out.Validate() != nil {
-		out = store.UnknownOutcome()
+	switch {
+	case o.tx.rolledBack:
+		return store.ErrTxEnded
+	case o.rec.Expired(now):
+		return store.ErrLost
 	}
-	r := settled(o.rec, out, now)
-	if r.OutcomeUnknown() {
-		o.s.fence++
-		r.Fence = o.s.fence
-	}
-	o.s.records[o.rec.ID] = r
-	return errors.Join(cause, store.ErrTxEnded, store.ErrUnknown)
+	return nil
 }
 
-// end does what the end of the transaction commits, and lets go of the record whatever comes of it.
-func (o *open) end(commit func(now time.Time) error) error {
-	o.s.mu.Lock()
-	defer o.s.mu.Unlock()
+// end commits and frees the ID, also if the commit fails. It commits nothing if the user has ended the transaction.
+func (o *open) end(ctx context.Context, commit func(now time.Time) error) error {
 	if o.over {
 		return fmt.Errorf("%v: %w", o.rec.ID, errOver)
 	}
 	o.over = true
-	err := commit(time.Now())
+	err := o.free(commit)
+	if o.tx.ended {
+		return store.SettleEnded(ctx, o.s, o.claim)
+	}
+	return err
+}
+
+func (o *open) free(commit func(now time.Time) error) (err error) {
+	o.s.mu.Lock()
+	defer o.s.mu.Unlock()
+	if !o.tx.ended {
+		err = commit(time.Now())
+	}
 	o.tx.err = errOver
 	delete(o.s.held, o.rec.ID)
 	o.s.wake()
@@ -184,7 +165,7 @@ func settled(r store.Record, o store.Outcome, now time.Time) store.Record {
 	if o.Failed {
 		r.State = store.StateFailed
 	}
-	r.Result, r.LeaseUntil = bytes.Clone(o.Result), time.Time{}
+	r.Result, r.LeaseUntil, r.Owner = bytes.Clone(o.Result), time.Time{}, ""
 	if o.Retention != 0 {
 		r.ExpiresAt = expiry(now, o.Retention)
 	}

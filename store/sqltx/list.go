@@ -1,0 +1,93 @@
+package sqltx
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// PageSize is how many records [List] reads at a time.
+const PageSize = 64
+
+// A Position is a place in the order of a list: by creation, then by the row's number.
+type Position struct{ CreatedAt, Row int64 }
+
+// A Listed is a record of a list. Record has only its ID if Err is not nil.
+type Listed struct {
+	Position
+	Record store.Record
+	Err    error
+}
+
+// List yields records as [store.Lister] does. page returns the PageSize records after a position, or fewer if they are
+// the last. No connection is used while the loop's body runs.
+func List(ctx context.Context, page func(after Position) ([]Listed, error)) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		after, size := Position{CreatedAt: -1 << 62}, PageSize
+		for size == PageSize {
+			list, err := page(after)
+			if size = len(list); size == 0 && err == nil {
+				err = ctx.Err()
+			}
+			for i := 0; i < size && err == nil; i++ {
+				if err = ctx.Err(); err == nil && !yield(list[i].Record, list[i].Err) {
+					return
+				}
+				after = list[i].Position
+			}
+			if err != nil {
+				yield(store.Record{}, err)
+				return
+			}
+		}
+	}
+}
+
+// ReadPage reads all rows and closes them. Their columns are the time in microseconds, the row's number, scope, key,
+// and those of [Row.Dest]. It takes the results of QueryContext.
+func ReadPage(rows *sql.Rows, err error) ([]Listed, error) {
+	if err != nil {
+		return nil, err
+	}
+	var list []Listed
+	for rows.Next() {
+		var l Listed
+		var r Row
+		var now int64
+		var scope, key []byte
+		if err := rows.Scan(append([]any{&now, &l.Row, &scope, &key}, r.Dest()...)...); err != nil {
+			return nil, errors.Join(err, rows.Close())
+		}
+		id := store.ID{Scope: string(scope), Key: string(key)}
+		l.CreatedAt = r.CreatedAt.Int64
+		if l.Record, l.Err = r.Record(id, time.UnixMicro(now).UTC()); l.Err != nil {
+			l.Record = store.Record{ID: id}
+		}
+		list = append(list, l)
+	}
+	return list, errors.Join(rows.Err(), rows.Close())
+}
+
+// purgeBatch bounds one transaction of Purge. Others write in between.
+const purgeBatch = 1000
+
+// Purge deletes at most limit records as [store.Store] does. batch deletes at most n in one transaction, and returns
+// how many it has deleted.
+func Purge(limit int, batch func(n int) (int, error)) (purged int, err error) {
+	if limit < 1 {
+		return 0, fmt.Errorf("sqltx: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
+	}
+	for purged < limit {
+		size := min(purgeBatch, limit-purged)
+		n, err := batch(size)
+		if purged += n; err != nil || n < size {
+			return purged, err
+		}
+	}
+	return purged, nil
+}

@@ -1,0 +1,40 @@
+package sqltx
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// Pause waits before a statement is made again. It waits for 1 ms after attempt zero, and twice as long after each
+// later one, up to 32 ms. It returns the context's error if that ends first.
+func Pause(ctx context.Context, attempt int) error {
+	select {
+	case <-time.After(time.Millisecond << min(attempt, 5)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Translated reports whether err is nil or has a meaning of the contract.
+func Translated(err error) bool {
+	for _, known := range []error{
+		store.ErrLost, store.ErrNotFound, store.ErrUnknown, store.ErrInvalid, store.ErrUnavailable, store.ErrTxEnded,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return err == nil
+}
+
+// State returns the state in which an outcome settles a record, for a column of integers.
+func State(o store.Outcome) int64 {
+	if o.Failed {
+		return int64(store.StateFailed)
+	}
+	return int64(store.StateComplete)
+}

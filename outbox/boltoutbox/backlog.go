@@ -7,10 +7,9 @@ import (
 	"iter"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
 )
 
 // Stats implements [outbox.Backlog].
@@ -40,7 +39,7 @@ func (q *Queue) Stats(ctx context.Context) (outbox.Stats, error) {
 	return st, nil
 }
 
-// page is how many dead letters are read in one transaction.
+// page is the number of dead letters that one transaction reads.
 const page = 100
 
 // DeadLetters implements [outbox.Backlog].
@@ -66,7 +65,7 @@ func (q *Queue) DeadLetters(ctx context.Context) iter.Seq2[outbox.DeadLetter, er
 	}
 }
 
-// letters returns the page of dead letters that stands behind the index key.
+// letters returns the page of dead letters after the index key.
 func (q *Queue) letters(ctx context.Context, after []byte) (letters []outbox.DeadLetter, last []byte, err error) {
 	err = q.view(ctx, func(f *file) error {
 		c := f.dead.Cursor()
@@ -89,7 +88,8 @@ func (q *Queue) letters(ctx context.Context, after []byte) (letters []outbox.Dea
 			}
 			last = bytes.Clone(k)
 			letters = append(letters, outbox.DeadLetter{
-				Event: ev, EnqueuedAt: time.Unix(0, s.enqueued), DeadAt: time.Unix(0, s.done), Attempts: int(s.attempts), Failure: s.failure,
+				Event: ev, EnqueuedAt: time.Unix(0, s.enqueued), DeadAt: time.Unix(0, s.done),
+				Attempts: int(s.attempts), Failure: s.failure,
 			})
 		}
 		return nil
@@ -110,7 +110,8 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 // Purge implements [outbox.Backlog].
 func (q *Queue) Purge(ctx context.Context, age time.Duration, limit int) (int, error) {
 	if age < 0 || limit < 1 {
-		return 0, fmt.Errorf("boltoutbox: %w: the age is %v and the limit %d, they must not be negative and be positive", store.ErrInvalid, age, limit)
+		return 0, fmt.Errorf("boltoutbox: %w: the age is %v and the limit %d, they must not be negative and be positive",
+			store.ErrInvalid, age, limit)
 	}
 	purged := 0
 	err := q.change(ctx, func(f *file, now int64) (err error) {
@@ -124,7 +125,7 @@ func (q *Queue) Purge(ctx context.Context, age time.Duration, limit int) (int, e
 }
 
 func (q *Queue) view(ctx context.Context, f func(*file) error) error {
-	err := q.st.View(ctx, func(tx *bbolt.Tx) error {
+	err := q.st.View(ctx, func(tx *boltstore.Tx) error {
 		opened, err := q.open(tx)
 		if err != nil {
 			return err

@@ -8,28 +8,27 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
 )
 
-// A batch gathers the changes that come while a commit runs, so that the next commit carries all of them.
+// A batch gathers the changes that arrive during a commit, for the next commit.
 type batch struct {
 	mu      sync.Mutex
 	waiting []*op
 	running bool // a goroutine commits
 }
 
-// An op is one change. Once it is taken from the batch nobody can call it back.
+// An op is one change. It can't be withdrawn after it has left the batch.
 type op struct {
 	apply func(f *file, now int64) error
 	err   error
 	done  chan struct{}
 }
 
-// change applies f in a commit that it may share, and returns when that is on disk. An error of f that is the caller's
-// own concerns nobody else: f has changed nothing then.
+// change applies f in a commit that other changes may share, and returns when that is on disk. An error that
+// concerns the caller of f alone fails no other change: f has changed nothing then.
 func (q *Queue) change(ctx context.Context, f func(f *file, now int64) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -60,7 +59,7 @@ func (q *Queue) change(ctx context.Context, f func(f *file, now int64) error) er
 	return fmt.Errorf("boltoutbox: %w: %w", ctx.Err(), store.ErrUnknown)
 }
 
-// commit commits batches until nobody waits.
+// commit commits batches until no change waits.
 func (q *Queue) commit() {
 	b := &q.ops
 	for {
@@ -80,15 +79,15 @@ func (q *Queue) commit() {
 // errUnchanged rolls back a transaction that wrote nothing.
 var errUnchanged = errors.New("boltoutbox: nothing to commit")
 
-// carry commits the ops and answers them.
+// carry commits the ops and returns their errors to the callers.
 func (q *Queue) carry(ops []*op) {
-	rings := false
-	err := q.st.Update(context.Background(), func(tx *bbolt.Tx) error {
+	wakes := false
+	err := q.st.Update(context.Background(), func(tx *boltstore.Tx) error {
 		f, err := q.open(tx)
 		if err != nil {
 			return err
 		}
-		defer func() { rings = f.rings }()
+		defer func() { wakes = f.wakes }()
 		now := time.Now().UnixNano()
 		for _, o := range ops {
 			if o.err = o.apply(f, now); o.err != nil && !callers(o.err) {
@@ -100,7 +99,7 @@ func (q *Queue) carry(ops []*op) {
 		}
 		return nil
 	})
-	if err == nil && rings {
+	if err == nil && wakes {
 		q.bell.ring()
 	}
 	for _, o := range ops {
@@ -116,7 +115,7 @@ func callers(err error) bool {
 	return errors.Is(err, store.ErrLost) || errors.Is(err, outbox.ErrNoLetter)
 }
 
-// explain says of an error that is not the store's that nothing was changed.
+// explain makes an error that is not the store's wrap ErrUnavailable, because nothing was changed.
 func explain(err error) error {
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
 		return err

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A bell wakes those who watch. Its zero value has no watchers.
+// A bell wakes watchers. Its zero value has none.
 type bell struct {
 	mu       sync.Mutex
 	watchers map[*func()]struct{}
@@ -19,7 +19,7 @@ func (b *bell) ring() {
 	}
 }
 
-// Watch implements [outbox.Watcher]. It tells of what this Queue has changed.
+// Watch implements [outbox.Watcher]. It reports changes by this Queue only.
 func (q *Queue) Watch(ctx context.Context, wake func()) error {
 	b := &q.bell
 	b.mu.Lock()

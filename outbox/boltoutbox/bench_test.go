@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/boltoutbox"
@@ -86,7 +85,7 @@ func BenchmarkDelay(b *testing.B) {
 
 // enqueueMany enqueues the events from one number to another in a transaction.
 func enqueueMany(b *testing.B, q *boltoutbox.Queue, st *boltstore.Store, from, to int) {
-	require.NoError(b, st.Update(b.Context(), func(tx *bbolt.Tx) error {
+	require.NoError(b, st.Update(b.Context(), func(tx *boltstore.Tx) error {
 		for i := from; i < to; i++ {
 			if _, err := q.Enqueue(b.Context(), tx, outbox.Event{ID: fmt.Sprint("event", i), Payload: make([]byte, 512)}); err != nil {
 				return err

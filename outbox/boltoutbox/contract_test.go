@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/boltoutbox"
@@ -57,7 +56,7 @@ func begin(t testing.TB, st *boltstore.Store, q *boltoutbox.Queue) transaction {
 
 type transaction struct {
 	q  *boltoutbox.Queue
-	tx store.Tx[*bbolt.Tx]
+	tx store.Tx[*boltstore.Tx]
 }
 
 func (x transaction) Enqueue(ctx context.Context, ev outbox.Event) (string, error) {

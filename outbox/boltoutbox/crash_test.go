@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
@@ -25,8 +24,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// The test binary runs itself as the process that crashes: with these variables set it works on the file, and delivers to
-// the URL.
+// The test binary runs itself as the process that crashes: with these variables set it works on the file, and
+// delivers to the URL.
 const (
 	childFile = "BOLTOUTBOX_TEST_FILE"
 	childURL  = "BOLTOUTBOX_TEST_URL"
@@ -61,7 +60,7 @@ func work(path, url string) error {
 	go func() {
 		for i := 0; ; i++ {
 			name := fmt.Sprintf("%d-%d-%06d", os.Getpid(), i%4, i)
-			err := st.Update(ctx, func(tx *bbolt.Tx) error {
+			err := st.Update(ctx, func(tx *boltstore.Tx) error {
 				b, err := tx.CreateBucketIfNotExists(refunds)
 				if err != nil {
 					return err
@@ -108,10 +107,11 @@ type consumer struct {
 func newConsumer(t *testing.T) (*consumer, string) {
 	t.Helper()
 	c := &consumer{}
-	once := server.Middleware(memstore.New(), server.Required())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	once := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.effects = append(c.effects, server.Key(r.Context()))
+		w.WriteHeader(http.StatusNoContent)
 	}))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
@@ -171,7 +171,7 @@ func TestKilledRelayLosesAndDoublesNothing(t *testing.T) {
 	require.NoError(t, <-ended)
 
 	var made []string
-	require.NoError(t, st.View(t.Context(), func(tx *bbolt.Tx) error {
+	require.NoError(t, st.View(t.Context(), func(tx *boltstore.Tx) error {
 		return tx.Bucket(refunds).ForEach(func(k, _ []byte) error {
 			made = append(made, string(k))
 			return nil

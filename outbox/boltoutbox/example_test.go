@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/boltoutbox"
 	"github.com/redo-go/redo/store/boltstore"
@@ -33,7 +31,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	err = st.Update(ctx, func(tx *bbolt.Tx) error { // or the transaction of server.Tx
+	err = st.Update(ctx, func(tx *boltstore.Tx) error { // or the transaction of server.Tx
 		refunds, err := tx.CreateBucketIfNotExists([]byte("refunds"))
 		if err != nil {
 			return err

@@ -9,12 +9,13 @@ import (
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
 )
 
-// ErrFormat: the bucket, or an event in it, is not this package's or was written by a later release.
+// ErrFormat: the bucket, or an event in it, is not this package's, or a later release wrote it.
 var ErrFormat = errors.New("boltoutbox: unknown format")
 
-// ErrCorrupt: what stands in the bucket contradicts itself.
+// ErrCorrupt: the content of the bucket contradicts itself.
 var ErrCorrupt = errors.New("boltoutbox: bucket corrupt")
 
 var errNoBucket = errors.New("boltoutbox: no bucket")
@@ -34,15 +35,15 @@ type file struct {
 	events  *bbolt.Bucket // seq → event; its sequence gives seqs
 	states  *bbolt.Bucket // seq → state
 	ids     *bbolt.Bucket // id → seq
-	waiting *bbolt.Bucket // seq of each that is waiting or under way
-	due     *bbolt.Bucket // instant, seq of each of those that has no ordering key or is the front of its line
-	lines   *bbolt.Bucket // ordering key, 0, seq of each that is waiting or under way
-	fronts  *bbolt.Bucket // ordering key → seq of the one that may be claimed
-	held    *bbolt.Bucket // ordering key, 0, seq of each that is dead
+	waiting *bbolt.Bucket // seq of each event that is waiting or leased
+	due     *bbolt.Bucket // instant, seq of those that have no ordering key or are the front of their line
+	lines   *bbolt.Bucket // ordering key, 0, seq of each event that is waiting or leased
+	fronts  *bbolt.Bucket // ordering key → seq of the event that may be claimed
+	held    *bbolt.Bucket // ordering key, 0, seq of each dead letter
 	dead    *bbolt.Bucket // instant, seq
 	sent    *bbolt.Bucket // instant, seq
 	changed bool          // something was written
-	rings   bool          // something may be due that was not
+	wakes   bool          // an event may have become due
 }
 
 func (f *file) buckets() map[string]**bbolt.Bucket {
@@ -52,7 +53,7 @@ func (f *file) buckets() map[string]**bbolt.Bucket {
 	}
 }
 
-func (q *Queue) open(tx *bbolt.Tx) (*file, error) {
+func (q *Queue) open(tx *boltstore.Tx) (*file, error) {
 	f := &file{root: tx.Bucket(q.name)}
 	if f.root == nil {
 		return nil, errNoBucket
@@ -68,8 +69,8 @@ func (q *Queue) open(tx *bbolt.Tx) (*file, error) {
 	return f, nil
 }
 
-// create makes the bucket, unless somebody else just did.
-func (q *Queue) create(tx *bbolt.Tx) error {
+// create makes the bucket, unless it exists.
+func (q *Queue) create(tx *boltstore.Tx) error {
 	if tx.Bucket(q.name) != nil {
 		_, err := q.open(tx)
 		return err
@@ -122,7 +123,7 @@ func lineKey(key string, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte(key), 0), seq)
 }
 
-// counts are kept with every change, so that Stats need not count.
+// counts are written with every change, so that Stats need not count.
 type counts struct{ waiting, dead uint64 }
 
 func (f *file) counts() (counts, error) {
@@ -136,7 +137,7 @@ func (f *file) counts() (counts, error) {
 	return counts{}, corrupt("the counts have %d bytes", len(v))
 }
 
-// count moves an event from one state to another; zero is absent.
+// count counts an event that moves from one status to another. A status of zero is absent.
 func (f *file) count(from, to status) error {
 	c, err := f.counts()
 	if err != nil {
@@ -157,7 +158,7 @@ func (f *file) count(from, to status) error {
 	return f.root.Put(countsKey, binary.BigEndian.AppendUint64(v, c.dead))
 }
 
-// find returns the seq of an id, zero when the queue has none.
+// find returns the seq of an id, or zero.
 func (f *file) find(id string) (uint64, error) {
 	v := f.ids.Get([]byte(id))
 	if v == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// The transitions of a queue. Each either returns an error of its caller's and has changed nothing, or another error, with
-// which the whole transaction is rolled back.
+// A transition that returns an error of its caller has changed nothing. Any other error rolls the whole transaction
+// back.
 
 // enqueue appends the event.
 func (f *file) enqueue(ev outbox.Event, now int64) error {
@@ -40,9 +40,9 @@ func (f *file) enqueue(ev outbox.Event, now int64) error {
 	return f.join(seq, 0, state{status: isWaiting, enqueued: now, due: now, key: ev.OrderingKey})
 }
 
-// join puts an event that was absent or dead among those that wait.
+// join makes an absent or dead event wait.
 func (f *file) join(seq uint64, was status, s state) error {
-	f.rings = true
+	f.wakes = true
 	if err := f.put(seq, s); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (f *file) join(seq uint64, was status, s state) error {
 	return f.advance(s.key)
 }
 
-// advance sees to it that the front of a line is its first event, unless the front is under way.
+// advance makes the first event of a line its front, unless the front is leased.
 func (f *file) advance(key string) error {
 	if key == "" {
 		return nil
@@ -104,11 +104,11 @@ func (f *file) advance(key string) error {
 	if err := f.due.Put(place{s.due, first}.key(), nil); err != nil {
 		return err
 	}
-	f.rings = true
+	f.wakes = true
 	return f.fronts.Put([]byte(key), seqKey(first))
 }
 
-// candidates returns up to limit events that may be claimed, the longest due first.
+// candidates returns up to limit events that may be claimed, the earliest due first.
 func (f *file) candidates(now int64, limit int, hold bool) ([]place, error) {
 	var found []place
 	c := f.due.Cursor()
@@ -134,7 +134,7 @@ func (f *file) candidates(now int64, limit int, hold bool) ([]place, error) {
 	return found, nil
 }
 
-// holds reports whether a dead letter stands before the event in its line.
+// holds reports whether a dead letter precedes the event in its line.
 func (f *file) holds(key string, seq uint64) bool {
 	prefix := append([]byte(key), 0)
 	k, _ := f.held.Cursor().Seek(prefix)
@@ -174,7 +174,7 @@ func (f *file) claim(now int64, c outbox.Claim) ([]outbox.Delivery, error) {
 	return ds, nil
 }
 
-// rest moves an event that stands in the index of what is due.
+// rest moves an event to another instant in the due index.
 func (f *file) rest(seq uint64, s *state, until int64) error {
 	if err := f.due.Delete(place{s.due, seq}.key()); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (f *file) settle(l outbox.Lease, o outbox.Outcome, now int64) error {
 		return f.finish(l.Seq, s, isDead, now)
 	case outbox.Released:
 		s.attempts--
-		o.Wait, f.rings = 0, true
+		o.Wait, f.wakes = 0, true
 	default:
 		s.failure = o.Failure
 	}
@@ -231,7 +231,7 @@ func (f *file) settle(l outbox.Lease, o outbox.Outcome, now int64) error {
 	return f.advance(s.key)
 }
 
-// finish takes an event out of those that wait.
+// finish ends an event's wait.
 func (f *file) finish(seq uint64, s state, to status, now int64) error {
 	if err := f.due.Delete(place{s.due, seq}.key()); err != nil {
 		return err
@@ -290,9 +290,9 @@ func (f *file) exhume(seq uint64, s state) error {
 	return f.held.Delete(lineKey(s.key, seq))
 }
 
-// drop deletes a dead letter, which may have held its line.
+// drop deletes a dead letter, which may have blocked its line.
 func (f *file) drop(id string) error {
-	f.rings = true
+	f.wakes = true
 	seq, s, err := f.letter(id)
 	if err != nil {
 		return err
@@ -306,7 +306,7 @@ func (f *file) drop(id string) error {
 	return f.erase(seq, id)
 }
 
-// erase deletes an event that stands in no index.
+// erase deletes an event that is in no index.
 func (f *file) erase(seq uint64, id string) error {
 	f.changed = true
 	for _, e := range []struct {

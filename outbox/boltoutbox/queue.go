@@ -20,9 +20,9 @@ var (
 	_ outbox.Watcher = (*Queue)(nil)
 )
 
-// A Queue is an outbox in one bucket of a store's file. Create one with [New]. It holds no goroutine while it is idle, and
-// needs no Close: close the store, once the relays have ended. All methods may be called concurrently, and several Queues
-// may use one bucket.
+// A Queue is an outbox in one bucket of a store's file. Create one with [New]. It has no goroutine while it is
+// idle, and needs no Close: close the store after the relays have ended. All methods may be called concurrently,
+// and several Queues may use one bucket.
 type Queue struct {
 	st   *boltstore.Store
 	name []byte
@@ -37,20 +37,21 @@ type option func(*Queue) error
 
 func (o option) apply(q *Queue) error { return o(q) }
 
-// WithBucket names the root bucket; the default is "redo-outbox". Two buckets are two queues that know nothing of each
-// other. The name must not be empty, nor "redo", which is the store's own.
+// WithBucket names the root bucket. The default is "redo-outbox". Two buckets are two independent queues. The name
+// must not be empty, nor "redo", which is the store's own.
 func WithBucket(name string) Option {
 	return option(func(q *Queue) error {
 		if name == "" || name == "redo" || len(name) > bbolt.MaxKeySize {
-			return fmt.Errorf("boltoutbox: %w: the bucket's name is %.80q, it must be neither empty nor the store's own", store.ErrInvalid, name)
+			return fmt.Errorf("boltoutbox: %w: the bucket's name is %.80q, it must be neither empty nor the store's own",
+				store.ErrInvalid, name)
 		}
 		q.name = []byte(name)
 		return nil
 	})
 }
 
-// New returns the queue in the store's file, and makes its bucket where there is none. It returns an error wrapping
-// [ErrFormat] when the bucket is another application's, or was written by a later release.
+// New returns the queue in the store's file, and creates its bucket if there is none. It returns an error wrapping
+// [ErrFormat] if the bucket is another application's, or a later release wrote it.
 func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, error) {
 	if st == nil {
 		return nil, fmt.Errorf("boltoutbox: %w: the store is nil", store.ErrInvalid)
@@ -64,7 +65,7 @@ func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, erro
 			return nil, err
 		}
 	}
-	err := st.View(ctx, func(tx *bbolt.Tx) error {
+	err := st.View(ctx, func(tx *boltstore.Tx) error {
 		_, err := q.open(tx)
 		return err
 	})
@@ -77,11 +78,13 @@ func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, erro
 	return q, nil
 }
 
-// Enqueue writes the event in the caller's transaction and returns its id. When the transaction is committed the event is
-// delivered, and otherwise it was never there. It returns outbox.ErrDuplicate when the queue has an event with the id, and
-// store.ErrInvalid for an event that breaks a rule of [outbox.Event], or a transaction that is read-only, over, or another
-// file's; nothing was written then, and the transaction can go on. With any other error it has to be rolled back.
-func (q *Queue) Enqueue(ctx context.Context, tx *bbolt.Tx, ev outbox.Event) (string, error) {
+// Enqueue writes the event in the caller's transaction and returns its id. The event is delivered if the transaction is
+// committed.
+//
+// It returns outbox.ErrDuplicate if the queue has an event with the id. It returns store.ErrInvalid for an event
+// that breaks a rule of [outbox.Event], and for a transaction that is read-only, over, or of another file. Nothing
+// was written then, and the transaction can go on. After any other error the transaction must be rolled back.
+func (q *Queue) Enqueue(ctx context.Context, tx *boltstore.Tx, ev outbox.Event) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -89,7 +92,7 @@ func (q *Queue) Enqueue(ctx context.Context, tx *bbolt.Tx, ev outbox.Event) (str
 	if err != nil {
 		return "", err
 	}
-	if tx == nil || tx.DB() == nil || !tx.Writable() {
+	if tx == nil || !tx.Writable() {
 		return "", fmt.Errorf("boltoutbox: %w: the transaction is not open for writing", store.ErrInvalid)
 	}
 	f, err := q.open(tx)

@@ -10,23 +10,23 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A status is where an event is in its life. Its zero value is absent.
+// A status is the stage of an event. Its zero value is absent.
 type status uint8
 
 const (
-	isWaiting status = iota + 1 // under way too
+	isWaiting status = iota + 1 // leased or not
 	isSent
 	isDead
 )
 
-// A state is what changes of an event. Instants are Unix nanoseconds.
+// A state holds the changing part of an event. Instants are Unix nanoseconds.
 type state struct {
 	status   status
-	leased   bool // somebody has claimed it and not settled it; due is the lease's end
+	leased   bool // claimed and not settled; due is the lease's end
 	attempts uint32
 	fence    uint64
 	enqueued int64
-	first    int64 // when the first of the attempts was claimed; zero: none was
+	first    int64 // when the first attempt was claimed; zero: none was
 	due      int64
 	done     int64 // when it was sent or given up
 	failure  outbox.Failure
@@ -95,7 +95,7 @@ func (f *file) put(seq uint64, s state) error {
 	return f.states.Put(seqKey(seq), s.encode())
 }
 
-// A head is what stands before the payload.
+// A head precedes the payload.
 type head struct {
 	ID          string      `json:"id"`
 	Type        string      `json:"type,omitempty"`
@@ -139,7 +139,9 @@ func decodeEvent(b []byte) (outbox.Event, error) {
 		return outbox.Event{}, corrupt("an event's head can't be read: %v", err)
 	}
 	payload := append([]byte{}, b[9+size:]...)
-	return outbox.Event{ID: h.ID, Type: h.Type, Destination: h.Destination, OrderingKey: h.OrderingKey, Header: h.Header, Payload: payload}, nil
+	return outbox.Event{
+		ID: h.ID, Type: h.Type, Destination: h.Destination, OrderingKey: h.OrderingKey, Header: h.Header, Payload: payload,
+	}, nil
 }
 
 func (f *file) event(seq uint64) (outbox.Event, error) {

@@ -2,24 +2,24 @@ package boltstore
 
 import "time"
 
-// A clock gives unix nanoseconds that never go back. It follows the wall clock forward; while the wall clock is
-// behind what was already told, it goes on at the monotonic clock's rate. It is not safe for concurrent use.
+// A clock returns unix nanoseconds that never go back. It follows the wall clock forward. While the wall clock is
+// behind the last instant, it goes on at the monotonic clock's rate. It is not safe for concurrent use.
 type clock struct {
 	read func() (wall int64, monotonic time.Duration)
 	at   time.Duration
-	told int64
+	last int64
 }
 
 func newClock(read func() (int64, time.Duration)) clock {
 	wall, at := read()
-	return clock{read: read, at: at, told: wall}
+	return clock{read: read, at: at, last: wall}
 }
 
 func (c *clock) now() int64 {
 	wall, at := c.read()
-	c.told = max(wall, after(c.told, int64(at-c.at)))
+	c.last = max(wall, after(c.last, int64(at-c.at)))
 	c.at = at
-	return c.told
+	return c.last
 }
 
 // systemTime reads the time package's clocks.

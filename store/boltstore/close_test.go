@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 		"Purge":         func() error { _, err := s.Purge(ctx, 1); return err },
 		"Wait":          func() error { return s.Wait(ctx, l.ID, l.Fence) },
 		"Check":         func() error { return s.Check(ctx) },
-		"PurgeEvery":    func() error { return s.PurgeEvery(ctx, time.Hour, nil) },
+		"Backup":        func() error { _, err := s.Backup(ctx, io.Discard); return err },
+		"Verify":        func() error { return s.Verify(ctx) },
 		"Pending": func() error {
 			for _, err := range s.Pending(ctx, "") {
 				return err

@@ -10,17 +10,16 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// write commits the draft in a transaction of its own. An error that is not unknown means that the file is as it was.
-// The turn is held.
-func (s *Store) write(d *draft, st state) (err error, unknown bool) {
+// write commits the draft in a transaction of its own. Its error is carry's. The write lock is held.
+func (s *Store) write(d *draft) error {
 	tx, err := s.begin()
 	if err != nil {
-		return err, false
+		return s.committed(d, err, false)
 	}
-	return s.carry(tx, d, st, s.commit)
+	return s.carry(tx, d)
 }
 
-// begin begins a write transaction of bbolt's. The turn is held.
+// begin begins a write transaction of bbolt. The write lock is held.
 func (s *Store) begin() (tx *bbolt.Tx, err error) {
 	err = guarded(func() (err error) {
 		tx, err = s.db.Begin(true)
@@ -32,26 +31,48 @@ func (s *Store) begin() (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// carry puts the draft into the transaction and commits it. The transaction is over in any case.
-func (s *Store) carry(tx *bbolt.Tx, d *draft, st state, commit func(*bbolt.Tx) error) (err error, unknown bool) {
-	err = guarded(func() (err error) {
-		if err = d.apply(tx, st); err != nil {
+// carry puts the draft into the transaction and commits it. The transaction is over in any case. The error wraps
+// ErrUnavailable if the file is as it was, and ErrUnknown if the commit may be on disk. The write lock is held.
+func (s *Store) carry(tx *bbolt.Tx, d *draft) error {
+	unknown := false
+	err := guarded(func() (err error) {
+		if err = d.apply(tx); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 		id := tx.ID()
-		if err = commit(tx); err != nil {
+		if err = s.commit(tx); err != nil {
 			unknown = s.reached(tx, id, err)
 		}
 		return err
 	})
 	if errors.Is(err, ErrCorrupt) {
-		// A panic comes before bbolt writes its meta page, so nothing was changed. Closing needs the lock.
+		// A panic comes before bbolt writes its meta page, so nothing was changed. Closing needs bbolt's lock.
 		s.stuck = errors.Is(guarded(tx.Rollback), ErrCorrupt)
 	}
+	return s.committed(d, err, unknown)
+}
+
+// committed notes how a commit ended, and returns the error for its callers.
+func (s *Store) committed(d *draft, err error, unknown bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err == nil {
-		s.reserved(st)
+		s.stats.Commits++
+		s.suspect, s.failures = false, 0
+		s.fences = max(s.fences, d.state.fence)
+		return nil
 	}
-	return err, unknown
+	s.stats.Failures++
+	s.suspect = s.suspect || unknown
+	s.failures++
+	if errors.Is(err, ErrCorrupt) {
+		s.breakDown(err)
+	}
+	kind := store.ErrUnavailable
+	if unknown {
+		kind = store.ErrUnknown
+	}
+	return fmt.Errorf("boltstore: %q: commit: %w: %w", s.path, err, kind)
 }
 
 // reached reports whether a failed commit may have reached the disk.
@@ -69,10 +90,10 @@ func (s *Store) reached(tx *bbolt.Tx, id int, err error) bool {
 	return mayBeWritten(err, stats.GetWrite(), visible)
 }
 
-// mayBeWritten judges a failed commit by its error, the number of pages it wrote, and whether its meta page can
-// be read. bbolt writes the data pages, syncs, writes the meta page, syncs; the meta page is what makes the
-// commit. So nothing was changed when no page was written, or a write failed and the meta page is the old
-// one. After a failed sync nobody can tell which of the two it was, nor what the disk holds.
+// mayBeWritten judges a failed commit by its error, the number of pages it wrote, and whether its meta page can be
+// read. A commit of bbolt writes the data pages, syncs, writes the meta page, and syncs again. The meta page makes
+// the commit. So nothing was changed if no page was written, or if a write failed and the meta page is the old one.
+// After a failed sync neither the cause nor the content of the disk is known.
 func mayBeWritten(err error, pages int64, visible bool) bool {
 	if visible {
 		return true
@@ -82,17 +103,8 @@ func mayBeWritten(err error, pages int64, visible bool) bool {
 	return pages > 0 && !writeFailed && !errors.Is(err, berrors.ErrMaxSizeReached)
 }
 
-// commitError is the answer to those whose commit failed.
-func (s *Store) commitError(err error, unknown bool) error {
-	kind := store.ErrUnavailable
-	if unknown {
-		kind = store.ErrUnknown
-	}
-	return fmt.Errorf("boltstore: %q: commit: %w: %w", s.path, err, kind)
-}
-
-// breakDown ends the store: bbolt gave up halfway, and neither its memory nor its locks are to be relied on. Those
-// who wait for a commit are answered, since there is none any more. The mutex is held.
+// breakDown ends the store, because bbolt has panicked: neither its memory nor its locks can be relied on. Calls
+// that wait for a commit return, since no commit follows. The mutex is held.
 func (s *Store) breakDown(err error) {
 	if s.broken == nil {
 		s.broken = explain(s.path, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redo-go/redo/store"
@@ -27,8 +28,9 @@ func TestContractWithLostValue(t *testing.T) {
 }
 
 func contract(t *testing.T, damage func(v []byte) []byte) {
+	faults := lossy{}
 	openAt := func(t *testing.T, path string) store.Store {
-		st, err := boltstore.Open(path)
+		st, err := faults.open(path)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, st.Close()) })
 		return st
@@ -66,5 +68,28 @@ func contract(t *testing.T, damage func(v []byte) []byte) {
 		return reopened(t, st)
 	}
 	storetest.Run(t, open, storetest.Beside(itself), storetest.Reopen(reopen), storetest.LeasesEndOnReopen(),
-		storetest.Damage(damaged))
+		storetest.Damage(damaged), storetest.Faults(faults.fail))
+}
+
+// A lossy holds, for each store that it opened, whether its commits fail late.
+type lossy map[store.Store]*atomic.Bool
+
+func (l lossy) open(path string) (*boltstore.Store, error) {
+	lost := new(atomic.Bool)
+	st, err := boltstore.Open(path, boltstore.LosingResponses(lost))
+	l[st] = lost
+	return st, err
+}
+
+// fail closes a store, or makes its commits fail late. A file has no connection that could be cut.
+func (l lossy) fail(t *testing.T, st store.Store, f storetest.Fault) (heal func()) {
+	switch f {
+	case storetest.Closed:
+		require.NoError(t, st.(*boltstore.Store).Close())
+		return func() {}
+	case storetest.ResponseLost:
+		l[st].Store(true)
+		return func() { l[st].Store(false) }
+	}
+	return nil
 }

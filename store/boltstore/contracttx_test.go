@@ -10,13 +10,12 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/store/storetest"
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 )
 
 var effects = []byte("effects")
 
 // writeEffect adds one effect with the key: a bucket of the key, with an entry for each.
-func writeEffect(_ context.Context, tx *bbolt.Tx, key string) error {
+func writeEffect(_ context.Context, tx *boltstore.Tx, key string) error {
 	b, err := tx.CreateBucketIfNotExists(effects)
 	if err != nil {
 		return err
@@ -32,23 +31,24 @@ func writeEffect(_ context.Context, tx *bbolt.Tx, key string) error {
 }
 
 func TestTxContract(t *testing.T) {
+	faults := lossy{}
 	openAt := func(t *testing.T, path string) *boltstore.Store {
-		st, err := boltstore.Open(path)
+		st, err := faults.open(path)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, st.Close()) })
 		return st
 	}
 	paths := map[store.Store]string{}
-	storetest.RunTx(t, storetest.TxHarness[*bbolt.Tx]{
-		Open: func(t *testing.T) store.TxStore[*bbolt.Tx] {
+	storetest.RunTx(t, storetest.TxHarness[*boltstore.Tx]{
+		Open: func(t *testing.T) store.TxStore[*boltstore.Tx] {
 			path := filepath.Join(t.TempDir(), "contract.redo")
 			st := openAt(t, path)
 			paths[st] = path
 			return st
 		},
 		Write: writeEffect,
-		Written: func(ctx context.Context, st store.TxStore[*bbolt.Tx], key string) (n int, err error) {
-			err = st.(*boltstore.Store).View(ctx, func(tx *bbolt.Tx) error {
+		Written: func(ctx context.Context, st store.TxStore[*boltstore.Tx], key string) (n int, err error) {
+			err = st.(*boltstore.Store).View(ctx, func(tx *boltstore.Tx) error {
 				b := tx.Bucket(effects)
 				if b != nil {
 					b = b.Bucket([]byte(key))
@@ -60,15 +60,22 @@ func TestTxContract(t *testing.T) {
 			})
 			return n, err
 		},
-		Fail: func(_ context.Context, tx *bbolt.Tx) error {
+		Fail: func(_ context.Context, tx *boltstore.Tx) error {
 			_, err := tx.CreateBucket(nil)
 			if err == nil {
 				return errors.New("a bucket without a name was made")
 			}
 			return err
 		},
-		Commit:       func(_ context.Context, tx *bbolt.Tx) error { return tx.Commit() },
-		Rollback:     func(_ context.Context, tx *bbolt.Tx) error { return tx.Rollback() },
+		Commit:   func(_ context.Context, tx *boltstore.Tx) error { return tx.Commit() },
+		Rollback: func(_ context.Context, tx *boltstore.Tx) error { return tx.Rollback() },
+		End: func(_ context.Context, tx *boltstore.Tx) error { // a bucket gives bbolt's transaction away
+			b, err := tx.CreateBucketIfNotExists(effects)
+			if err != nil {
+				return err
+			}
+			return b.Tx().Commit()
+		},
 		SingleWriter: true,
 	},
 		storetest.Beside(func(_ *testing.T, first store.Store) store.Store { return first }),
@@ -78,5 +85,5 @@ func TestTxContract(t *testing.T) {
 			paths[again] = paths[st]
 			return again
 		}),
-		storetest.LeasesEndOnReopen())
+		storetest.LeasesEndOnReopen(), storetest.Faults(faults.fail))
 }

@@ -1,67 +1,75 @@
-// Package boltstore is a [store.Store] in one file: what was acknowledged survives a crash of the process and
-// of the machine. [Open] opens the file, Close flushes and closes it; in between the store is handed to
-// redo.WithStore or server.Middleware.
+// Package boltstore is a [store.Store] in one file. Acknowledged changes survive a crash of the process and of the
+// machine. [Open] opens the file, and [Store.Close] flushes and closes it. Pass the Store to redo.WithStore or
+// server.Middleware.
 //
 //	ops, err := boltstore.Open("payments.redo")
 //
 // # What is promised
 //
-// A call that changes a record returns after the change is on disk, with one exception: a Complete whose
-// Outcome is Lazy is visible to every later call at once, but reaches the disk with the next durable change,
-// after the lazy delay (10 ms unless [WithLazyDelay] says otherwise), or at Close. Changes reach the disk in
-// the order in which they were decided, so a lazy outcome is never overtaken by a later change. Calls that run
-// at the same time share one commit. A call that changes nothing, such as a Reserve that finds the record
-// complete, commits nothing.
+// A call that changes a record returns after the change is on disk, with one exception. A Complete whose Outcome is
+// Lazy is immediately visible to every later call. It reaches the disk with the next durable change, after the lazy
+// delay (10 ms by default, see [WithLazyDelay]), or at Close. Changes reach the disk in the order in which they were
+// decided, so a lazy outcome is never overtaken by a later change. Concurrent calls share one commit. A call that
+// changes nothing, such as a Reserve that finds the record complete, commits nothing.
 //
-// One process at a time uses the file. A second one, or a second Open in the same process, gets [ErrInUse] at
-// once. When the owner dies, the next Open voids the leases it left: their records stay pending and the next
-// Reserve is a take-over.
+// One process at a time uses the file. A second process, or a second Open in the same process, gets [ErrInUse]
+// immediately. When the owner dies, the next Open voids the leases that it left: their records stay pending, and the
+// next Reserve takes them over.
 //
-// The file is bbolt's. Everything of this package lies under one root bucket, "redo"; other root buckets are
-// the application's and are left alone.
+// The commit of a new record also deletes up to two expired ones, so that a service without a purge loop does not grow.
+//
+// The file is a bbolt database. This package keeps its data in one root bucket, "redo". Other root buckets belong to
+// the application.
 //
 // # Transactions
 //
-// [Store.Begin] opens a bbolt transaction that holds a record. What the application writes through it, to root buckets of
-// its own, and the record reach the disk in one commit: after a crash both are there or neither is. Most programs
-// call [store.Once] with the Store; [Store.View] reads the application's buckets.
+// [Store.Begin] opens a bbolt transaction that holds a record. The application writes to root buckets of its own
+// through the [Tx]. These writes and the record reach the disk in one commit: after a crash both exist or neither
+// does. Most programs call [store.Once] with the Store. [Store.View] reads the application's buckets.
 //
-//	out, again, err := store.Once(ctx, ops, claim, func(ctx context.Context, tx *bbolt.Tx) (store.Outcome, error) {
+//	out, again, err := store.Once(ctx, ops, claim, func(ctx context.Context, tx *boltstore.Tx) (store.Outcome, error) {
 //		return store.Outcome{Result: receipt}, tx.Bucket(ledger).Put(account, balance)
 //	})
 //
-// bbolt has one writer. While a transaction is open, a durable change of any record and a Begin of another ID wait for
-// it, no longer than their contexts last; replays and other verdicts without a change, lazy outcomes, Find and View do
-// not. Whoever wants to write the file gets it in the order of asking: a transaction, or the writer for all changes that are
-// queued by then. So keep a transaction short, and let it wait for nothing outside. Inside it, call no method
-// of the same Store: one that changes a record, begins a transaction or looks at a record whose change is queued
-// waits for the transaction that it is called from, until its context ends.
+// bbolt has one writer. While a transaction is open, a durable change of any record and a Begin of another ID wait
+// for it, as long as their contexts allow. Verdicts without a change, lazy outcomes, Find and View do not wait.
+// Writers get the file in the order of their requests. So keep a transaction short, and do not wait for other work
+// inside it. Call no method of the same Store inside it. A call that changes a record or begins a transaction waits
+// for that very transaction until its context ends. So does a call that reads a record with a queued change.
 //
-// Who claims an ID that a transaction holds is told at once that it is in flight, or a mismatch. What stood before is still
-// found. An earlier owner's Extend, Complete or Release waits for the transaction, since its commit makes them
-// store.ErrLost and its rollback does not. Those who wait for the record wake when the transaction is over.
+// A claim for an ID that a transaction holds is immediately InFlight, or a Mismatch if its fingerprint differs. Find
+// returns the record as it was before the transaction. Extend, Complete and Release under an earlier lease wait for
+// the transaction: its commit makes them store.ErrLost, and its rollback does not. Waiters wake when the transaction
+// ends.
 //
-// Two rules can be broken through the bbolt transaction. The bucket "redo" is not the application's: where it was deleted
-// or replaced Commit is store.ErrInvalid and does nothing. And it is not for the application to end the bbolt
-// transaction, which is [store.ErrTxEnded]. What it has committed is settled in a second commit, before which a crash leaves
-// the effect without its record. Of what it has rolled back Discard remembers the refusal, and Rollback returns nil.
+// The Tx refuses Commit and Rollback. [bbolt.Bucket.Tx] returns bbolt's own transaction, which the user must not end.
+// If the user ends it, every method that ends the store's transaction returns store.ErrTxEnded joined with
+// store.ErrUnknown, and settles the record with [store.UnknownOutcome] in a second commit.
 //
-// A Begin that is rolled back commits nothing. Its fence is used up all the same, over a crash too: the file reserves 1024
-// fences at a time. So of as many Begins in a row that are rolled back, with no other change in between, one costs a
-// commit, and so does the first after Open.
-//
-// [Store.Close] does not wait for a transaction that nobody ends: see there.
+// A Begin that is rolled back commits nothing. Its fence is still used up, even after a crash, because the file
+// reserves 1024 fences at a time. One of 1024 consecutive rollbacks without another change costs a commit, and so
+// does the first Begin after Open.
 //
 // # Clock
 //
-// Leases and retention are judged by the wall clock, made monotonic for the life of the Store: a clock that is
-// set back never revives a lease or an expired record, time then goes on at the monotonic clock's rate. A
-// clock that is set forward is followed. Over a restart only the wall clock counts: set back meanwhile, it
-// lengthens retention by as much; leases are void after a restart anyway.
+// Leases and retention are judged by the wall clock, made monotonic for the life of the Store. A clock that is set
+// back never revives a lease or an expired record: time then goes on at the monotonic clock's rate. The Store follows
+// a clock that is set forward. After a restart only the wall clock counts. If it was set back meanwhile, retention is
+// longer by as much. Leases are void after a restart.
 //
 // # Damage
 //
-// Each record carries checksums over its key and its content, and a miss is believed only when the records on
-// both sides of the gap are sound. A file up to the limit of [WithPageCheck] is checked page by page before
-// it is used. Damage is reported as [ErrCorrupt] and never repaired, deleted or taken for an absent record.
+// Damage is reported as [ErrCorrupt], and never repaired or deleted. The Store never treats a record that fails a
+// check as absent. bbolt's pages have no checksums, so these checks find damage:
+//
+//   - Each read of a record compares checksums over its key and its content. A record is absent only if the records on both
+//     sides of the gap are sound.
+//   - Open compares the size of the file with the pages in use. If the file is no larger than the limit of
+//     [WithPageCheck], 64 MiB by default, Open also runs bbolt's check of all pages.
+//   - [Store.Verify], which the command "redo ops verify" runs, checks the pages, every record, and that records and
+//     indexes agree. Only Verify finds a page that has lost its count of records. Run it after a disk error.
+//
+// bbolt keeps two meta pages. If the newer one fails its checksum, bbolt uses the older one, as it must after a crash
+// in a commit. Damage to the newer one therefore loses the last commit, and no check finds this loss. Also, bbolt
+// follows page numbers without a check. So a page that refers to itself can end the process.
 package boltstore

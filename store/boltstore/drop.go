@@ -11,8 +11,8 @@ import (
 )
 
 // Drop implements [store.Dropper]. It removes a damaged record and the index entries of its ID in one transaction. It
-// reads the indexes from end to end, since a damaged record does not show its place in them. An ID that only an index
-// holds is damaged too. Like [Store.Update], Drop waits for earlier writers of the file.
+// reads the indexes from end to end, since a damaged record does not show its place in them. An ID that exists only
+// in an index is damaged too. Like [Store.Update], Drop waits for earlier writers of the file.
 func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	switch _, err := s.Find(ctx, id); {
 	case err == nil:
@@ -21,14 +21,8 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 		return err
 	}
 	key := appendKey(nil, id)
-	err := s.Update(ctx, func(tx *bbolt.Tx) error {
-		err := guarded(func() error {
-			b, err := open(tx)
-			if err != nil {
-				return err
-			}
-			return dropFrom(b, id, key)
-		})
+	err := s.Update(ctx, func(tx *Tx) error {
+		err := guarded(func() error { return drop(tx.tx, id, key) })
 		if errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("boltstore: %w", err)
 		}
@@ -43,11 +37,16 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	return nil
 }
 
-// dropFrom removes the damaged record under key and its index entries. The record is judged again: another caller may
-// have dropped it and reserved the ID since.
-func dropFrom(b buckets, id store.ID, key []byte) error {
+// drop removes the damaged record under key and its index entries. It judges the record again, because another
+// caller may have dropped it and reserved the ID since.
+func drop(tx *bbolt.Tx, id store.ID, key []byte) error {
+	b, err := open(tx)
+	if err != nil {
+		return err
+	}
 	v := b.records.Get(key)
-	if v != nil {
+	dropped := v != nil
+	if dropped {
 		switch _, err := decodeRecord(key, v); {
 		case err == nil:
 			return fmt.Errorf("%w: the record of %v is not damaged", store.ErrInvalid, id)
@@ -58,36 +57,26 @@ func dropFrom(b buckets, id store.ID, key []byte) error {
 			return err
 		}
 	}
-	entries := 0
 	for _, index := range []*bbolt.Bucket{b.pending, b.expiry} {
-		n, err := dropEntries(index, key)
-		if err != nil {
-			return err
-		}
-		entries += n
-	}
-	if v == nil && entries == 0 {
-		if _, err := lookUp(b.records, key); err != nil {
-			return err
-		}
-		return store.ErrNotFound
-	}
-	return nil
-}
-
-// dropEntries removes the entries of a record's key from an index and returns their number.
-func dropEntries(index *bbolt.Bucket, key []byte) (int, error) {
-	var found [][]byte
-	c := index.Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		if len(k) == instantSize+len(key) && bytes.Equal(k[instantSize:], key) {
-			found = append(found, bytes.Clone(k))
+		c := index.Cursor()
+		for k, _ := c.First(); k != nil; {
+			if len(k) != instantSize+len(key) || !bytes.Equal(k[instantSize:], key) {
+				k, _ = c.Next()
+				continue
+			}
+			dropped = true
+			next := bytes.Clone(k)
+			if err := c.Delete(); err != nil {
+				return err
+			}
+			k, _ = c.Seek(next)
 		}
 	}
-	for _, k := range found {
-		if err := index.Delete(k); err != nil {
-			return 0, err
-		}
+	if dropped {
+		return nil
 	}
-	return len(found), nil
+	if _, err := lookup(b.records, key); err != nil {
+		return err
+	}
+	return store.ErrNotFound
 }

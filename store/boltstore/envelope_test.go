@@ -3,6 +3,7 @@ package boltstore
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/redo-go/redo/store"
@@ -18,6 +19,7 @@ func sampleRecords() map[string]*record {
 		created:     -1,
 		lease:       math.MaxInt64,
 		expires:     42,
+		owner:       strings.Repeat("o", store.MaxOwner),
 		meta:        []byte("meta"),
 		result:      []byte("result"),
 	}
@@ -25,6 +27,7 @@ func sampleRecords() map[string]*record {
 	return map[string]*record{
 		"full":          full,
 		"nil content":   {state: store.StatePending},
+		"owner alone":   {state: store.StatePending, owner: "nonce"},
 		"empty content": {state: store.StateComplete, meta: []byte{}, result: []byte{}},
 		"meta alone":    {state: store.StatePending, meta: []byte("m"), metaSum: checksum([]byte("m"))},
 	}
@@ -71,10 +74,31 @@ func TestDamagedRecordIsNeverRead(t *testing.T) {
 	}
 }
 
+// firstVersion is a record as version 1 wrote it.
+func firstVersion(key []byte, r *record) []byte {
+	v := appendRecord(nil, key, r)
+	v[0] = 1
+	binary.BigEndian.PutUint32(v[1:], headerSum(key, v))
+	return v
+}
+
+func TestRecordOfTheFirstVersionIsRead(t *testing.T) {
+	key := []byte("key")
+	for name, r := range sampleRecords() {
+		t.Run(name, func(t *testing.T) {
+			r.owner = ""
+			got, err := decodeRecord(key, firstVersion(key, r))
+			require.NoError(t, err)
+			require.Equal(t, r, got)
+		})
+	}
+}
+
 func TestRecordOfALaterVersionIsNotCorrupt(t *testing.T) {
 	_, err := decodeRecord([]byte("key"), laterRecord([]byte("key")))
 	require.ErrorIs(t, err, ErrFormat)
 	require.NotErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "version 3, this release reads versions up to 2")
 }
 
 // laterRecord is what a later release might write.
@@ -118,12 +142,17 @@ func FuzzRecordDecode(f *testing.F) {
 	for _, r := range sampleRecords() {
 		f.Add(key, appendRecord(nil, key, r))
 	}
+	f.Add(key, firstVersion(key, &record{state: store.StatePending}))
 	f.Add([]byte(nil), []byte(nil))
 	f.Fuzz(func(t *testing.T, key, v []byte) {
 		r, err := decodeRecord(key, v)
 		if err != nil {
 			return
 		}
-		require.Equal(t, v, appendRecord(nil, key, r), "what decodes must be what was encoded")
+		again := appendRecord(nil, key, r)
+		if v[0] == 1 {
+			again = firstVersion(key, r)
+		}
+		require.Equal(t, v, again, "what decodes must be what was encoded")
 	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
-	"go.etcd.io/bbolt"
 )
 
 var balances = []byte("balances") // the application's bucket, in the same file
@@ -20,7 +19,7 @@ var balances = []byte("balances") // the application's bucket, in the same file
 var errNoAccount = errors.New("no such account")
 
 // balance reads an account.
-func balance(tx *bbolt.Tx, account string) (uint64, error) {
+func balance(tx *boltstore.Tx, account string) (uint64, error) {
 	b := tx.Bucket(balances)
 	if b == nil || b.Get([]byte(account)) == nil {
 		return 0, errNoAccount
@@ -29,7 +28,7 @@ func balance(tx *bbolt.Tx, account string) (uint64, error) {
 }
 
 // deposit adds to an account, which it makes where there is none.
-func deposit(tx *bbolt.Tx, account string, amount uint64) (uint64, error) {
+func deposit(tx *boltstore.Tx, account string, amount uint64) (uint64, error) {
 	b, err := tx.CreateBucketIfNotExists(balances)
 	if err != nil {
 		return 0, err
@@ -61,7 +60,7 @@ func Example_transaction() {
 		Retention:   30 * 24 * time.Hour,
 	}
 	for range 2 {
-		o, again, err := store.Once(ctx, st, claim, func(_ context.Context, tx *bbolt.Tx) (store.Outcome, error) {
+		o, again, err := store.Once(ctx, st, claim, func(_ context.Context, tx *boltstore.Tx) (store.Outcome, error) {
 			now, err := deposit(tx, "alice", 100)
 			return store.Outcome{Result: fmt.Append(nil, "balance ", now)}, err
 		})
@@ -70,7 +69,7 @@ func Example_transaction() {
 		}
 		fmt.Printf("%s, again: %t\n", o.Result, again)
 	}
-	err = st.View(ctx, func(tx *bbolt.Tx) error {
+	err = st.View(ctx, func(tx *boltstore.Tx) error {
 		now, err := balance(tx, "alice")
 		fmt.Println("alice has", now)
 		return err

@@ -83,7 +83,7 @@ func TestFenceThatCannotBeReservedIsNotTold(t *testing.T) {
 	tx, _, err := s.Begin(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.Nil(t, tx)
-	require.Empty(t, s.held)
+	require.Empty(t, s.claims)
 	f.how = betray
 	_, _, err = s.Begin(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrUnavailable, "a commit that nobody knows of has reserved nothing")

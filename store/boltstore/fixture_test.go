@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,16 @@ import (
 // withCommit puts f in the place of a transaction's Commit.
 func withCommit(f func(*bbolt.Tx) error) Option {
 	return option(func(c *config) error { c.commit = f; return nil })
+}
+
+// LosingResponses makes each commit fail after it was made while lost is true. The contract's tests use it.
+func LosingResponses(lost *atomic.Bool) Option {
+	return withCommit(func(tx *bbolt.Tx) error {
+		if lost.Load() {
+			return betray(tx)
+		}
+		return tx.Commit()
+	})
 }
 
 func withClock(read func() (int64, time.Duration)) Option {

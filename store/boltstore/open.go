@@ -21,10 +21,11 @@ const formatVersion = 1
 // magic begins the value that marks a file as this package's; the version byte follows.
 const magic = "redo boltstore "
 
-// Open opens the file at path, and makes one with mode 0600 when there is none or it is empty. It waits for
-// nothing: a file that is in use is an error wrapping [ErrInUse]. A file that is damaged ([ErrCorrupt]), that
-// is something else, or that a later release wrote ([ErrFormat]) is refused and not touched. Every error
-// names the path and wraps store.ErrUnavailable, save that an option's bad value is store.ErrInvalid.
+// Open opens the file at path. It creates one with mode 0600 if there is none or it is empty. It does not wait: a
+// file that is in use is an error wrapping [ErrInUse]. Open refuses, and does not change, a file that is damaged
+// ([ErrCorrupt]), that is not a redo store, or that a later release wrote ([ErrFormat]). "Damage" in the package's
+// documentation lists the checks. Every error names the path and wraps store.ErrUnavailable, except that an option's
+// bad value is store.ErrInvalid.
 //
 // The leases of the Store that had the file before are void. Close the Store when done: it holds a goroutine
 // and the file.
@@ -48,9 +49,9 @@ func Open(path string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.load()
+	err = s.load(cfg.pageCheck)
 	if err == nil && fresh {
-		// Without this a crash of the machine could lose the file with all that was synced into it.
+		// Without this a crash of the machine could lose the new file.
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
@@ -61,32 +62,20 @@ func Open(path string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// openDB lets bbolt open the file after it was locked and looked at: bbolt panics on some damaged files and
-// writes to some that are not ours.
+// openDB has bbolt open the file, and turns its errors and panics into the package's.
 func openDB(path string, cfg config) (*Store, error) {
 	var db *bbolt.DB
 	var file *os.File
-	var info fs.FileInfo
 	options := &bbolt.Options{
 		Timeout:      1, // no wait: bbolt tries once, and again only while more than 50 ms are left
 		FreelistType: bbolt.FreelistMapType,
-		// NoFreelistSync would save a page write a commit, and cost a scan of the whole file on opening, on a
-		// goroutine where a damaged page can't be recovered from.
+		// NoFreelistSync would save a page write in each commit. It would cost a scan of the whole file in Open, in a
+		// goroutine where a damaged page ends the process.
 		NoStatistics: true, // they take a lock in every read
 		MaxSize:      int(cfg.maxSize),
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			f, err := os.OpenFile(name, flag, mode)
-			if err != nil {
-				return nil, refusal(path, errOpen, "%w", err)
-			}
-			if err = examine(f, path, cfg); err == nil {
-				info, err = f.Stat()
-			}
-			if err != nil {
-				return nil, errors.Join(err, f.Close())
-			}
-			file = f
-			return f, nil
+		OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+			file, err = os.OpenFile(name, flag, mode)
+			return file, err
 		},
 	}
 	err := guarded(func() (err error) {
@@ -95,53 +84,36 @@ func openDB(path string, cfg config) (*Store, error) {
 	})
 	switch {
 	case err == nil:
-		return newStore(path, db, file, info, cfg), nil
-	case file == nil: // examine said why
-		return nil, err
 	case errors.Is(err, ErrCorrupt): // a panic, which left the file open and locked
 		return nil, errors.Join(explain(path, err), file.Close())
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, refusal(path, ErrInUse, "another Store has it open")
+	case errors.Is(err, berrors.ErrChecksum):
+		return nil, explain(path, corrupt("%w", err))
+	case errors.Is(err, berrors.ErrInvalid):
+		return nil, explain(path, unknownFormat("it is not a redo store"))
+	case errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, explain(path, unknownFormat("it is a bbolt file of another version"))
 	default:
 		return nil, refusal(path, errOpen, "%w", err)
 	}
-}
-
-// examine locks the file and reads it without changing it.
-func examine(f *os.File, path string, cfg config) error {
-	if err := lockFile(f); err != nil {
-		if errors.Is(err, errLocked) {
-			return refusal(path, ErrInUse, "another Store has it open")
-		}
-		return refusal(path, errOpen, "lock: %w", err)
-	}
-	info, err := f.Stat()
+	info, err := file.Stat()
 	if err != nil {
-		return refusal(path, errOpen, "%w", err)
+		return nil, refusal(path, errOpen, "%w", errors.Join(err, db.Close()))
 	}
-	if info.Size() == 0 {
-		return nil
-	}
-	l, err := inspect(f, info.Size(), cfg.olderMeta)
-	if err == nil && (cfg.pageCheck < 0 || info.Size() <= cfg.pageCheck) {
-		err = checkPages(f, l)
-	}
-	if err != nil {
-		return explain(path, err)
-	}
-	return nil
+	return newStore(path, db, file, info, cfg), nil
 }
 
 func newStore(path string, db *bbolt.DB, file *os.File, info fs.FileInfo, cfg config) *Store {
 	s := &Store{
 		path: path, info: info, db: db, file: file, delay: cfg.lazyDelay, commit: cfg.commit,
 		wake:    make(chan struct{}, 1),
-		turn:    make(chan struct{}, 1),
+		writing: make(chan struct{}, 1),
 		quit:    make(chan struct{}),
 		stopped: make(chan struct{}),
 		clock:   newClock(cfg.clock),
-		overlay: make(map[string]*cell),
-		held:    make(map[string]*hold),
+		overlay: make(map[string]*row),
+		claims:  make(map[string]*txClaim),
 		current: newGroup(),
 		waiters: make(map[string][]chan struct{}),
 	}
@@ -150,14 +122,19 @@ func newStore(path string, db *bbolt.DB, file *os.File, info fs.FileInfo, cfg co
 	return s
 }
 
-// load reads what outlived the last process, or makes a new file ours.
-func (s *Store) load() error {
+// load checks the file and reads the state that its last process left, or makes a new file a redo store.
+func (s *Store) load(pageCheck int64) error {
 	var st state
 	found := false
 	err := guarded(func() error {
 		return s.db.View(func(tx *bbolt.Tx) (err error) {
-			st, found, err = readFormat(tx)
-			return err
+			if err := whole(tx, s.info.Size()); err != nil {
+				return err
+			}
+			if st, found, err = readFormat(tx); err != nil || pageCheck >= 0 && s.info.Size() > pageCheck {
+				return err
+			}
+			return checkPages(tx)
 		})
 	})
 	fresh := err == nil && !found
@@ -176,7 +153,7 @@ func (s *Store) load() error {
 	return nil
 }
 
-// closeFile closes the file. bbolt's own Close waits for locks, for ever if a panic left them held: then only
+// closeFile closes the file. bbolt's own Close waits for locks, for ever if a panic left them held. In that case only
 // the file is closed, which gives up the lock on it, and the mapping is leaked.
 func (s *Store) closeFile() error {
 	if s.stuck {
@@ -185,7 +162,7 @@ func (s *Store) closeFile() error {
 	return guarded(s.db.Close)
 }
 
-// create makes our buckets in a file that has none.
+// create makes the store's buckets in a file that has none.
 func create(tx *bbolt.Tx) error {
 	root, err := tx.CreateBucket(rootName)
 	if err != nil {
@@ -202,7 +179,7 @@ func create(tx *bbolt.Tx) error {
 	return root.Put(stateKey, state{fence: fenceBlock}.append(nil))
 }
 
-// readFormat says whether the file is ours, found, or has no bucket at all, which makes it a new one.
+// readFormat returns the state of a redo store. found is false for a file without a bucket, which is a new one.
 func readFormat(tx *bbolt.Tx) (st state, found bool, err error) {
 	root := tx.Bucket(rootName)
 	if root == nil {
@@ -225,14 +202,9 @@ func readFormat(tx *bbolt.Tx) (st state, found bool, err error) {
 	return st, true, err
 }
 
-// isFormat reports whether the value marks the bucket as one that this release writes.
-func isFormat(v []byte) bool {
-	return len(v) == len(magic)+1 && string(v[:len(magic)]) == magic && v[len(magic)] == formatVersion
-}
-
-// A state is what outlives the process beside the records. Every commit writes it.
+// A state outlives the process beside the records. Every commit writes it.
 type state struct {
-	fence uint64 // the last one reserved: none above it was given out
+	fence uint64 // the last one reserved: no higher one was given out
 	epoch uint64 // counts the Opens that wrote
 }
 
@@ -250,7 +222,7 @@ func parseState(v []byte) (state, error) {
 	return state{fence: binary.BigEndian.Uint64(v), epoch: binary.BigEndian.Uint64(v[8:])}, nil
 }
 
-// syncDir makes a new file's name durable. Windows has no such call.
+// syncDir makes the name of a new file durable. Windows has no such call.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func refused(t *testing.T, path string, kind error, opts ...Option) {
 }
 
 // edit changes a file with bare bbolt.
-func edit(t *testing.T, path string, f func(*bbolt.Tx) error) {
+func edit(t testing.TB, path string, f func(*bbolt.Tx) error) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
 	require.NoError(t, err)
@@ -47,15 +48,18 @@ func TestOpenRefuses(t *testing.T) {
 		require.NoError(t, s.Close())
 		return path
 	}
-	for name, content := range map[string]string{
-		"a short text":       "hello",
-		"a long text":        string(make([]byte, 100_000)),
-		"a text of one page": string(make([]byte, 4096)),
+	for name, c := range map[string]struct {
+		content string
+		kind    error
+	}{
+		"a short text":       {"hello", ErrFormat},
+		"a long text":        {strings.Repeat("hello", 20_000), ErrFormat},
+		"a text of one page": {string(make([]byte, 4096)), errOpen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := tempFile(t)
-			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-			refused(t, path, ErrFormat)
+			require.NoError(t, os.WriteFile(path, []byte(c.content), 0o600))
+			refused(t, path, c.kind)
 		})
 	}
 	t.Run("a directory", func(t *testing.T) {
@@ -113,14 +117,6 @@ func TestOpenRefuses(t *testing.T) {
 		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(rootName).Put(stateKey, make([]byte, 20)) })
 		refused(t, path, ErrCorrupt)
 	})
-	t.Run("a file without a free list", func(t *testing.T) {
-		path := tempFile(t)
-		db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true})
-		require.NoError(t, err)
-		require.NoError(t, db.Update(create))
-		require.NoError(t, db.Close())
-		refused(t, path, ErrFormat)
-	})
 	t.Run("a file that is open", func(t *testing.T) {
 		path := tempFile(t)
 		s := mustOpen(t, path)
@@ -153,6 +149,14 @@ func TestOpenAccepts(t *testing.T) {
 	t.Run("a file of bbolt's without a bucket", func(t *testing.T) {
 		path := tempFile(t)
 		edit(t, path, func(*bbolt.Tx) error { return nil })
+		mustReserve(t, mustOpen(t, path), claim("k"), store.Acquired)
+	})
+	t.Run("a file of bbolt's without a free list", func(t *testing.T) {
+		path := tempFile(t)
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true})
+		require.NoError(t, err)
+		require.NoError(t, db.Update(create))
+		require.NoError(t, db.Close())
 		mustReserve(t, mustOpen(t, path), claim("k"), store.Acquired)
 	})
 	t.Run("our file with the application's buckets, and leaves those alone", func(t *testing.T) {

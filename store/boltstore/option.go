@@ -19,7 +19,6 @@ type config struct {
 	lazyDelay time.Duration
 	maxSize   int64
 	pageCheck int64
-	olderMeta bool
 	clock     func() (int64, time.Duration)
 	commit    func(*bbolt.Tx) error
 }
@@ -42,8 +41,8 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithLazyDelay sets how long a lazy outcome may wait for a durable change to share its commit with, before it
-// gets one of its own. The default is 10 ms; zero commits it as soon as the disk is free. A negative delay is
+// WithLazyDelay sets how long a lazy outcome may wait for the commit of a durable change, before it
+// gets a commit of its own. The default is 10 ms. Zero commits it as soon as the disk is free. A negative delay is
 // an error.
 func WithLazyDelay(d time.Duration) Option {
 	return option(func(c *config) error {
@@ -55,34 +54,25 @@ func WithLazyDelay(d time.Duration) Option {
 	})
 }
 
-// WithMaxSize bounds the file, in bytes: a change that would need more fails with store.ErrUnavailable and
+// WithMaxSize bounds the file, in bytes. A change that would need more fails with store.ErrUnavailable and
 // changes nothing. The default, zero, sets no bound. A negative bound is an error.
 func WithMaxSize(bytes int64) Option {
 	return option(func(c *config) error {
 		if bytes < 0 || int64(int(bytes)) != bytes {
-			return fmt.Errorf("boltstore: %w: the maximum size is %d bytes, it must be a non-negative int", store.ErrInvalid, bytes)
+			return fmt.Errorf("boltstore: %w: the maximum size is %d bytes, it must be a non-negative int",
+				store.ErrInvalid, bytes)
 		}
 		c.maxSize = bytes
 		return nil
 	})
 }
 
-// WithPageCheck sets the size, in bytes, up to which a file is checked page by page before it is used: that
-// reads the whole file, some 1 ms a MiB. The default is 64 MiB; zero checks no file, which leaves damage to be
-// found when a damaged page is read, or not at all where it hides records. A negative size checks every file.
+// WithPageCheck sets the size, in bytes, up to which Open checks a file page by page before it is used. The check
+// reads the whole file, in about 1 ms a MiB. The default is 64 MiB. Zero checks no file. A negative size checks
+// every file. See "Damage" in the package's documentation.
 func WithPageCheck(upTo int64) Option {
 	return option(func(c *config) error {
 		c.pageCheck = upTo
-		return nil
-	})
-}
-
-// WithOlderMeta accepts a file one of whose two meta pages is damaged. Open refuses such a file by default,
-// because the damaged page may be the newer one, and going on without it forgets the last commit. It is an
-// operator's decision, after a copy of the file was made.
-func WithOlderMeta() Option {
-	return option(func(c *config) error {
-		c.olderMeta = true
 		return nil
 	})
 }

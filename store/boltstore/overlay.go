@@ -3,81 +3,69 @@ package boltstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redo-go/redo/store"
 )
 
-// How a call runs. It is decided on the caller's own goroutine, against what stands in memory or else in the
-// file, and the outcome is put into the overlay: the records that the file does not have yet. The writer
-// commits the changed records, a group at a time. That way a lazy outcome is checked and visible at once,
-// whatever the disk is doing, and a decision never waits for a commit, only its answer does:
+// A call decides on its caller's goroutine, from the record in memory or else in the file. It puts the outcome into
+// the overlay, which holds the records that changed since the last commit. The writer commits the changed records, a
+// group at a time. So a lazy outcome is immediately checked and visible, and a decision never waits for a commit. The
+// response does:
 //
-//   - A durable change is answered when its group is committed.
-//   - A lazy change is answered at once, and so is a call that changes nothing.
-//   - But no answer may rest on a durable change that a crash can still undo. A call that saw one waits for
-//     that change's group. If the group fails the call decides again.
+//   - A durable change returns when its group is committed.
+//   - A lazy change returns immediately, and so does a call that changes nothing.
+//   - No response rests on a durable change that a crash can still undo. A call that read such a change waits for
+//     its group. If the group fails, the call decides again.
 //
-// When a commit fails, its durable members get the error. What was decided since rests on changes that were
-// not made, so it is discarded unanswered and decided again. Lazy outcomes that were answered stay in the
-// overlay and go into the next group.
+// When a commit fails, its durable members return the error. Later decisions rest on changes that were
+// not made, so they are discarded and made again. Lazy outcomes that were returned stay in the overlay and go into the
+// next group.
 
-// A group is what one commit carries.
-type group struct {
-	cells   []*cell
-	changes uint64
-	due     bool          // commit it now
-	oldest  time.Time     // when the first lazy change joined
-	done    chan struct{} // closed when the group is settled
-	// Set before done is closed, under the mutex.
-	settled   bool
-	discarded bool  // it was never tried: decide again
-	err       error // for its durable members, if the commit failed
-}
-
-func newGroup() *group { return &group{done: make(chan struct{})} }
-
-// A cell is a record that changed since the last commit.
-type cell struct {
+// A row is a record that changed since the last commit.
+type row struct {
 	key     string
 	rec     *record // nil: absent
 	in      *group  // the last group that it changed in
-	durable *group  // the last group with a durable change of it, nil: none
-	// lazy is the record as an answered lazy change left it, until that is committed in lazyIn.
+	durable *group  // the last group with a durable change of it; nil: none
+	// lazy is the record as a returned lazy change left it, until that is committed in lazyIn.
 	lazy   *record
 	lazyIn *group
 }
 
-// awaits returns the group that an answer about the cell has to wait for.
-func (c *cell) awaits() *group {
-	if c == nil || c.durable == nil || c.durable.settled {
+// awaits returns the group that a response about the row waits for, nil if none.
+func (r *row) awaits() *group {
+	if r == nil || r.durable == nil || r.durable.settled {
 		return nil
 	}
-	return c.durable
+	return r.durable
 }
 
-// A change is what a transition decided. Its zero value changes nothing; made with a nil next removes the record.
+// A change is the decision of a transition. Its zero value changes nothing. A change that is made with a nil next
+// removes the record.
 type change struct {
 	made bool
 	next *record
 }
 
-// A mode is what a call wants of its transition.
+// A mode is the purpose of a transition.
 type mode uint8
 
 const (
-	durable  mode = iota // to change the record under its lease, and to be answered when that is on disk
-	lazily               // to change it under its lease, and to be answered at once
-	claiming             // to own the record
-	reading              // to see it
+	durable  mode = iota // change the record under its lease, and return when that is on disk
+	lazily               // change the record under its lease, and return at once
+	claiming             // own the record
+	reading              // read the record
 )
 
-// transition runs one call. decide gets the record, nil when it is absent or expired, and the clock; it is
-// called under the mutex, more than once if a commit fails meanwhile, and its last word counts.
+// transition runs one call. decide gets the record, nil if it is absent or has expired, and the clock. It is called
+// under the mutex, again if a commit fails meanwhile, and its last decision counts.
 //
-// Of an ID that a transaction holds, who claims it gets the hold's shadow, and everybody else what stood before. Who would
-// change that waits for the transaction: whether the lease is lost is known when that is over.
-func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide func(*record, int64) (change, error)) error {
+// For an ID that a transaction holds, a claim meets the txClaim's record, and every other call the record as it was
+// before. A change of that record waits until the transaction has ended, because only then the lease is known to be
+// lost or not.
+func (s *Store) transition(
+	ctx context.Context, id store.ID, how mode, decide func(*record, int64) (change, error),
+) error {
 	if err := id.Validate(); err != nil {
 		return fmt.Errorf("boltstore: %w", err)
 	}
@@ -87,11 +75,11 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide fu
 	var buf [128]byte
 	key := appendKey(buf[:0], id)
 	for {
-		cur, c, err := s.lock(ctx, key)
+		cur, row, err := s.lock(ctx, key)
 		if err != nil {
 			return err
 		}
-		awaits := c.awaits()
+		awaits := row.awaits()
 		if how == lazily && awaits != nil {
 			s.mu.Unlock()
 			if err := wait(ctx, awaits); err != nil {
@@ -100,15 +88,18 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide fu
 			continue
 		}
 		now := s.clock.now()
-		h := s.held[string(key)]
-		if h != nil && how == claiming {
-			cur = h.shadow
+		claim := s.claims[string(key)]
+		if claim != nil && how == claiming {
+			cur = claim.shown
 		}
 		ch, err := decide(alive(cur, now), now)
-		if h != nil && ch.made {
+		if claim != nil && ch.made {
 			s.mu.Unlock()
-			if err := s.outlast(ctx, h); err != nil {
-				return err
+			select {
+			case <-claim.ended:
+			case <-s.quit:
+			case <-ctx.Done():
+				return ctx.Err()
 			}
 			continue
 		}
@@ -144,45 +135,21 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide fu
 	}
 }
 
-// wait returns when the group is settled, or the context's error when that ends first.
-func wait(ctx context.Context, g *group) error {
-	select {
-	case <-g.done:
-		return nil
-	default:
-	}
-	select {
-	case <-g.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// lock returns the record as it stands, with the mutex held, and its cell if the overlay has it. Of an ID that a
-// transaction holds it returns what stood before. On an error the mutex is not held.
-func (s *Store) lock(ctx context.Context, key []byte) (*record, *cell, error) {
-	overtaken := false
-	for {
+// lock returns the current record, and its row if the overlay has it, with the mutex held. For an ID that a transaction
+// holds it returns the record as it was before. On an error the mutex is not held.
+func (s *Store) lock(ctx context.Context, key []byte) (*record, *row, error) {
+	for overtaken := false; ; overtaken = true {
 		s.mu.Lock()
-		if err := s.usable(); err != nil {
-			s.mu.Unlock()
+		if err := s.ascertain(ctx); err != nil {
 			return nil, nil, err
 		}
-		if s.suspect {
-			if err := s.ascertain(ctx); err != nil {
-				return nil, nil, err
-			}
-			continue
+		if r := s.overlay[string(key)]; r != nil {
+			return r.rec, r, nil
 		}
-		if c := s.overlay[string(key)]; c != nil {
-			return c.rec, c, nil
+		if c := s.claims[string(key)]; c != nil {
+			return c.before, nil, nil
 		}
-		if h := s.held[string(key)]; h != nil {
-			return h.stands, nil, nil
-		}
-		if overtaken {
-			// A commit landed between the read and the lock. Reading under the lock ends that race.
+		if overtaken { // reading under the lock ends the race
 			r, err := s.read(key)
 			if err != nil {
 				s.mu.Unlock()
@@ -196,143 +163,66 @@ func (s *Store) lock(ctx context.Context, key []byte) (*record, *cell, error) {
 			return nil, nil, err
 		}
 		s.mu.Lock()
-		if s.gen == gen && s.overlay[string(key)] == nil && s.held[string(key)] == nil && s.usable() == nil {
+		if s.gen == gen && s.overlay[string(key)] == nil && s.claims[string(key)] == nil && s.usable() == nil {
 			return r, nil, nil
 		}
-		s.mu.Unlock()
-		overtaken = true
+		s.mu.Unlock() // a commit came between the read and the lock
 	}
 }
 
-// ascertain has the file committed after a commit whose outcome is unknown: what the file shows may not be on disk. A
-// commit that succeeds puts that right, whatever it carries. The mutex is held on entry, and not on return.
+// ascertain returns nil, with the mutex held, when the store can be used and the visible content of the file is on
+// disk. After a commit with an unknown outcome it waits for another commit, which makes the file certain if it
+// succeeds. The mutex is held on entry, and not held after an error.
 func (s *Store) ascertain(ctx context.Context) error {
-	g := s.current
-	g.due = true
-	s.mu.Unlock()
-	s.signal()
-	if err := wait(ctx, g); err != nil {
-		return err
+	for {
+		err, g := s.usable(), s.current
+		if err == nil && !s.suspect {
+			return nil
+		}
+		g.due = err == nil
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		s.signal()
+		if err := wait(ctx, g); err != nil {
+			return err
+		}
+		if g.err != nil {
+			return fmt.Errorf("boltstore: %q: what it shows may not be on disk, and a commit failed: %s: %w",
+				s.path, g.err.Error(), store.ErrUnavailable) // the call itself has changed nothing
+		}
+		s.mu.Lock()
 	}
-	if g.err != nil {
-		return fmt.Errorf("boltstore: %q: the commit before failed too: %w", s.path, store.ErrUnavailable)
-	}
-	return nil
 }
 
-// put makes a change part of the current group and returns that. A durable change is for the caller to make
-// due. The mutex is held.
+// put makes a change part of the current group and returns that. The caller makes a durable change due. The mutex
+// is held.
 func (s *Store) put(key []byte, next *record, lazy bool) *group {
 	g := s.current
-	c := s.overlay[string(key)]
-	if c == nil {
-		c = &cell{key: string(key)}
-		s.overlay[c.key] = c
+	r := s.overlay[string(key)]
+	if r == nil {
+		r = &row{key: string(key)}
+		s.overlay[r.key] = r
 	}
 	if next != nil {
 		next.epoch = s.epoch
 	}
-	c.rec = next
-	if c.in != g {
-		c.in = g
-		g.cells = append(g.cells, c)
+	r.rec = next
+	if r.in != g {
+		r.in = g
+		g.rows = append(g.rows, r)
 	}
 	g.changes++
 	if !lazy {
-		c.durable = g
+		r.durable = g
 		return g
 	}
-	c.lazy, c.lazyIn = next, g
-	s.notify(c.key)
-	if g.oldest.IsZero() {
-		g.oldest = time.Now()
-		s.arm(s.delay)
+	r.lazy, r.lazyIn = next, g
+	s.notify(r.key)
+	if !g.lazy && !s.closing {
+		g.lazy = true
+		s.timer.Reset(s.retryDelay())
 	}
 	return g
-}
-
-// arm sees to it that the writer looks at the current group after d at the latest. The mutex is held.
-func (s *Store) arm(d time.Duration) {
-	if s.armed || s.closing {
-		return
-	}
-	s.armed = true
-	s.timer.Reset(d)
-}
-
-// overdue is the timer's function. The timer is not reset for every lazy change, so it may fire for a group
-// that has been committed since; then the current one has some time left.
-func (s *Store) overdue() {
-	s.mu.Lock()
-	s.armed = false
-	g := s.current
-	if g.oldest.IsZero() || s.closing {
-		s.mu.Unlock()
-		return
-	}
-	if left := s.retryDelay() - time.Since(g.oldest); left > 0 {
-		s.arm(left)
-		s.mu.Unlock()
-		return
-	}
-	g.due = true
-	s.mu.Unlock()
-	s.signal()
-}
-
-// retryDelay is the lazy delay, doubled up to a second for every commit that failed in a row.
-func (s *Store) retryDelay() time.Duration {
-	d := s.delay
-	for range min(s.failures, 10) {
-		d = min(max(2*d, time.Millisecond), max(time.Second, s.delay))
-	}
-	return d
-}
-
-func (s *Store) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// succeed settles a committed group. The mutex is held.
-func (s *Store) succeed(g *group) {
-	s.suspect, s.failures = false, 0
-	s.gen++
-	g.settled = true
-	for _, c := range g.cells {
-		if c.lazyIn == g {
-			c.lazy, c.lazyIn = nil, nil
-		}
-		if c.in == g {
-			delete(s.overlay, c.key)
-		}
-		s.notify(c.key)
-	}
-	close(g.done)
-}
-
-// fail settles a group whose commit failed, and discards what was decided since. The mutex is held.
-func (s *Store) fail(g *group, err error, unknown bool) {
-	s.suspect = s.suspect || unknown
-	s.failures++
-	s.gen++
-	g.settled, g.err = true, err
-	s.discard()
-	close(g.done)
-}
-
-// discard has the changes of the current group decided again, save lazy outcomes that were answered. The mutex is held.
-func (s *Store) discard() {
-	later := s.current
-	later.settled, later.discarded = true, true
-	cells := s.overlay
-	s.overlay, s.current = make(map[string]*cell), newGroup()
-	for _, c := range cells {
-		if c.lazy != nil {
-			s.put([]byte(c.key), c.lazy, true)
-		}
-	}
-	close(later.done)
 }

@@ -2,41 +2,39 @@ package boltstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
 
-// scanned is how many index entries one read transaction takes: an open one keeps the file from growing.
+// scanned is the number of index entries that one read transaction takes: an open one keeps the file from growing.
 const scanned = 256
 
-// Pending implements [store.Lister]. Its cost grows with the number of pending records, not with the file.
-// Records that were reserved at the same instant come in the order of their keys. An index entry that is damaged names
-// no record: its error comes last.
+// Pending implements [store.Lister]. Its cost grows with the number of pending records, not with the file. Records
+// of the same instant come in the order of their keys. The error of an index entry that names no record comes last.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		var last []byte
-		var nameless error
-		for {
-			if err := ctx.Err(); err != nil {
-				yield(store.Record{}, err)
-				return
+		page := pendingPage{next: []byte{}}
+		for page.next != nil {
+			err := ctx.Err()
+			if err == nil {
+				page, err = s.scanPending(page)
 			}
-			page, err := s.scanPending(last)
 			for _, e := range page.entries {
 				if scope != "" && e.id.Scope != scope {
 					continue
 				}
-				// The index names the records to read; what the store holds now may be newer than it.
+				// The record may have changed since the index was read.
 				r, err := s.readPending(ctx, e)
 				switch {
 				case errors.Is(err, store.ErrNotFound), err == nil && r.State != store.StatePending:
 					continue
-				case err != nil && !names(err):
+				case err != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, ErrFormat):
 					yield(store.Record{}, err)
 					return
 				case err != nil:
@@ -46,95 +44,98 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 					return
 				}
 			}
-			if nameless == nil {
-				nameless = page.nameless
-			}
 			if err == nil && page.next == nil {
-				err = nameless
+				err = page.nameless
 			}
 			if err != nil {
 				yield(store.Record{}, err)
 				return
 			}
-			if page.next == nil {
-				return
-			}
-			last = page.next
 		}
 	}
 }
 
-// readPending returns the record of an index entry. names holds for an error that is about this record alone.
+// readPending returns the record of an index entry.
 func (s *Store) readPending(ctx context.Context, e pendingEntry) (store.Record, error) {
 	if e.err != nil {
 		return store.Record{}, e.err
 	}
 	r, err := s.Find(ctx, e.id)
 	if errors.Is(err, ErrCorrupt) && !errors.Is(err, store.ErrDamaged) && s.ready() == nil {
-		// The index has the record, and the search for it met damage.
-		err = damaged(e.id, err)
+		err = damaged(e.id, err) // the search for an indexed record met damage
 	}
 	return r, err
 }
 
-// names reports whether the error is about one record: a damaged one, or one of a later release.
-func names(err error) bool {
-	return errors.Is(err, store.ErrDamaged) || errors.Is(err, ErrFormat) || errors.Is(err, errIndex)
-}
-
-// A pendingEntry is an entry of the index of pending records. err is set if it does not fit the records.
+// A pendingEntry is an entry of the index of pending records. err is set if its record does not exist.
 type pendingEntry struct {
-	id  store.ID
-	err error
+	id    store.ID
+	index []byte // its key in the index
+	err   error
 }
 
-// A pendingPage holds what one read transaction takes from the index. At the end of the index, next is nil.
-// nameless is the first error of an entry whose ID can't be read.
+// A pendingPage holds the entries that one read transaction takes from the index.
 type pendingPage struct {
 	entries  []pendingEntry
-	next     []byte
-	nameless error
+	next     []byte // the last index key; nil at the end of the index
+	nameless error  // the first error of an entry whose ID can't be read, also of the pages before
 }
 
-// scanPending reads the entries after an index key. With an error come the entries before it.
-func (s *Store) scanPending(last []byte) (page pendingPage, err error) {
+// scanPending reads the page after another. An error comes with the entries before it.
+func (s *Store) scanPending(last pendingPage) (page pendingPage, err error) {
+	page.nameless = last.nameless
 	if err := s.ready(); err != nil {
 		return page, err
 	}
 	err = s.view(func(b buckets) error {
-		page.next, err = scan(b.pending, last, func(at int64, key []byte) (bool, error) {
+		page.next, err = scan(b.pending, last.next, func(at int64, key []byte) bool {
 			id, err := parseKey(key)
 			if err != nil {
-				if page.nameless == nil {
-					page.nameless = explain(s.path, err)
-				}
-				return true, nil
+				page.nameless = cmp.Or(page.nameless, explain(s.path, err))
+				return true
 			}
-			page.entries = append(page.entries, pendingEntry{id, explain(s.path, misfit(b, id, at, key))})
-			return len(page.entries) < scanned, nil
+			e := pendingEntry{id: id, index: appendIndexKey(nil, at, key)}
+			v := b.records.Get(key)
+			if v == nil {
+				e.err = explain(s.path, damaged(id, corrupt("only the index of pending records has it")))
+			} else if r, err := decodeHeader(key, v); err == nil && r.created != at {
+				return true // the record has another entry; Verify reports this one
+			}
+			page.entries = append(page.entries, e)
+			return len(page.entries) < scanned
 		})
 		return err
 	})
+	if err == nil {
+		s.addClaimed(&page, last.next)
+	}
 	return page, err
 }
 
-// errIndex: an entry of an index does not fit its record, which can be read.
-var errIndex = fmt.Errorf("%w: the index of pending records does not match", ErrCorrupt)
-
-// misfit returns how an index entry contradicts the records. A record that can't be read does not: Find has its error.
-func misfit(b buckets, id store.ID, at int64, key []byte) error {
-	v := b.records.Get(key)
-	if v == nil {
-		return damaged(id, corrupt("it is in the index of pending records and nowhere else"))
+// addClaimed adds the pending records that transactions hold to a page that begins after last. A transaction that has
+// just been committed shows in the file before its claim is released, and until then every other call sees the
+// record as it was before.
+func (s *Store) addClaimed(page *pendingPage, last []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, c := range s.claims {
+		if c.before == nil || !c.before.pending() {
+			continue
+		}
+		index := appendIndexKey(nil, c.before.created, []byte(key))
+		if bytes.Compare(index, last) <= 0 || page.next != nil && bytes.Compare(index, page.next) > 0 {
+			continue
+		}
+		at, listed := slices.BinarySearchFunc(page.entries, index, func(e pendingEntry, index []byte) int {
+			return bytes.Compare(e.index, index)
+		})
+		if id, err := parseKey([]byte(key)); err == nil && !listed {
+			page.entries = slices.Insert(page.entries, at, pendingEntry{id: id, index: index})
+		}
 	}
-	r, err := decodeHeader(key, v)
-	if err == nil && (!r.pending() || r.created != at) {
-		return fmt.Errorf("%w the record of %v", errIndex, id)
-	}
-	return nil
 }
 
-// ready is usable for those who don't hold the mutex.
+// ready is usable for callers that don't hold the mutex.
 func (s *Store) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,16 +143,14 @@ func (s *Store) ready() error {
 }
 
 // scan calls f for the index entries after last, in order, until f returns false. next is the last entry that f
-// got, nil when there is none after it.
-func scan(b *bbolt.Bucket, last []byte, f func(at int64, key []byte) (bool, error)) (next []byte, err error) {
+// got, or nil if there is none after it.
+func scan(b *bbolt.Bucket, last []byte, f func(at int64, key []byte) bool) (next []byte, err error) {
 	c := b.Cursor()
-	k, _ := c.First()
-	if last != nil {
-		if k, _ = c.Seek(last); bytes.Equal(k, last) {
-			k, _ = c.Next()
-		}
+	k, _ := c.Seek(last)
+	if bytes.Equal(k, last) {
+		k, _ = c.Next()
 	}
-	for k != nil {
+	for ; k != nil; k, _ = c.Next() {
 		if bytes.Compare(k, last) <= 0 {
 			return nil, corrupt("an index is out of order")
 		}
@@ -159,15 +158,10 @@ func scan(b *bbolt.Bucket, last []byte, f func(at int64, key []byte) (bool, erro
 		if err != nil {
 			return nil, err
 		}
-		more, err := f(at, key)
-		if err != nil {
-			return nil, err
-		}
 		last = bytes.Clone(k)
-		if !more {
+		if !f(at, key) {
 			return last, nil
 		}
-		k, _ = c.Next()
 	}
 	return nil, nil
 }

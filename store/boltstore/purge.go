@@ -1,18 +1,19 @@
 package boltstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redo-go/redo/store"
 )
 
-// purgeBatch is how many records a Purge deletes in one group.
+// purgeBatch is the number of records that a Purge deletes in one commit.
 const purgeBatch = 256
 
-// Purge implements [store.Store], in groups of at most 256 records. A record that can't be read, damaged or
-// of a later release, is left where it is: Purge goes on and returns the first such error with its count.
+// Purge implements [store.Store], with one commit for 256 records and none if nothing has expired. A record that
+// can't be read, because it is damaged or of a later release, stays in the file: Purge goes on, and returns the first
+// such error with its count.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("boltstore: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
@@ -20,114 +21,63 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	var purged int
-	var last []byte
-	var first error
-	for purged < limit {
-		keys, next, err := s.scanExpired(last, min(purgeBatch, limit-purged))
-		if err != nil {
+	for purged := 0; ; {
+		due, err := s.anyExpired()
+		if err != nil || !due {
 			return purged, err
 		}
-		n, skipped, err := s.purge(ctx, keys)
-		purged += n
-		if first == nil {
-			first = skipped
-		}
-		if err != nil {
+		batch := min(purgeBatch, limit-purged)
+		n, skipped, err := s.purge(ctx, batch)
+		if purged += n; err != nil {
 			return purged, err
 		}
-		if next == nil {
-			break
+		if n < batch || purged == limit {
+			return purged, explain(s.path, skipped)
 		}
-		last = next
 	}
-	return purged, first
 }
 
-// scanExpired reads the keys of at most n expired records after an index key; next is nil at the end of them.
-func (s *Store) scanExpired(last []byte, n int) (keys [][]byte, next []byte, err error) {
+// anyExpired reports whether the index of expiries has an entry that has passed.
+func (s *Store) anyExpired() (due bool, err error) {
 	s.mu.Lock()
 	err = s.usable()
 	now := s.clock.now()
 	s.mu.Unlock()
 	if err != nil {
-		return nil, nil, err
+		return false, err
 	}
-	due := true
 	err = s.view(func(b buckets) error {
-		next, err = scan(b.expiry, last, func(at int64, key []byte) (bool, error) {
-			if due = at <= now; !due {
-				return false, nil
-			}
-			keys = append(keys, append([]byte(nil), key...))
-			return len(keys) < n, nil
-		})
-		return err
+		k, _ := b.expiry.Cursor().First()
+		due = k != nil && bytes.Compare(k, appendIndexKey(nil, now+1, nil)) < 0
+		return nil
 	})
-	if !due {
-		next = nil
-	}
-	return keys, next, err
+	return due, err
 }
 
-// purge removes those of the records that are still expired, in one group unless another caller's commit comes
-// between. skipped is the first record's error, err the store's.
-func (s *Store) purge(ctx context.Context, keys [][]byte) (n int, skipped, err error) {
-	joined := make(map[*group]int)
-	for _, key := range keys {
-		cur, c, err := s.lock(ctx, key)
-		if err != nil {
-			if ready := s.ready(); ready != nil {
-				return 0, skipped, ready
-			}
-			if ctx.Err() != nil {
-				return 0, skipped, ctx.Err()
-			}
-			if skipped == nil {
-				skipped = err
-			}
-			continue
-		}
-		now := s.clock.now()
-		// A record that changed and is not committed yet, or is held, is somebody's at work: the next Purge sees it.
-		if c == nil && s.held[string(key)] == nil && cur != nil && alive(cur, now) == nil {
-			joined[s.put(key, nil, false)]++
-		}
-		s.mu.Unlock()
-	}
-	for g, k := range joined {
+// purge has the current group delete up to n expired records, and returns their number. skipped is the first record
+// that can't be read.
+func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err error) {
+	for {
 		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return 0, nil, err
+		}
+		g := s.current
+		g.purge += n
 		g.due = true
 		s.mu.Unlock()
 		s.signal()
-		if werr := wait(ctx, g); werr != nil {
-			return n, skipped, fmt.Errorf("boltstore: %w: %w", werr, store.ErrUnknown)
+		if err := wait(ctx, g); err != nil {
+			return 0, nil, fmt.Errorf("boltstore: %w: %w", err, store.ErrUnknown)
 		}
-		switch {
-		case g.err != nil:
-			err = g.err
-		case !g.discarded:
-			n += k
+		if g.discarded {
+			continue
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		purged = min(n, g.purged)
+		g.purged -= purged
+		return purged, g.skipped, g.err
 	}
-	return n, skipped, err
-}
-
-// PurgeEvery is [store.PurgeEvery] for this store. It also ends when the store is closed, with the error that any
-// other method then returns.
-func (s *Store) PurgeEvery(ctx context.Context, interval time.Duration, observe func(purged int, err error)) error {
-	open, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-s.stopped:
-			cancel()
-		case <-open.Done():
-		}
-	}()
-	err := store.PurgeEvery(open, s, interval, observe)
-	if open.Err() != nil && ctx.Err() == nil {
-		return s.ready()
-	}
-	return err
 }

@@ -20,7 +20,7 @@ var (
 	expiryName  = []byte("expiry")
 )
 
-// buckets are a transaction's view of the file.
+// buckets holds the Store's buckets in a transaction.
 type buckets struct{ root, records, pending, expiry *bbolt.Bucket }
 
 func open(tx *bbolt.Tx) (buckets, error) {
@@ -36,7 +36,7 @@ func open(tx *bbolt.Tx) (buckets, error) {
 }
 
 // guarded turns a panic in f into an error. bbolt trusts its file: a damaged page makes it panic, or read outside the
-// mapping. That fault becomes a panic for this goroutine while f runs.
+// mapping. SetPanicOnFault turns that fault into a panic, in this goroutine while f runs.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -47,7 +47,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// view runs f in a read transaction. What f reads is valid only inside.
+// view runs f in a read transaction. The slices that f reads are valid only inside.
 func (s *Store) view(f func(buckets) error) error {
 	err := guarded(func() (err error) {
 		tx, err := s.db.Begin(false)
@@ -64,7 +64,7 @@ func (s *Store) view(f func(buckets) error) error {
 	return explain(s.path, err)
 }
 
-// explain names the file in an error from it and says that nothing was changed.
+// explain names the file in an error, which wraps ErrUnavailable because nothing was changed.
 func explain(path string, err error) error {
 	switch {
 	case err == nil:
@@ -76,10 +76,10 @@ func explain(path string, err error) error {
 	}
 }
 
-// read returns the record that the file has under key, nil when it has none.
+// read returns the record that the file has under key, or nil.
 func (s *Store) read(key []byte) (r *record, err error) {
 	err = s.view(func(b buckets) error {
-		r, err = lookUp(b.records, key)
+		r, err = lookup(b.records, key)
 		return err
 	})
 	if err != nil {
@@ -88,8 +88,8 @@ func (s *Store) read(key []byte) (r *record, err error) {
 	return s.void(r), nil
 }
 
-// void ends the lease of a record whose owner died: one that an earlier Open wrote. It spares opening a file
-// the work of rewriting each of them.
+// void ends the lease of a record that an earlier Open wrote, because its owner died. So Open need not rewrite these
+// records.
 func (s *Store) void(r *record) *record {
 	if r != nil && r.epoch != s.epoch {
 		r.lease = 0
@@ -97,10 +97,10 @@ func (s *Store) void(r *record) *record {
 	return r
 }
 
-// lookUp finds and decodes a record. bbolt's pages have no checksums, so a damaged key could make a record
-// look absent, and an absent record is run again. A search ends between two keys it has compared with; a miss
-// counts only when these are in order and their records sound.
-func lookUp(b *bbolt.Bucket, key []byte) (*record, error) {
+// lookup finds and decodes a record. bbolt's pages have no checksums, so a damaged key could make a record seem
+// absent, and an absent record is run again. A search ends between two keys that it has compared. The record is
+// absent only if these are in order and their records sound.
+func lookup(b *bbolt.Bucket, key []byte) (*record, error) {
 	c := b.Cursor()
 	k, v := c.Seek(key)
 	if k != nil && bytes.Equal(k, key) {
@@ -148,8 +148,8 @@ func damaged(id store.ID, err error) error {
 	return fmt.Errorf("the record of %v: %w: %w", id, store.ErrDamaged, err)
 }
 
-// soundNeighbour checks a record beside which another was searched for in vain. Its error does not wrap ErrDamaged,
-// since it is not about the ID that was asked for.
+// soundNeighbour checks a record next to a missing one. Its error does not wrap ErrDamaged, because it is not about
+// the ID of the call.
 func soundNeighbour(k, v []byte) error {
 	err := sound(k, v)
 	if err == nil {

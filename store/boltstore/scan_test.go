@@ -1,10 +1,8 @@
 package boltstore
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -73,13 +71,13 @@ func TestPurge(t *testing.T) {
 		checkIndexes(t, s)
 		require.Equal(t, []string{"live"}, pendingKeys(t, s, ""))
 	})
-	t.Run("leaves a record that is being changed", func(t *testing.T) {
+	t.Run("deletes no record that is being reserved anew", func(t *testing.T) {
 		fake := &fakeClock{wall: time.Now().UnixNano()}
 		g := newGate()
 		s := mustOpen(t, tempFile(t), withClock(fake.read), withCommit(g.commit))
 		c := claim("k")
 		c.Lease, c.Retention = 0, time.Minute
-		done := make(chan error, 1)
+		done, purged := make(chan error, 1), make(chan int, 1)
 		reserve := func() {
 			_, err := s.Reserve(t.Context(), c)
 			done <- err
@@ -90,48 +88,21 @@ func TestPurge(t *testing.T) {
 		fake.wall += int64(time.Minute)
 		go reserve()
 		<-g.arrived
-		n, err := s.Purge(t.Context(), 10)
-		require.NoError(t, err)
-		require.Zero(t, n)
+		go func() {
+			n, err := s.Purge(t.Context(), 10)
+			done <- err
+			purged <- n
+		}()
+		require.Eventually(t, func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.current.purge == 10
+		}, time.Minute, time.Millisecond)
 		g.verdict <- (*bbolt.Tx).Commit
 		require.NoError(t, <-done)
+		g.next((*bbolt.Tx).Commit)
+		require.NoError(t, <-done)
+		require.Zero(t, <-purged)
 		require.Equal(t, []string{"k"}, pendingKeys(t, s, ""))
-	})
-}
-
-func TestPurgeEvery(t *testing.T) {
-	t.Run("purges in rounds until its context ends, and tells of each", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := mustOpen(t, tempFile(t))
-			ctx, cancel := context.WithCancel(t.Context())
-			start := time.Now()
-			var rounds []int
-			c := claim("k")
-			c.Lease, c.Retention = 0, time.Second
-			mustReserve(t, s, c, store.Acquired)
-			err := s.PurgeEvery(ctx, time.Hour, func(purged int, err error) {
-				require.NoError(t, err)
-				since := time.Since(start)
-				require.GreaterOrEqual(t, since, 45*time.Minute)
-				require.Less(t, since, 75*time.Minute+time.Second)
-				start = time.Now()
-				if rounds = append(rounds, purged); len(rounds) == 3 {
-					cancel()
-				}
-			})
-			require.ErrorIs(t, err, context.Canceled)
-			require.Equal(t, []int{1, 0, 0}, rounds)
-			require.NoError(t, s.Close())
-		})
-	})
-	t.Run("ends when the store is closed", func(t *testing.T) {
-		s := mustOpen(t, tempFile(t))
-		done := make(chan error, 1)
-		go func() { done <- s.PurgeEvery(t.Context(), time.Hour, nil) }()
-		require.NoError(t, s.Close())
-		require.ErrorIs(t, <-done, store.ErrUnavailable)
-	})
-	t.Run("refuses an interval that is not positive", func(t *testing.T) {
-		require.ErrorIs(t, mustOpen(t, tempFile(t)).PurgeEvery(t.Context(), 0, nil), store.ErrInvalid)
 	})
 }

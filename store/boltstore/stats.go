@@ -1,11 +1,11 @@
 package boltstore
 
-// Stats counts what a Store did since it was opened. Its zero value is that of a Store that did nothing.
+// Stats counts the commits of a Store since it was opened.
 type Stats struct {
-	Commits     uint64 // commits that reached the disk, those of transactions and of a new file's creation included
+	Commits     uint64 // commits that reached the disk, including those of transactions and of a new file's creation
 	Failures    uint64 // commits that failed
 	Groups      uint64 // groups of changes handed to a commit
-	Transitions uint64 // changes in these groups, lazy ones and each record of a Purge included
+	Transitions uint64 // changes in these groups, including lazy ones, without expired records that were deleted
 	Largest     uint64 // changes in the largest group
 }
 

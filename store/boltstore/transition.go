@@ -6,8 +6,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// The contract's transitions as pure functions: what stands, what is asked and the store's clock go in; what
-// shall stand comes out. A nil record is an absent one.
+// The contract's transitions are pure functions of the record, the call's arguments and the store's clock. They
+// return the next record. A nil record is an absent one.
 
 // alive returns the record unless it has expired: an expired record is absent.
 func alive(r *record, now int64) *record {
@@ -17,38 +17,46 @@ func alive(r *record, now int64) *record {
 	return r
 }
 
-// reserve decides a claim. next is nil when nothing changes. fence is what the lease gets if there is one.
+// reserve decides a claim. next is nil if nothing changes. fence is the lease's if there is one.
 func reserve(cur *record, c store.Claim, meta []byte, now int64, fence uint64) (v store.Verdict, next *record) {
-	switch {
-	case cur == nil:
-		v, next = store.Acquired, &record{
+	switch v = store.Judge(cur.judged(), c, time.Unix(0, now)); v {
+	case store.Acquired:
+		next = &record{
 			fingerprint: c.Fingerprint,
 			state:       store.StatePending,
 			created:     now,
 			meta:        meta,
 			metaSum:     checksum(meta),
 		}
-	case cur.fingerprint != c.Fingerprint:
-		return store.Mismatch, nil
-	case cur.state == store.StateComplete:
-		return store.Complete, nil
-	case cur.state == store.StateFailed:
-		return store.Failed, nil
-	case cur.lease > now:
-		return store.InFlight, nil
-	default:
+	case store.TakenOver:
 		taken := *cur
-		v, next = store.TakenOver, &taken
+		next = &taken
+	default:
+		return v, nil
 	}
-	next.fence = fence
+	next.owner, next.fence = c.Owner, fence
 	next.lease = leaseEnd(now, c.Lease)
 	next.expires = expiry(now, c.Retention, next.lease)
 	return v, next
 }
 
-// extend decides an Extend; d of zero gives the lease up.
+// judged returns the fields of the record that store.Judge reads.
+func (r *record) judged() store.Record {
+	if r == nil {
+		return store.Record{}
+	}
+	return store.Record{
+		Fingerprint: r.fingerprint, State: r.state,
+		LeaseUntil: instant(r.lease), ExpiresAt: instant(r.expires),
+	}
+}
+
+// owned reports whether the record is pending under the fence.
+func (r *record) owned(fence uint64) bool { return r != nil && r.pending() && r.fence == fence }
+
+// extend decides an Extend. A d of zero gives the lease up.
 func extend(cur *record, fence uint64, d time.Duration, meta []byte, now int64) (*record, error) {
-	if cur == nil || !cur.pending() || cur.fence != fence {
+	if !cur.owned(fence) {
 		return nil, store.ErrLost
 	}
 	next := *cur
@@ -64,7 +72,7 @@ func extend(cur *record, fence uint64, d time.Duration, meta []byte, now int64) 
 
 // complete decides a Complete.
 func complete(cur *record, fence uint64, o store.Outcome, result []byte, resultSum uint32, now int64) (*record, error) {
-	if cur == nil || !cur.pending() || cur.fence != fence {
+	if !cur.owned(fence) {
 		return nil, store.ErrLost
 	}
 	next := *cur
@@ -72,28 +80,12 @@ func complete(cur *record, fence uint64, o store.Outcome, result []byte, resultS
 	if o.Failed {
 		next.state = store.StateFailed
 	}
-	next.lease = 0
+	next.owner, next.lease = "", 0
 	next.result, next.resultSum = result, resultSum
 	if o.Retention != 0 {
 		next.expires = expiry(now, o.Retention, 0)
 	}
 	return &next, nil
-}
-
-// release decides a Release: nil error means that the record goes.
-func release(cur *record, fence uint64) error {
-	if cur == nil || !cur.pending() || cur.fence != fence {
-		return store.ErrLost
-	}
-	return nil
-}
-
-// forget decides a Forget: nil error means that the record goes.
-func forget(cur *record, fence uint64) error {
-	if cur == nil || cur.pending() || cur.fence != fence {
-		return store.ErrLost
-	}
-	return nil
 }
 
 func leaseEnd(now int64, d time.Duration) int64 {

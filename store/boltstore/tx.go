@@ -1,238 +1,113 @@
 package boltstore
 
 import (
-	"cmp"
-	"context"
-	"errors"
+	"bytes"
 	"fmt"
 
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
 
-// Begin implements [store.TxStore]. A verdict other than Acquired and TakenOver costs no commit and waits for no
-// transaction. The others wait, as long as the context allows, until those who came first have written the file.
-func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*bbolt.Tx], store.Grant, error) {
-	if err := c.Validate(); err != nil {
-		return nil, store.Grant{}, fmt.Errorf("boltstore: %w", err)
-	}
-	c.Lease = 0 // the transaction excludes
-	for {
-		h, g, err := s.hold(ctx, c)
-		if err != nil || h == nil {
-			return nil, g, err
-		}
-		t, err := s.start(ctx, h)
-		switch {
-		case err == nil:
-			return t, g, nil
-		case !errors.Is(err, errSuspect):
-			return nil, store.Grant{}, err
-		}
-	}
+// A Tx reads and writes the application's root buckets in a transaction that a [Store] owns. Its methods are those
+// of [bbolt.Tx] with two differences: the Store's own bucket is out of reach, and Commit and Rollback are refused.
+// It is valid until the Store ends the transaction. It may not be used concurrently.
+type Tx struct {
+	tx         *bbolt.Tx
+	rolledBack bool // the user asked for a rollback
+	onCommit   []func()
 }
 
-// A transaction is an open bbolt transaction and the hold of its record. It has the turn.
-type transaction struct {
-	store *Store
-	hold  *hold
-	tx    *bbolt.Tx // the caller's
-	id    int
-
-	over    bool // somebody ends it or has ended it; guarded by the store's mutex
-	escaped bool // its caller has committed it, or tried to and got as far as writing
-
-	committed bool  // tx was committed, by whomever
-	settled   bool  // another transaction has settled the record
-	failed    error // of a commit
-	unknown   bool  // that may have reached the disk
-	raised    any   // a panic of the caller's in tx.OnCommit
-}
-
-// Tx implements [store.Tx].
-func (t *transaction) Tx() *bbolt.Tx { return t.tx }
-
-// Commit implements [store.Tx].
-func (t *transaction) Commit(ctx context.Context, o store.Outcome) error {
-	return t.settle(ctx, o, toCommit)
-}
-
-// Discard implements [store.Tx].
-func (t *transaction) Discard(ctx context.Context, o store.Outcome) error {
-	return t.settle(ctx, o, toDiscard)
-}
-
-// Rollback implements [store.Tx].
-func (t *transaction) Rollback(context.Context) error {
-	if !t.end() {
+// Bucket returns the root bucket with the name, or nil if there is none. It returns nil for the Store's own bucket.
+func (t *Tx) Bucket(name []byte) *bbolt.Bucket {
+	if own(name) {
 		return nil
 	}
-	defer t.leave()
-	if t.tx.DB() == nil {
-		return t.endedByUser(toRollBack, store.Outcome{}, nil)
-	}
-	return t.undo()
+	return t.tx.Bucket(name)
 }
 
-// settle ends the transaction with the outcome: together with what was written through tx, or alone.
-func (t *transaction) settle(ctx context.Context, o store.Outcome, w wish) error {
-	if !t.end() {
-		return fmt.Errorf("boltstore: %w: the transaction is over", store.ErrInvalid)
+// CreateBucket creates a root bucket, and returns an error if it exists. The error for the Store's own bucket wraps
+// store.ErrInvalid.
+func (t *Tx) CreateBucket(name []byte) (*bbolt.Bucket, error) {
+	if err := reserved(name); err != nil {
+		return nil, err
 	}
-	defer t.leave()
-	err := cmp.Or(checkOutcome(o), ctx.Err())
-	if t.tx.DB() == nil {
-		return t.endedByUser(w, o, err)
-	}
-	var rec *record
-	var st state
-	if err == nil {
-		rec, st, err = t.record(o, false)
-	}
-	if err != nil {
-		return errors.Join(err, t.undo())
-	}
-	d := &draft{writes: []write{{t.hold.key, rec}}}
-	if w == toDiscard {
-		return t.settleAlone(d, st)
-	}
-	if err := t.intact(); err != nil {
-		return errors.Join(err, t.undo())
-	}
-	err, unknown := t.store.carry(t.tx, d, st, t.commit)
-	t.committed, t.failed, t.unknown = err == nil, err, unknown
-	if err != nil {
-		return t.answer(err, unknown)
-	}
-	return nil
+	return t.tx.CreateBucket(name)
 }
 
-// settleAlone undoes the caller's transaction and commits the record in another. The hold still stands, so nobody comes in
-// between.
-func (t *transaction) settleAlone(d *draft, st state) error {
-	if err := t.undo(); err != nil {
+// CreateBucketIfNotExists returns the root bucket with the name, and creates it if there is none. The error for the
+// Store's own bucket wraps store.ErrInvalid.
+func (t *Tx) CreateBucketIfNotExists(name []byte) (*bbolt.Bucket, error) {
+	if err := reserved(name); err != nil {
+		return nil, err
+	}
+	return t.tx.CreateBucketIfNotExists(name)
+}
+
+// DeleteBucket deletes a root bucket, and returns an error if there is none. The error for the Store's own bucket wraps
+// store.ErrInvalid.
+func (t *Tx) DeleteBucket(name []byte) error {
+	if err := reserved(name); err != nil {
 		return err
 	}
-	err, unknown := t.store.write(d, st)
-	if err != nil {
-		t.failed, t.unknown = err, unknown
-		return t.answer(err, unknown)
-	}
-	t.settled = true
-	return nil
+	return t.tx.DeleteBucket(name)
 }
 
-// record makes the record as it shall stand, under a new fence if it is nobody's. What the user has committed himself is
-// settled even if it has expired or the store is being closed: the effect is made.
-func (t *transaction) record(o store.Outcome, nobodys bool) (*record, state, error) {
-	sum := checksum(o.Result)
-	s := t.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(); err != nil && (s.broken != nil || !t.escaped) {
-		return nil, state{}, err
-	}
-	now, standing := s.clock.now(), t.hold.taken
-	if !t.escaped {
-		standing = alive(standing, now) // it may have expired meanwhile
-	}
-	rec, err := complete(standing, t.hold.taken.fence, o, o.Result, sum, now)
-	if err == nil && nobodys {
-		s.fence++
-		rec.fence = s.fence
-	}
-	return rec, s.state(), err
-}
-
-// end takes the right to end the transaction, which is given once.
-func (t *transaction) end() bool {
-	t.store.mu.Lock()
-	defer t.store.mu.Unlock()
-	if t.over {
-		return false
-	}
-	t.over = true
-	stats := t.tx.Stats()
-	t.escaped = t.committed || t.tx.DB() == nil && stats.GetWrite() > 0
-	return true
-}
-
-// leave ends the hold and gives up the turn. It runs deferred, so that not even a panic of the caller's in tx.OnCommit
-// keeps them.
-func (t *transaction) leave() {
-	s := t.store
-	s.mu.Lock()
-	if t.committed {
-		s.stats.Commits++
-	}
-	if t.settled {
-		s.stats.Commits++
-	}
-	if t.failed != nil {
-		s.stats.Failures++
-		s.failures++
-	} else if t.committed || t.settled {
-		s.suspect, s.failures = false, 0
-	}
-	s.suspect = s.suspect || t.unknown || !t.settled && !t.committed && t.escaped
-	if errors.Is(t.failed, ErrCorrupt) {
-		s.breakDown(t.failed)
-	}
-	s.open = nil
-	s.drop(t.hold)
-	s.mu.Unlock()
-	<-s.turn
-	if t.raised != nil {
-		panic(t.raised)
-	}
-}
-
-// answer is the error of a commit that has failed.
-func (t *transaction) answer(err error, unknown bool) error { return t.store.commitError(err, unknown) }
-
-// undo rolls back the caller's transaction, unless it is over already.
-func (t *transaction) undo() error {
-	if t.tx.DB() == nil {
-		return nil
-	}
-	stats := t.tx.Stats()
-	err := guarded(t.tx.Rollback)
-	switch {
-	case errors.Is(err, ErrCorrupt):
-		t.store.stuck = true
-	case err == nil && stats.GetRebalance()+stats.GetSpill() > 0:
-		// Only a commit does these, and one that ends leaves no transaction.
-		err = corrupt("a commit of the caller's broke off in a panic")
-	}
-	if err != nil {
-		t.failed = err
-	}
-	return explain(t.store.path, err)
-}
-
-// intact reports what the caller has done to this package's bucket.
-func (t *transaction) intact() error {
-	err := guarded(func() error {
-		b, err := open(t.tx)
-		if err != nil || !isFormat(b.root.Get(formatKey)) {
-			return fmt.Errorf("boltstore: %w: the transaction has changed the bucket %q, nothing is committed", store.ErrInvalid, rootName)
+// ForEach calls f for each root bucket except the Store's own, in the order of the names. It stops at the first
+// error of f and returns it.
+func (t *Tx) ForEach(f func(name []byte, b *bbolt.Bucket) error) error {
+	return t.tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		if own(name) {
+			return nil
 		}
-		return nil
+		return f(name, b)
 	})
-	if errors.Is(err, ErrCorrupt) {
-		t.failed = err
-		return explain(t.store.path, err)
-	}
-	return err
 }
 
-// commit commits the caller's transaction. When bbolt has committed it and a function of the caller's then panics, that is
-// kept for later: the record is settled.
-func (t *transaction) commit(tx *bbolt.Tx) (err error) {
-	defer func() {
-		if t.committed {
-			t.raised = recover() // with err nil
-		}
-	}()
-	return t.store.commit(tx)
+// OnCommit adds a function that the Store calls after it has committed the transaction, in the committing
+// goroutine. The functions run in the order in which they were added. They do not run if the transaction is rolled
+// back.
+func (t *Tx) OnCommit(f func()) { t.onCommit = append(t.onCommit, f) }
+
+// Writable reports whether the transaction is open and may write.
+func (t *Tx) Writable() bool { return t.tx != nil && !t.ended() && t.tx.Writable() }
+
+// Commit refuses: it returns an error that wraps [store.ErrTxEnded], and the transaction goes on.
+func (t *Tx) Commit() error {
+	return fmt.Errorf("boltstore: %w: Commit is refused, the store commits the transaction", store.ErrTxEnded)
+}
+
+// Rollback refuses: it returns an error that wraps [store.ErrTxEnded]. The Store then refuses to commit the
+// transaction, and rolls it back.
+func (t *Tx) Rollback() error {
+	t.rolledBack = true
+	return t.refused()
+}
+
+// refused returns why the Store may not commit the transaction, or nil.
+func (t *Tx) refused() error {
+	if !t.rolledBack {
+		return nil
+	}
+	return fmt.Errorf("boltstore: %w: Rollback is refused, return an error to undo the transaction", store.ErrTxEnded)
+}
+
+// ended reports whether bbolt's transaction has ended.
+func (t *Tx) ended() bool { return t.tx.DB() == nil }
+
+// committed calls the functions of OnCommit.
+func (t *Tx) committed() {
+	for _, f := range t.onCommit {
+		f()
+	}
+}
+
+// own reports whether the name is that of the Store's own bucket.
+func own(name []byte) bool { return bytes.Equal(name, rootName) }
+
+// reserved returns an error if the name is that of the Store's own bucket.
+func reserved(name []byte) error {
+	if !own(name) {
+		return nil
+	}
+	return fmt.Errorf("boltstore: %w: the bucket %q is the store's", store.ErrInvalid, name)
 }

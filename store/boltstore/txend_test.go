@@ -3,7 +3,6 @@ package boltstore
 import (
 	"context"
 	"errors"
-	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -11,13 +10,12 @@ import (
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
 // Ways to end a transaction with an outcome.
-var settling = map[string]func(store.Tx[*bbolt.Tx], context.Context, store.Outcome) error{
-	"Commit":  store.Tx[*bbolt.Tx].Commit,
-	"Discard": store.Tx[*bbolt.Tx].Discard,
+var settling = map[string]func(store.Tx[*Tx], context.Context, store.Outcome) error{
+	"Commit":  store.Tx[*Tx].Commit,
+	"Discard": store.Tx[*Tx].Discard,
 }
 
 // Fails is an option that has commits end as its function says, once it is set.
@@ -72,7 +70,7 @@ func TestFailedCommitOfATransaction(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrUnavailable, "the file is not believed")
 			_, _, err = s.Begin(t.Context(), claim("k"))
 			require.ErrorIs(t, err, store.ErrUnavailable)
-			require.ErrorIs(t, s.View(t.Context(), func(*bbolt.Tx) error { return nil }), store.ErrUnavailable)
+			require.ErrorIs(t, s.View(t.Context(), func(*Tx) error { return nil }), store.ErrUnavailable)
 			f.how = nil
 			before := s.Stats().Commits
 			r := find(t, s, "k")
@@ -92,7 +90,7 @@ func TestFailedCommitOfATransaction(t *testing.T) {
 			}
 			return tx.Commit()
 		}
-		_, again, err := store.Once(t.Context(), s, claim("k"), func(_ context.Context, tx *bbolt.Tx) (store.Outcome, error) {
+		_, again, err := store.Once(t.Context(), s, claim("k"), func(_ context.Context, tx *Tx) (store.Outcome, error) {
 			return store.Outcome{}, pay(tx, "k")
 		})
 		require.NoError(t, err)
@@ -149,7 +147,7 @@ func TestPanicInATransactionsCommitEndsTheStore(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrUnavailable)
 			require.ErrorIs(t, <-reserved, ErrCorrupt)
 			require.ErrorIs(t, (<-next).err, ErrCorrupt)
-			require.Empty(t, s.held)
+			require.Empty(t, s.claims)
 			require.NoError(t, s.Close())
 			s = mustOpen(t, path)
 			require.False(t, paid(t, s, "k"))
@@ -158,210 +156,108 @@ func TestPanicInATransactionsCommitEndsTheStore(t *testing.T) {
 	}
 }
 
-// The engine's transaction is in the caller's hands, who may break the rule.
-func TestCallerEndsTheTransactionItself(t *testing.T) {
-	commit := (*bbolt.Tx).Commit
-	rollback := (*bbolt.Tx).Rollback
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, c := range []struct {
-		name    string
-		itself  func(*bbolt.Tx) error
-		end     string
-		ctx     context.Context
-		want    error
-		effect  bool
-		settled bool
-		nobodys bool // and under a fence of its own
-	}{
-		{name: "committed, Commit", itself: commit, end: "Commit", want: store.ErrUnknown, effect: true, settled: true},
-		{name: "committed, Commit under an ended context", itself: commit, end: "Commit", ctx: canceled, want: store.ErrUnknown, effect: true, settled: true},
-		{name: "committed, Discard", itself: commit, end: "Discard", want: store.ErrUnknown, effect: true, settled: true, nobodys: true},
-		{name: "committed, Discard under an ended context", itself: commit, end: "Discard", ctx: canceled, want: context.Canceled, effect: true, settled: true, nobodys: true},
-		{name: "committed, Rollback", itself: commit, end: "Rollback", want: store.ErrUnknown, effect: true, settled: true, nobodys: true},
-		{name: "rolled back, Commit", itself: rollback, end: "Commit", want: store.ErrInvalid},
-		{name: "rolled back, Commit under an ended context", itself: rollback, end: "Commit", ctx: canceled, want: context.Canceled},
-		{name: "rolled back, Discard", itself: rollback, end: "Discard", settled: true},
-		{name: "rolled back, Rollback", itself: rollback, end: "Rollback"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := mustOpen(t, tempFile(t))
-			before := s.Stats().Commits
-			tx, g := mustBegin(t, s, claim("k"), store.Acquired)
-			require.NoError(t, pay(tx.Tx(), "k"))
-			require.NoError(t, c.itself(tx.Tx()))
-			require.ErrorIs(t, c.itself(tx.Tx()), berrors.ErrTxClosed)
-			mustReserve(t, s, claim("k"), store.InFlight)
-			ctx := t.Context()
-			if c.ctx != nil {
-				ctx = c.ctx
-			}
-			err := tx.Rollback
-			if c.end != "Rollback" {
-				err = func(ctx context.Context) error {
-					return settling[c.end](tx, ctx, store.Outcome{Result: []byte("r")})
-				}
-			}
-			if c.want == nil {
-				require.NoError(t, err(ctx))
-			} else {
-				got := err(ctx)
-				require.ErrorIs(t, got, c.want)
-				require.ErrorIs(t, got, store.ErrTxEnded)
-				require.Equal(t, c.effect, errors.Is(got, store.ErrUnknown), "nobody is told that nothing was done")
-			}
-			require.Equal(t, c.effect, paid(t, s, "k"))
-			commits := before
-			if c.effect {
-				commits++
-			}
-			if c.settled {
-				commits++
+// ending is the ways to end a transaction.
+var ending = map[string]func(store.Tx[*Tx], context.Context) error{
+	"Commit": func(tx store.Tx[*Tx], ctx context.Context) error {
+		return tx.Commit(ctx, store.Outcome{Result: []byte("r")})
+	},
+	"Discard": func(tx store.Tx[*Tx], ctx context.Context) error {
+		return tx.Discard(ctx, store.Outcome{Failed: true, Result: []byte("r")})
+	},
+	"Commit of an invalid outcome": func(tx store.Tx[*Tx], ctx context.Context) error {
+		return tx.Commit(ctx, store.Outcome{Retention: -1})
+	},
+	"Commit under an ended context": func(tx store.Tx[*Tx], ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return tx.Commit(ctx, store.Outcome{})
+	},
+	"Rollback": store.Tx[*Tx].Rollback,
+}
+
+// escaped returns bbolt's transaction, which a bucket gives away.
+func escaped(t *testing.T, tx *Tx) *bbolt.Tx {
+	t.Helper()
+	b, err := tx.CreateBucketIfNotExists(accounts)
+	require.NoError(t, err)
+	return b.Tx()
+}
+
+func TestBboltTransactionThatItsUserEndedIsUnknown(t *testing.T) {
+	for itself, end := range map[string]func(*bbolt.Tx) error{"committed": (*bbolt.Tx).Commit, "rolled back": (*bbolt.Tx).Rollback} {
+		for name, settle := range ending {
+			t.Run(itself+", "+name, func(t *testing.T) {
+				s := mustOpen(t, tempFile(t))
+				tx, g := mustBegin(t, s, claim("k"), store.Acquired)
+				require.NoError(t, pay(tx.Tx(), "k"))
+				require.NoError(t, end(escaped(t, tx.Tx())))
+				mustReserve(t, s, claim("k"), store.InFlight)
+				err := settle(tx, t.Context())
+				require.ErrorIs(t, err, store.ErrTxEnded)
+				require.ErrorIs(t, err, store.ErrUnknown)
 				r := find(t, s, "k")
-				require.Equal(t, c.nobodys, r.Fence > g.Lease.Fence)
-				require.Equal(t, c.nobodys, r.OutcomeUnknown())
-				require.Equal(t, store.StateComplete, r.State)
-			} else {
-				_, err := s.Find(t.Context(), g.Lease.ID)
-				require.ErrorIs(t, err, store.ErrNotFound)
-			}
-			require.Equal(t, commits, s.Stats().Commits)
-			require.Empty(t, s.held)
-			tx, _ = mustBegin(t, s, claim("another"), store.Acquired)
-			require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
-		})
+				require.True(t, r.OutcomeUnknown())
+				require.Greater(t, r.Fence, g.Lease.Fence, "nobody takes it for the transaction's outcome")
+				require.Equal(t, itself == "committed", paid(t, s, "k"))
+				require.NoError(t, tx.Rollback(t.Context()), "it is over")
+				tx, _ = mustBegin(t, s, claim("another"), store.Acquired)
+				require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+				checkIndexes(t, s)
+			})
+		}
 	}
-	t.Run("committed, and the record can't be", func(t *testing.T) {
+	t.Run("also if the record can't be settled", func(t *testing.T) {
 		var f fails
 		s := mustOpen(t, tempFile(t), f.option())
 		tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
-		require.NoError(t, pay(tx.Tx(), "k"))
-		require.NoError(t, tx.Tx().Commit())
+		require.NoError(t, escaped(t, tx.Tx()).Commit())
 		f.how = refuse
 		err := tx.Commit(t.Context(), store.Outcome{})
-		require.ErrorIs(t, err, store.ErrUnknown, "the effect is made")
 		require.ErrorIs(t, err, store.ErrTxEnded)
-		require.ErrorIs(t, err, errDisk)
-	})
-	t.Run("committed, and the outcome is invalid", func(t *testing.T) {
-		s := mustOpen(t, tempFile(t))
-		tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
-		require.NoError(t, tx.Tx().Commit())
-		err := tx.Commit(t.Context(), store.Outcome{Retention: -1})
-		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorIs(t, err, store.ErrUnknown)
-		require.True(t, find(t, s, "k").OutcomeUnknown())
+		require.ErrorContains(t, err, errDisk.Error())
+		require.True(t, s.suspect, "the user's commit may have failed late")
+		f.how = nil
+		mustBegin(t, s, claim("k"), store.Acquired)
 	})
-	t.Run("tried to commit it, and the disk failed late", func(t *testing.T) {
-		for name, end := range settling {
-			t.Run(name, func(t *testing.T) {
-				s := mustOpen(t, tempFile(t))
-				tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
-				require.NoError(t, pay(tx.Tx(), "k"))
-				// What a failed sync of the meta page leaves: it is written, and no function of OnCommit was called.
-				require.NoError(t, tx.Tx().Commit())
-				tx.(*transaction).committed = false
-				err := end(tx, t.Context(), store.Outcome{})
-				require.ErrorIs(t, err, store.ErrTxEnded)
-				require.ErrorIs(t, err, store.ErrUnknown)
-				require.True(t, paid(t, s, "k"), "the file shows it")
-				require.Equal(t, name == "Discard", find(t, s, "k").OutcomeUnknown())
-			})
-		}
-	})
-	t.Run("tried to commit it, and bbolt panicked", func(t *testing.T) {
-		for _, end := range []string{"Commit", "Discard", "Rollback"} {
-			t.Run(end, func(t *testing.T) {
-				s := mustOpen(t, tempFile(t))
-				tx := brokenOff(t, s)
-				err := tx.Rollback
-				if end != "Rollback" {
-					err = func(ctx context.Context) error { return settling[end](tx, ctx, store.Outcome{}) }
-				}
-				require.ErrorIs(t, err(t.Context()), ErrCorrupt)
-				_, err2 := s.Find(t.Context(), claim("k").ID)
-				require.ErrorIs(t, err2, ErrCorrupt, "what bbolt has in memory is not believed")
-				_ = s.Close()
-			})
-		}
-	})
-}
-
-// brokenOff returns a transaction that its caller tried to commit: bbolt panicked in it over a file that was cut short, after
-// it had begun to change what it has in memory.
-func brokenOff(t *testing.T, s *Store) store.Tx[*bbolt.Tx] {
-	t.Helper()
-	tx, _ := mustBegin(t, s, claim("many"), store.Acquired)
-	b, err := tx.Tx().CreateBucket(accounts)
-	require.NoError(t, err)
-	for i := range 200 {
-		require.NoError(t, b.Put([]byte{byte(i)}, make([]byte, 500)))
-	}
-	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
-
-	tx, _ = mustBegin(t, s, claim("k"), store.Acquired)
-	for i := range 5 {
-		require.NoError(t, tx.Tx().Bucket(accounts).Delete([]byte{byte(i)}))
-	}
-	require.NoError(t, os.Truncate(s.path, int64(2*os.Getpagesize())))
-	require.ErrorIs(t, guarded(tx.Tx().Commit), ErrCorrupt)
-	require.NotNil(t, tx.Tx().DB(), "it is open as yet")
-	return tx
-}
-
-func TestTransactionThatChangesTheStoresBucketIsRefused(t *testing.T) {
-	for name, change := range map[string]func(*bbolt.Tx) error{
-		"deleted": func(tx *bbolt.Tx) error { return tx.DeleteBucket(rootName) },
-		"replaced": func(tx *bbolt.Tx) error {
-			if err := tx.DeleteBucket(rootName); err != nil {
-				return err
-			}
-			_, err := tx.CreateBucket(rootName)
-			return err
-		},
-		"emptied": func(tx *bbolt.Tx) error { return tx.Bucket(rootName).DeleteBucket(recordsName) },
-		"renumbered": func(tx *bbolt.Tx) error {
-			return tx.Bucket(rootName).Put(formatKey, append([]byte(magic), formatVersion+1))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, tempFile(t))
-			mustSettle(t, s, "old", store.Outcome{})
-			tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
-			require.NoError(t, pay(tx.Tx(), "k"))
-			require.NoError(t, change(tx.Tx()))
-			err := tx.Commit(t.Context(), store.Outcome{})
-			require.ErrorIs(t, err, store.ErrInvalid)
-			require.NotErrorIs(t, err, ErrCorrupt)
-			require.False(t, paid(t, s, "k"))
-			require.Equal(t, store.StateComplete, find(t, s, "old").State)
-			mustBegin(t, s, claim("k"), store.Acquired)
-		})
-		t.Run(name+" and discarded is harmless", func(t *testing.T) {
-			s := mustOpen(t, tempFile(t))
-			tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
-			require.NoError(t, change(tx.Tx()))
-			require.NoError(t, tx.Discard(t.Context(), store.Outcome{Failed: true}))
-			require.Equal(t, store.StateFailed, find(t, s, "k").State)
-		})
-	}
-}
-
-// bbolt calls functions of the caller's after the commit, on the goroutine of Commit.
-func TestCallersFunctionAfterTheCommit(t *testing.T) {
-	t.Run("runs while the ID is held", func(t *testing.T) {
+	t.Run("and its functions of OnCommit are not called", func(t *testing.T) {
 		s := mustOpen(t, tempFile(t))
 		tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
-		ran := false
+		tx.Tx().OnCommit(func() { t.Error("called") })
+		require.NoError(t, escaped(t, tx.Tx()).Commit())
+		require.ErrorIs(t, tx.Commit(t.Context(), store.Outcome{}), store.ErrTxEnded)
+	})
+}
+
+func TestFunctionsOfOnCommit(t *testing.T) {
+	t.Run("run once, in order, when the ID is free again", func(t *testing.T) {
+		s := mustOpen(t, tempFile(t))
+		tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
+		var ran []int
+		tx.Tx().OnCommit(func() { ran = append(ran, 1) })
 		tx.Tx().OnCommit(func() {
-			ran = true
-			mustReserve(t, s, claim("k"), store.InFlight)
+			ran = append(ran, 2)
+			mustReserve(t, s, claim("k"), store.Complete)
 		})
 		require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
-		require.True(t, ran)
+		require.NoError(t, tx.Rollback(t.Context()))
+		require.Equal(t, []int{1, 2}, ran)
+	})
+	t.Run("do not run if nothing of the transaction was committed", func(t *testing.T) {
+		var f fails
+		s := mustOpen(t, tempFile(t), f.option())
+		for name, end := range ending {
+			tx, _ := mustBegin(t, s, claim(name), store.Acquired)
+			tx.Tx().OnCommit(func() { t.Error("called") })
+			f.how = nil
+			if name == "Commit" {
+				f.how = refuse
+			}
+			_ = end(tx, t.Context())
+		}
 	})
 	for name, leave := range map[string]func(){"panics": func() { panic(errDisk) }, "ends the goroutine": runtime.Goexit} {
-		t.Run("that "+name+" leaves the record settled and the file free", func(t *testing.T) {
+		t.Run("one that "+name+" leaves the record settled and the file free", func(t *testing.T) {
 			s := mustOpen(t, tempFile(t))
 			tx, _ := mustBegin(t, s, claim("k"), store.Acquired)
 			require.NoError(t, pay(tx.Tx(), "k"))
@@ -388,7 +284,7 @@ func TestCallersFunctionAfterTheCommit(t *testing.T) {
 func TestPanicOfTheWorkRollsBack(t *testing.T) {
 	s := mustOpen(t, tempFile(t))
 	require.PanicsWithValue(t, "bug", func() {
-		_, _, _ = store.Once(t.Context(), s, claim("k"), func(_ context.Context, tx *bbolt.Tx) (store.Outcome, error) {
+		_, _, _ = store.Once(t.Context(), s, claim("k"), func(_ context.Context, tx *Tx) (store.Outcome, error) {
 			if err := pay(tx, "k"); err != nil {
 				return store.Outcome{}, err
 			}

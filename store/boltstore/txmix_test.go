@@ -15,8 +15,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Callers in one step and in two share a file, with commits that fail now and then in every way: each ID has one owner, and
-// of those that transactions settle exactly one effect.
+// Callers in one step and in two share a file, with commits that fail now and then in every way: each ID has one
+// owner, and of those that transactions settle exactly one effect.
 func TestOneStepAndTwoStepCallersMix(t *testing.T) {
 	const ids, callers = 40, 8
 	var n atomic.Uint64
@@ -63,7 +63,7 @@ func TestOneStepAndTwoStepCallersMix(t *testing.T) {
 	wg.Wait()
 	close(stop)
 	background.Wait()
-	require.Empty(t, s.held)
+	require.Empty(t, s.claims)
 	require.Nil(t, s.open)
 	_ = s.Close() // lazy outcomes may be lost: the last commit may be one that fails
 
@@ -82,7 +82,7 @@ func TestOneStepAndTwoStepCallersMix(t *testing.T) {
 func mixed(t *testing.T, s *Store, i int) bool {
 	c := claim(fmt.Sprint(i))
 	if i%2 == 0 {
-		_, _, err := store.Once(t.Context(), s, c, func(_ context.Context, tx *bbolt.Tx) (store.Outcome, error) {
+		_, _, err := store.Once(t.Context(), s, c, func(_ context.Context, tx *Tx) (store.Outcome, error) {
 			return store.Outcome{}, addEffect(tx, c.ID.Key)
 		})
 		if errors.Is(err, taxonomy.InFlight) {
@@ -108,7 +108,7 @@ func mixed(t *testing.T, s *Store, i int) bool {
 }
 
 // addEffect makes one more effect with the key.
-func addEffect(tx *bbolt.Tx, key string) error {
+func addEffect(tx *Tx, key string) error {
 	b, err := tx.CreateBucketIfNotExists(accounts)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func addEffect(tx *bbolt.Tx, key string) error {
 
 func effects(t *testing.T, s *Store, key string) (n int) {
 	t.Helper()
-	require.NoError(t, s.View(t.Context(), func(tx *bbolt.Tx) error {
+	require.NoError(t, s.View(t.Context(), func(tx *Tx) error {
 		n = len(tx.Bucket(accounts).Get([]byte(key)))
 		return nil
 	}))

@@ -3,66 +3,48 @@ package boltstore
 import (
 	"context"
 	"errors"
-
-	"go.etcd.io/bbolt"
 )
 
-// Update runs f in a write transaction, for the application's own buckets, and commits it: what f wrote is on disk when
-// Update returns nil. It waits, as long as the context allows, until those who came first have written the file, and the
-// others wait for f, so f must be short. It must not call the store, end the transaction, or touch the bucket "redo".
+// Update runs f in a write transaction, for the application's own buckets, and commits it. When Update returns nil,
+// f's writes are on disk. It waits for earlier writers of the file, as long as the context allows. Other writers wait
+// for f, so f must be short. f must not call the store.
 //
-// With an error of f nothing is written, and it is returned as it is; a panic of f's goes on after the rollback. An error
-// of the commit wraps store.ErrUnavailable when nothing was written, and store.ErrUnknown when it may have been. Close
-// waits for f.
-func (s *Store) Update(ctx context.Context, f func(tx *bbolt.Tx) error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		t, err := s.start(ctx, nil)
-		switch {
-		case err == nil:
-			return t.update(f)
-		case !errors.Is(err, errSuspect):
-			return err
-		}
-		if err := s.certain(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// update runs f and commits what it wrote. No record is written with it, only the state, which every commit writes.
-func (t *transaction) update(f func(tx *bbolt.Tx) error) error {
-	defer t.leave()
-	returned := false
-	defer func() {
-		if !returned {
-			_ = t.undo()
-		}
-	}()
-	err := f(t.tx)
-	returned = true
-	switch {
-	case t.tx.DB() == nil:
-		return t.endedInUpdate(err)
-	case err != nil:
-		if undone := t.undo(); undone != nil {
-			return errors.Join(err, explain(t.store.path, undone))
-		}
+// If f returns an error or panics, nothing is written; the error is returned as it is, and the panic continues. An
+// error of the commit wraps store.ErrUnavailable if nothing was written, and store.ErrUnknown if something may have
+// been. Close waits for f.
+func (s *Store) Update(ctx context.Context, f func(tx *Tx) error) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := t.intact(); err != nil {
-		return errors.Join(err, t.undo())
-	}
-	s := t.store
-	s.mu.Lock()
-	st := s.state()
-	s.mu.Unlock()
-	err, unknown := s.carry(t.tx, &draft{}, st, t.commit)
-	t.committed, t.failed, t.unknown = err == nil, err, unknown
+	t, err := s.start(ctx, nil)
 	if err != nil {
-		return t.answer(err, unknown)
+		return err
 	}
-	return nil
+	panics := true
+	defer func() {
+		if panics {
+			_ = t.finish(ctx, t.undo)
+		}
+	}()
+	err = f(t.tx)
+	panics = false
+	if err == nil {
+		err = t.tx.refused()
+	}
+	ended := t.finish(ctx, func() error {
+		if err != nil {
+			return t.undo()
+		}
+		s.mu.Lock()
+		d := s.stamped()
+		s.mu.Unlock()
+		return s.carry(t.tx.tx, d)
+	})
+	switch {
+	case ended != nil:
+		return errors.Join(err, ended)
+	case err == nil:
+		t.tx.committed()
+	}
+	return err
 }

@@ -6,17 +6,26 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// View runs f in a read transaction, for the application's own buckets: it sees what is committed, and nothing of a
-// transaction that [Store.Begin] opened. f must not keep what it read, nor call the store: a commit that has to enlarge the
-// file waits for f. An error of f is returned as it is, and any other wraps store.ErrUnavailable, save the
-// context's. The context bounds the wait for a commit that has to succeed first, if the last one's outcome is unknown.
-func (s *Store) View(ctx context.Context, f func(tx *bbolt.Tx) error) error {
+// View runs f in a read transaction, for the application's own buckets. f reads committed data only, and none of an
+// open transaction. It must not keep any slice or bucket that it reads, and must not call the store. A commit that
+// has to enlarge the mapping of the file waits for f.
+//
+// An error of f is returned as it is. Any other error wraps store.ErrUnavailable, or is the context's. If
+// the outcome of the last commit is unknown, View waits for another commit, as long as the context allows.
+func (s *Store) View(ctx context.Context, f func(tx *Tx) error) error {
+	return s.snapshot(ctx, func(tx *bbolt.Tx) error { return f(&Tx{tx: tx}) })
+}
+
+// snapshot runs f in a read transaction over what is on disk.
+func (s *Store) snapshot(ctx context.Context, f func(tx *bbolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.certain(ctx); err != nil {
+	s.mu.Lock()
+	if err := s.ascertain(ctx); err != nil {
 		return err
 	}
+	s.mu.Unlock()
 	var tx *bbolt.Tx
 	err := guarded(func() (err error) {
 		tx, err = s.db.Begin(false)
@@ -27,19 +36,4 @@ func (s *Store) View(ctx context.Context, f func(tx *bbolt.Tx) error) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	return f(tx)
-}
-
-// certain returns nil when what the file shows is on disk.
-func (s *Store) certain(ctx context.Context) error {
-	for {
-		s.mu.Lock()
-		err, suspect := s.usable(), s.suspect
-		if err != nil || !suspect {
-			s.mu.Unlock()
-			return err
-		}
-		if err := s.ascertain(ctx); err != nil {
-			return err
-		}
-	}
 }

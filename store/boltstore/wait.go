@@ -10,24 +10,24 @@ import (
 )
 
 // Wait implements [store.Waiter]. It also returns nil when the record expires, and an error wrapping
-// store.ErrUnavailable when the store is closed meanwhile. Of an ID that a transaction holds, the fence zero, as it stands
-// in the record that comes with InFlight, means that record: Wait then returns when the transaction is over.
+// store.ErrUnavailable when the store is closed meanwhile. A fence of zero, which the record of an InFlight verdict
+// has if a transaction holds the ID, means that transaction: Wait then returns when the transaction has ended.
 func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
 	key := string(appendKey(nil, id))
 	for {
-		// Listening comes before looking, so that no change is missed in between.
+		// Listening comes before reading, so that no change is missed in between.
 		changed := s.listen(key)
-		r, h, err := s.look(ctx, id)
-		stands := err == nil && r.State == store.StatePending && r.Fence == fence
-		if err != nil && !errors.Is(err, store.ErrNotFound) || !stands && !h.waits(fence) {
+		r, c, err := s.find(ctx, id)
+		pending := err == nil && r.State == store.StatePending && r.Fence == fence
+		if err != nil && !errors.Is(err, store.ErrNotFound) || !pending && !c.holds(fence) {
 			s.unlisten(key, changed)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
 			return err
 		}
-		if !stands {
-			r = store.Record{} // the transaction's, which does not expire while it is held
+		if !pending {
+			r = store.Record{} // the transaction's, which does not expire
 		}
 		err = pause(ctx, changed, r)
 		s.unlisten(key, changed)
@@ -73,7 +73,7 @@ func (s *Store) unlisten(key string, ch chan struct{}) {
 	s.waiters[key] = left
 }
 
-// notify wakes those who wait for a change of the record. The mutex is held.
+// notify wakes the waiters of the record. The mutex is held.
 func (s *Store) notify(key string) {
 	if len(s.waiters) == 0 {
 		return

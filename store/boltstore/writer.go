@@ -1,7 +1,6 @@
 package boltstore
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 )
@@ -9,8 +8,8 @@ import (
 // A writer is the goroutine that commits the groups.
 type writer struct {
 	*Store
-	draft
-	last uint64 // changes in the last group
+	draft draft
+	last  uint64 // changes in the last group
 }
 
 func (w *writer) run() {
@@ -19,17 +18,20 @@ func (w *writer) run() {
 		for w.flush() {
 		}
 		w.mu.Lock()
-		closing := w.closing
+		// Close may come after the last flush. The changes that are then queued are committed first, since Close
+		// sends another token.
+		done := w.closing && (w.closeErr != nil || !w.ripe())
 		w.mu.Unlock()
-		if closing {
+		if done {
 			w.shut()
 			return
 		}
 	}
 }
 
-// flush commits the current group if it is due, and reports whether there may be more. It takes the turn before it
-// seals the group: what a transaction commits meanwhile has a higher fence, and the state must not fall behind it.
+// flush commits the current group if it is due, and reports whether there may be more. It takes the write lock
+// before it seals the group, because a transaction that commits meanwhile has a higher fence, and the state must
+// not fall behind it.
 func (w *writer) flush() bool {
 	w.gather()
 	w.mu.Lock()
@@ -38,41 +40,35 @@ func (w *writer) flush() bool {
 	if !ready {
 		return false
 	}
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
+	w.writing <- struct{}{}
+	defer w.unlockFile()
 	w.mu.Lock()
 	if !w.ripe() {
 		w.mu.Unlock()
 		return true
 	}
-	g := w.current
+	g, d := w.current, &w.draft
 	w.current = newGroup()
-	w.writes = w.writes[:0]
-	for _, c := range g.cells {
-		w.writes = append(w.writes, write{c.key, c.rec})
+	d.reset(g.purge)
+	for _, r := range g.rows {
+		d.writes = append(d.writes, write{r.key, r.rec})
 	}
-	st := w.state()
+	w.stamp(d)
 	w.stats.Groups++
 	w.stats.Transitions += g.changes
 	w.stats.Largest = max(w.stats.Largest, g.changes)
 	w.mu.Unlock()
 	w.last = g.changes
 
-	err, unknown := w.write(&w.draft, st)
-	w.recycle()
+	err := w.write(d)
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		w.stats.Commits++
-		w.succeed(g)
+		w.succeed(g, d)
 		return true
 	}
-	w.stats.Failures++
-	w.fail(g, w.commitError(err, unknown), unknown)
-	if errors.Is(err, ErrCorrupt) {
-		w.breakDown(err)
-	}
+	w.fail(g, err)
 	if w.closing && len(w.overlay) > 0 {
 		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy outcomes are lost: %w", w.path, err)
 		return false
@@ -82,13 +78,12 @@ func (w *writer) flush() bool {
 
 // ripe reports whether the current group is to be committed now. The mutex is held.
 func (w *writer) ripe() bool {
-	return w.broken == nil && (w.current.due || w.closing && len(w.current.cells) > 0)
+	return w.broken == nil && (w.current.due || w.closing && len(w.current.rows) > 0)
 }
 
-// gather lets callers that the last commit has answered come back before the next group is sealed. Otherwise
-// they fall into two halves that wait for each other's commits, and what a commit costs hardly depends on the
-// size of its group. It yields while the group grows, some microseconds in all; a single caller is never kept
-// waiting.
+// gather lets the callers of the last commit come back before the next group is sealed. Otherwise
+// they fall into two halves that wait for each other's commits, and the cost of a commit hardly depends on the
+// size of its group. It yields while the group grows, some microseconds in all. A single caller never waits.
 func (w *writer) gather() {
 	if w.last < 2 {
 		return
@@ -108,15 +103,15 @@ func (w *writer) gather() {
 	}
 }
 
-// shut closes the file. Reads that have begun finish first, and so does a transaction that is still open.
+// shut closes the file, after the reads that have begun and a transaction that is still open.
 func (w *writer) shut() {
-	w.turn <- struct{}{}
+	w.writing <- struct{}{}
 	err := w.closeFile()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.closeErr != nil:
-	case len(w.overlay) > 0: // the store broke and what is left are lazy outcomes
+	case len(w.overlay) > 0: // lazy outcomes that a broken store has left
 		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy outcomes are lost: %w", w.path, w.broken)
 	case err != nil:
 		w.closeErr = fmt.Errorf("boltstore: %q: closing: %w", w.path, err)

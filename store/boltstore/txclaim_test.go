@@ -25,7 +25,7 @@ var underLease = map[string]func(context.Context, *Store, store.Lease) error{
 
 func TestHeldID(t *testing.T) {
 	// hold opens a transaction over a record without a lease, or over none.
-	hold := func(t *testing.T, standing bool) (*Store, store.Record, store.Tx[*bbolt.Tx], store.Grant) {
+	hold := func(t *testing.T, standing bool) (*Store, store.Record, store.Tx[*Tx], store.Grant) {
 		s, c := mustOpen(t, tempFile(t)), claim("k")
 		c.Lease = 0
 		var r store.Record
@@ -131,44 +131,39 @@ func TestHeldID(t *testing.T) {
 		require.Empty(t, pendingKeys(t, s, ""))
 		require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
 	})
-	t.Run("is passed by Purge", func(t *testing.T) {
-		s := mustOpen(t, tempFile(t))
-		c := claim("k")
-		c.Lease, c.Retention = 0, 1
-		mustReserve(t, s, c, store.Acquired)
-		c.Retention = time.Hour
-		tx, g := mustBegin(t, s, c, store.Acquired)
-		n, err := s.Purge(t.Context(), 10)
-		require.NoError(t, err)
-		require.Zero(t, n)
-		require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
-		n, err = s.Purge(t.Context(), 10)
-		require.NoError(t, err)
-		require.Zero(t, n)
-		require.Equal(t, g.Lease.Fence, find(t, s, "k").Fence)
-		checkIndexes(t, s)
-	})
-	t.Run("is passed by Purge also where what stood expires meanwhile", func(t *testing.T) {
-		clock := &fakeClock{wall: 1}
-		s := mustOpen(t, tempFile(t), withClock(clock.read))
-		c := claim("k")
-		c.Lease, c.Retention = 0, time.Minute
-		mustReserve(t, s, c, store.Acquired)
-		c.Retention = time.Hour
-		tx, g := mustBegin(t, s, c, store.TakenOver)
-		clock.wall += int64(2 * time.Minute)
-		_, err := s.Find(t.Context(), c.ID)
-		require.ErrorIs(t, err, store.ErrNotFound)
-		mustReserve(t, s, c, store.InFlight)
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Purge(t.Context(), 10)
-			done <- err
-		}()
-		require.NoError(t, <-done)
-		require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
-		require.Equal(t, g.Lease.Fence, find(t, s, "k").Fence)
-		checkIndexes(t, s)
+	t.Run("keeps its record from Purge", func(t *testing.T) {
+		for name, late := range map[string]time.Duration{"that has expired": time.Minute, "that expires meanwhile": 0} {
+			t.Run(name, func(t *testing.T) {
+				clock := &fakeClock{wall: 1}
+				s := mustOpen(t, tempFile(t), withClock(clock.read))
+				c := claim("k")
+				c.Lease, c.Retention = 0, time.Minute
+				mustReserve(t, s, c, store.Acquired)
+				clock.wall += int64(late)
+				want := store.TakenOver
+				if late > 0 {
+					want = store.Acquired
+				}
+				c.Retention = time.Hour
+				tx, g := mustBegin(t, s, c, want)
+				clock.wall += int64(2 * time.Minute)
+				_, err := s.Find(t.Context(), c.ID)
+				require.ErrorIs(t, err, store.ErrNotFound)
+				mustReserve(t, s, c, store.InFlight)
+				purged := make(chan error, 1)
+				go func() {
+					n, err := s.Purge(t.Context(), 10)
+					if n > 0 {
+						err = fmt.Errorf("%d purged", n)
+					}
+					purged <- err
+				}()
+				require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+				require.NoError(t, <-purged)
+				require.Equal(t, g.Lease.Fence, find(t, s, "k").Fence)
+				checkIndexes(t, s)
+			})
+		}
 	})
 	t.Run("wakes those who wait when its transaction is over", func(t *testing.T) {
 		both(t, func(t *testing.T, standing bool) {
@@ -370,7 +365,7 @@ func TestOneOf64RacersHasTheEffect(t *testing.T) {
 		for range 64 {
 			go func() {
 				<-start
-				_, again, err := store.Once(t.Context(), s, c, func(_ context.Context, tx *bbolt.Tx) (store.Outcome, error) {
+				_, again, err := store.Once(t.Context(), s, c, func(_ context.Context, tx *Tx) (store.Outcome, error) {
 					return store.Outcome{Result: []byte("result")}, pay(tx, c.ID.Key)
 				})
 				won <- err == nil && !again
@@ -387,5 +382,39 @@ func TestOneOf64RacersHasTheEffect(t *testing.T) {
 		require.Equal(t, before+1, s.Stats().Commits)
 		require.True(t, paid(t, s, c.ID.Key))
 	}
-	require.Empty(t, s.held)
+	require.Empty(t, s.claims)
+}
+
+// bbolt shows a commit to readers before the store releases the claim. Until then Find returns the record as it was
+// before, and so must the list.
+func TestAListAgreesWithFindWhileATransactionIsCommitted(t *testing.T) {
+	s := mustOpen(t, tempFile(t))
+	c := store.Claim{ID: store.ID{Scope: "s", Key: "k"}, Retention: time.Hour}
+	_, err := s.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	agree := func() (state store.State) {
+		r, err := s.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		listed := 0
+		for l, err := range s.Pending(t.Context(), "") {
+			require.NoError(t, err)
+			require.Equal(t, c.ID, l.ID)
+			listed++
+		}
+		require.Equal(t, r.State == store.StatePending, listed == 1, "found %v, listed %d", r.State, listed)
+		return r.State
+	}
+	tx, g, err := s.Begin(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, store.TakenOver, g.Verdict)
+	require.Equal(t, store.StatePending, agree())
+	commit := s.commit
+	s.commit = func(tx *bbolt.Tx) error {
+		err := commit(tx)
+		require.Equal(t, store.StatePending, agree(), "the claim is not released yet")
+		return err
+	}
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+	s.commit = commit
+	require.Equal(t, store.StateComplete, agree())
 }

@@ -56,7 +56,7 @@ func (c *callersAtWork) more(t *testing.T, counter *atomic.Int64) {
 	until(t, "the callers go on", func() bool { return t.Failed() || counter.Load() >= want })
 }
 
-// end returns what was completed, as far as the callers were told.
+// end returns the leases of all acknowledged completions.
 func (c *callersAtWork) end() []store.Lease {
 	close(c.stop)
 	c.wg.Wait()

@@ -2,12 +2,11 @@ package redisstore_test
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,17 +84,10 @@ func (e *engine) knowsCluster(t *testing.T) bool {
 		strings.Count(nodes, "slave ") == clusterPrimaries && strings.Count(nodes, "\n") == 2*clusterPrimaries
 }
 
-// shardTag returns what stands in the braces of an ID's keys.
-func shardTag(id store.ID) string {
-	h := fnv.New32a()
-	fmt.Fprintf(h, "%d:%s%s", len(id.Scope), id.Scope, id.Key)
-	return fmt.Sprintf("%02x", h.Sum32()%256)
-}
-
 // keyIn returns the n-th key whose record lies in the shard.
-func keyIn(tag string, n int) string {
+func keyIn(st *redisstore.Store, tag string, n int) string {
 	for i := 0; ; i++ {
-		if key := fmt.Sprint("key ", i); shardTag(claim(key).ID) == tag {
+		if key := fmt.Sprint("key ", i); redisstore.ShardTag(st, claim(key).ID) == tag {
 			if n--; n < 0 {
 				return key
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/redo-go/redo/store/storetest"
@@ -13,6 +14,34 @@ import (
 
 func TestContract(t *testing.T) {
 	contract(t, sharedURL(t))
+}
+
+// The contract holds over connections that fail. Each store has one connection, through a proxy.
+func TestContractUnderFaults(t *testing.T) {
+	url := sharedURL(t)
+	proxies := map[store.Store]*storetest.Proxy{}
+	factory := func(t *testing.T) store.Store {
+		o, err := rueidis.ParseURL(url)
+		require.NoError(t, err)
+		p := storetest.NewProxy(t, o.InitAddress[0])
+		o.InitAddress, o.DisableCache, o.PipelineMultiplex = []string{p.Addr()}, true, -1
+		c, err := rueidis.NewClient(o)
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, url)))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, st.Close()) })
+		proxies[st] = p
+		return st
+	}
+	inject := func(t *testing.T, st store.Store, f storetest.Fault) func() {
+		if f != storetest.Closed {
+			return proxies[st].Inject(f)
+		}
+		require.NoError(t, st.(*redisstore.Store).Close())
+		return func() {}
+	}
+	storetest.Run(t, factory, storetest.SelfExpiring(), storetest.Faults(inject))
 }
 
 // damaged overwrites the key of a record with a string that is none. The key ends with the ID.

@@ -18,8 +18,8 @@ const (
 	beforeCrash = 1500 // acknowledged writes
 )
 
-// With appendonly yes and appendfsync always, what was acknowledged survives the server's SIGKILL. What was not is
-// either there or not, as ErrUnknown says; what was unavailable is not there.
+// With appendonly yes and appendfsync always, acknowledged writes survive the server's SIGKILL. An unknown write is
+// either there or not. An unavailable write is not there.
 func TestServerKilled(t *testing.T) {
 	e := privateEngine(t, "--appendonly", "yes", "--appendfsync", "always")
 	st := open(t, e.url())
@@ -52,7 +52,7 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// A work is what one caller did, and what it was told of it.
+// A work holds the calls of one caller, and their outcomes.
 type work struct {
 	settled []store.Lease // completed, acknowledged
 	last    store.Claim   // whose Reserve or Complete failed
@@ -81,7 +81,7 @@ func (w *work) until(t *testing.T, st *redisstore.Store, name string, acknowledg
 	}
 }
 
-// verify compares what the server holds with what the caller was told.
+// verify compares the records on the server with the outcomes of the calls.
 func (w *work) verify(t *testing.T, st *redisstore.Store) {
 	for _, l := range w.settled {
 		r, err := findAgain(t, st, l.ID)

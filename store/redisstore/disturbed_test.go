@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A gate dials, but holds a caller who dials while it is shut until that caller's context ends.
+// A gate dials. While it is shut, it holds the caller that dials until that caller's context ends.
 type gate struct {
 	shut   atomic.Bool
 	failed func(context.Context, error) error // what such a caller gets
@@ -46,7 +46,7 @@ func (g *gate) breakDown() {
 	g.last.Close()
 }
 
-// Who waits for a connection that another caller makes is not failed by the end of that caller's context.
+// A call that waits for a connection which another caller dials does not fail if that caller's context ends.
 func TestAnotherCallerGivesUp(t *testing.T) {
 	url := sharedURL(t)
 	for _, c := range []struct {

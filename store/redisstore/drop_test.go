@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
@@ -32,29 +33,33 @@ func TestDamagedField(t *testing.T) {
 	p := prefix(t, url)
 	st := open(t, url, redisstore.WithPrefix(p))
 	c := claim("k")
-	c.Lease, c.Meta = 0, []byte("meta") // to be taken over, if it can be read
-	acquire(t, st, c)
+	c.Lease, c.Meta, c.Owner = 0, []byte("meta"), "owner" // the next claim takes it over if it can be read
+	l := acquire(t, st, c).Lease
 	key := recordKey(t, url, p)
 	sound, err := command(t, url, "GET", key).ToString()
 	require.NoError(t, err)
 	with := func(at int, text string) string { return sound[:at] + text + sound[at+len(text):] }
 	for what, value := range map[string]string{
-		"format":           with(0, "rado"),
-		"state":            with(5, "x"),
-		"mark of waiters":  with(6, "x"),
-		"meta's length":    with(7, "000000x"),
-		"long meta":        with(7, "9999999"),
-		"negative meta":    with(7, "-000004"),
-		"result's flag":    with(14, "x"),
-		"nobody's bytes":   with(7, "0000003"),
-		"fence":            with(15, "x"),
-		"too large fence":  with(15, "9999999999999999999"),
-		"lease":            with(34, "x"),
-		"creation":         with(51, "x"),
-		"expiry":           with(67, "-"),
-		"cut short":        sound[:100],
-		"without its meta": sound[:117],
-		"empty":            "",
+		"format":            with(0, "rado"),
+		"state":             with(5, "x"),
+		"mark":              with(6, "x"),
+		"mark of a result":  with(6, "+"),
+		"fence":             with(7, "x"),
+		"too large fence":   with(7, "9999999999999999999"),
+		"lease":             with(26, "x"),
+		"lease in base 16":  with(26, "0x000000000000001"),
+		"creation":          with(43, "x"),
+		"expiry":            with(59, "-"),
+		"meta's length":     with(105, "000000x"),
+		"long meta":         with(105, "9999999"),
+		"negative meta":     with(105, "-000004"),
+		"short meta":        with(105, "0000003"),
+		"owner's length":    with(112, "0x"),
+		"long owner":        with(112, "99"),
+		"cut short":         sound[:100],
+		"without its meta":  sound[:len(sound)-4],
+		"without its owner": sound[:114],
+		"empty":             "",
 	} {
 		t.Run(what, func(t *testing.T) {
 			require.NoError(t, command(t, url, "SET", key, value).Error())
@@ -63,11 +68,16 @@ func TestDamagedField(t *testing.T) {
 			_, err = st.Reserve(t.Context(), c)
 			require.ErrorIs(t, err, store.ErrDamaged)
 			require.ErrorContains(t, err, c.ID.String())
+			if owned := value[:min(26, len(value))] == sound[:26]; owned {
+				require.ErrorIs(t, st.Extend(t.Context(), l, time.Hour, []byte("meta")), store.ErrDamaged)
+			}
 			_, unread := listed(t, st)
 			require.Equal(t, []string{"k"}, unread)
 			after, err := command(t, url, "GET", key).ToString()
 			require.NoError(t, err)
 			require.Equal(t, value, after, "nothing was changed")
+			require.NoError(t, st.Drop(t.Context(), c.ID), "a script finds the damage too")
+			acquire(t, st, c)
 		})
 	}
 	t.Run("none", func(t *testing.T) {
@@ -105,7 +115,7 @@ func TestDrop(t *testing.T) {
 		p := prefix(t, url)
 		st := open(t, url, redisstore.WithPrefix(p))
 		acquire(t, st, claim("k"))
-		value := "redo2" + strings.Repeat("0", 200)
+		value := "redo3" + strings.Repeat("x", 200)
 		require.NoError(t, command(t, url, "SET", recordKey(t, url, p), value).Error())
 		_, unread := listed(t, st)
 		require.Equal(t, []string{"k"}, unread)
@@ -122,7 +132,7 @@ func TestDrop(t *testing.T) {
 		for i := range 3 {
 			acquire(t, st, claim(fmt.Sprint(i)))
 		}
-		require.NoError(t, command(t, url, "ZADD", keysOf(t, url, p+":*:pending")[0], "+inf", "0000 no ID").Error())
+		require.NoError(t, command(t, url, "ZADD", indexKey(st, p, claim("0").ID), "+inf", "0000 no ID").Error())
 		keys, unread := listed(t, st)
 		require.Equal(t, []string{"0", "1", "2"}, keys)
 		require.Equal(t, []string{""}, unread)

@@ -112,7 +112,7 @@ func engineBinary(t testing.TB) string {
 	return ""
 }
 
-// unable ends a test for want of a service: a failure where all are there.
+// unable skips a test that lacks a service. It fails the test if REDO_TEST_REQUIRE is set.
 func unable(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
@@ -222,7 +222,7 @@ func (e *engine) run(port int) error {
 	return fmt.Errorf("the server does not answer: %s", e.log.String())
 }
 
-// answers reports whether what listens on the port replies to a PING, be it that a password is wanted.
+// answers reports whether a server on the port replies to a PING, or asks for a password.
 func answers(port int) bool {
 	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

@@ -11,16 +11,21 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Why a server, or a key on it, can't be used. Each is found with errors.Is beside store.ErrUnavailable.
+// Errors about a server or a key on it. Each wraps store.ErrUnavailable too.
 var (
-	// ErrEviction: the server may evict records, or doesn't tell whether it does.
+	// ErrEviction: the server may evict records, or does not show whether it does.
 	ErrEviction = errors.New("redisstore: maxmemory-policy is not known to be noeviction")
-	// ErrFormat: a key of the store's holds something that is not this package's, is damaged, or is of a later
-	// release. It was left as it is. A damaged record's error wraps store.ErrDamaged too.
+	// ErrFormat: a key of the store holds a value that this release can't read. The value is unchanged. The error
+	// names the format of a record or a layout of another release. The error of a damaged record wraps
+	// store.ErrDamaged too.
 	ErrFormat = errors.New("redisstore: unknown format")
 )
 
-var errClosed = fmt.Errorf("redisstore: closed: %w", store.ErrUnavailable)
+var (
+	errClosed = fmt.Errorf("redisstore: closed: %w", store.ErrUnavailable)
+	// errLayout: a script refused to create a record in a shard without the layout's mark.
+	errLayout = fmt.Errorf("redisstore: %w: the layout of the shard is another", store.ErrUnavailable)
+)
 
 // readFailed is the error of a call that changes nothing.
 func readFailed(ctx context.Context, err error) error {
@@ -33,8 +38,8 @@ func readFailed(ctx context.Context, err error) error {
 	return unavailable(err)
 }
 
-// writeFailed is the error of a call that may have changed something: whatever is not known to have been refused, or
-// never to have been sent, is unknown.
+// writeFailed is the error of a call that may have changed something. The outcome is unknown unless the server refused
+// the call or the call was never sent.
 func writeFailed(ctx context.Context, err error) error {
 	if refused := refusal(err); refused != nil {
 		return refused
@@ -43,7 +48,7 @@ func writeFailed(ctx context.Context, err error) error {
 	switch {
 	case neverSent(err) && ended != nil:
 		return ended
-	case neverSent(err), ended == nil && errors.Is(err, context.Canceled): // see othersEnd
+	case neverSent(err), ended == nil && errors.Is(err, context.Canceled): // see endedByOther
 		return unavailable(err)
 	case ended != nil && !errors.Is(err, ended):
 		return fmt.Errorf("redisstore: %w: %w: %w", store.ErrUnknown, ended, err)
@@ -52,7 +57,7 @@ func writeFailed(ctx context.Context, err error) error {
 	}
 }
 
-// at names the ID in an error about what its key holds.
+// at names the ID in an error about the content of its key.
 func at(id store.ID, err error) error {
 	if !errors.Is(err, ErrFormat) {
 		return err
@@ -64,27 +69,30 @@ func unavailable(err error) error {
 	return fmt.Errorf("redisstore: %w: %w", store.ErrUnavailable, err)
 }
 
-// neverSent holds for what fails before there is a connection. A connection that broke, or a client that was closed
-// meanwhile, may have taken the command along.
+// neverSent reports whether a call failed before there was a connection. If a connection broke, or the client was
+// closed meanwhile, the server may have received the command.
 func neverSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, rueidis.ErrNoAddr) || errors.Is(err, rueidis.ErrNoSlot)
+	return errors.As(err, &op) && op.Op == "dial" ||
+		errors.Is(err, rueidis.ErrNoAddr) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
-// refusal is the error of a command that the server answered with an error, nil when it did not answer. The scripts
-// write nothing before the last point at which a server can refuse them.
+// refusal is the error of a command to which the server replied with an error. It returns nil if there was no reply.
+// After a script has begun to write, the server does not refuse it.
 func refusal(err error) error {
-	answer, ok := rueidis.IsRedisErr(err)
+	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return nil
 	}
-	// The first word of an error reply is its code; it is the protocol's only way to tell errors apart.
-	switch code, _, _ := strings.Cut(answer.Error(), " "); code {
+	// The first word of an error reply is its code. The protocol has no other way to tell errors apart.
+	switch code, _, _ := strings.Cut(reply.Error(), " "); code {
 	case "REDODAMAGED":
-		return fmt.Errorf("%w: %w: %w: %w", store.ErrDamaged, ErrFormat, store.ErrUnavailable, answer)
+		return fmt.Errorf("%w: %w: %w: %w", store.ErrDamaged, ErrFormat, store.ErrUnavailable, reply)
 	case "WRONGTYPE", "REDOFORMAT":
-		return fmt.Errorf("%w: %w: %w", ErrFormat, store.ErrUnavailable, answer)
+		return fmt.Errorf("%w: %w: %w", ErrFormat, store.ErrUnavailable, reply)
+	case "REDOLAYOUT":
+		return errLayout
 	default:
-		return unavailable(answer)
+		return unavailable(reply)
 	}
 }

@@ -21,11 +21,12 @@ func recordKey(t *testing.T, url, p string) string {
 func TestForeignKey(t *testing.T) {
 	url := sharedURL(t)
 	for what, foreign := range map[string][]string{
-		"a string":                    {"SET", "", "value"},
-		"a list":                      {"RPUSH", "", "value"},
-		"a hash":                      {"HSET", "", "s", "p"},
-		"a record of another version": {"SET", "", "redo2" + strings.Repeat("0", 200)},
-		"half of a record":            {"SET", "", "redo1p"},
+		"a string":                         {"SET", "", "value"},
+		"a list":                           {"RPUSH", "", "value"},
+		"a hash":                           {"HSET", "", "s", "p"},
+		"a record of a newer format":       {"SET", "", "redo3" + strings.Repeat("x", 200)},
+		"a short record of a newer format": {"SET", "", "redo9"},
+		"half of a record":                 {"SET", "", "redo2p"},
 	} {
 		t.Run(what+" in a record's place is an error and stays", func(t *testing.T) {
 			p := prefix(t, url)
@@ -66,10 +67,9 @@ func TestForeignKey(t *testing.T) {
 		st := open(t, url, redisstore.WithPrefix(p))
 		c := claim("k")
 		l := acquire(t, st, c).Lease
-		keys := keysOf(t, url, p+":*:pending")
-		require.Len(t, keys, 1)
-		require.NoError(t, command(t, url, "DEL", keys[0]).Error())
-		require.NoError(t, command(t, url, "RPUSH", keys[0], "value").Error())
+		index := indexKey(st, p, c.ID)
+		require.NoError(t, command(t, url, "DEL", index).Error())
+		require.NoError(t, command(t, url, "RPUSH", index, "value").Error())
 		require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{}), redisstore.ErrFormat)
 		require.Equal(t, store.StatePending, mustFind(t, st, c.ID).State)
 		require.NoError(t, command(t, url, "DEL", recordKey(t, url, p)).Error())
@@ -77,6 +77,38 @@ func TestForeignKey(t *testing.T) {
 		require.ErrorIs(t, err, redisstore.ErrFormat)
 		_, err = st.Find(t.Context(), c.ID)
 		require.ErrorIs(t, err, store.ErrNotFound)
+	})
+}
+
+// A rolling deployment meets records of the newer release. A caller can try again later. Drop refuses them.
+func TestRecordOfANewerFormat(t *testing.T) {
+	url := sharedURL(t)
+	p := prefix(t, url)
+	st := open(t, url, redisstore.WithPrefix(p))
+	c := claim("k")
+	acquire(t, st, c)
+	key := recordKey(t, url, p)
+	for value, version := range map[string]string{
+		"redo3" + strings.Repeat("x", 200): "format 3,",
+		"redo9":                            "format 9,",
+	} {
+		t.Run(version, func(t *testing.T) {
+			require.NoError(t, command(t, url, "SET", key, value).Error())
+			_, reserve := st.Reserve(t.Context(), c)
+			_, find := st.Find(t.Context(), c.ID)
+			for call, err := range map[string]error{"Reserve": reserve, "Find": find, "Drop": st.Drop(t.Context(), c.ID)} {
+				require.ErrorIs(t, err, store.ErrUnavailable, call)
+				require.ErrorIs(t, err, redisstore.ErrFormat, call)
+				require.NotErrorIs(t, err, store.ErrDamaged, call)
+				require.NotErrorIs(t, err, store.ErrNotFound, call)
+				require.ErrorContains(t, err, version, call)
+			}
+		})
+	}
+	t.Run("a text without a version is damage", func(t *testing.T) {
+		require.NoError(t, command(t, url, "SET", key, "redo and undo").Error())
+		_, err := st.Find(t.Context(), c.ID)
+		require.ErrorIs(t, err, store.ErrDamaged)
 	})
 }
 
@@ -95,7 +127,7 @@ func TestTimeToLive(t *testing.T) {
 		{"a record lives as long as its retention", time.Minute, time.Hour},
 		{"a record lives as long as its lease", time.Hour, time.Minute},
 		{"an endless retention has no time to live", time.Hour, store.Forever},
-		{"the longest retention does not overflow", time.Hour, store.Forever - 1},
+		{"a retention beyond the year 2286 is endless", time.Hour, store.Forever - 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			p := prefix(t, url)
@@ -110,7 +142,7 @@ func TestTimeToLive(t *testing.T) {
 				if r.ExpiresAt.IsZero() {
 					return -1
 				}
-				return (r.ExpiresAt.UnixMicro() + 999) / 1000
+				return r.ExpiresAt.UnixMilli() - 1 // the engine keeps a key through its last millisecond
 			}
 			require.Equal(t, want(), left(t, key))
 			require.NoError(t, st.Extend(t.Context(), g.Lease, 3*time.Hour, nil))

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,22 +11,27 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// shardCount is part of the layout: another number would look for records elsewhere.
+// shardCount is part of the format: with another number the store would not find existing records.
 const shardCount = 256
 
-// A layout names keys: "redo:{07}:r:5:scopekey" is a record, "redo:{07}:pending" is its shard's
-// index. What stands in the braces is all that a cluster looks at; it is never the caller's, so that no choice of
-// keys loads one machine.
+// secretSize is the size of a layout's secret, in bytes. Callers can't observe the hash, so that it need not be
+// longer.
+const secretSize = 8
+
+// A layout names keys. "redo:{07}:r:5:scopekey" is a record, and "redo:{07}:pending" is its shard's index. The braces
+// hold what a cluster hashes. The shard is chosen by a hash under a secret, so that a caller who chooses keys can't
+// load one shard.
 type layout struct {
-	channel string // where the end of what somebody waits for is published
-	shards  [shardCount]shard
+	secret [secretSize]byte
+	mark   string // the layout's member in each index
+	shards [shardCount]shard
 }
 
 // A shard holds the names that its records share.
 type shard struct{ records, pending string }
 
-func newLayout(prefix string) *layout {
-	l := &layout{channel: prefix + ":wake"}
+func newLayout(prefix string, secret [secretSize]byte) *layout {
+	l := &layout{secret: secret, mark: markLead + hex.EncodeToString(secret[:])}
 	for i := range l.shards {
 		tag := fmt.Sprintf("%s:{%02x}:", prefix, i)
 		l.shards[i] = shard{records: tag + "r:", pending: tag + "pending"}
@@ -32,34 +39,31 @@ func newLayout(prefix string) *layout {
 	return l
 }
 
-// record returns the two keys that a record's script may touch, and the ID as the index holds it, which the first ends with.
-func (l *layout) record(id store.ID) (keys [2]string, text string) {
-	scope := strconv.Itoa(len(id.Scope)) + ":"
-	sh := &l.shards[shardOf(scope, id.Scope, id.Key)]
-	key := sh.records + scope + id.Scope + id.Key
-	return [2]string{key, sh.pending}, key[len(sh.records):]
+// record returns the two keys of the scripts of an ID: its record and the index.
+func (l *layout) record(id store.ID) [2]string {
+	sh := &l.shards[l.shardOf(id)]
+	return [2]string{sh.records + strconv.Itoa(len(id.Scope)) + ":" + id.Scope + id.Key, sh.pending}
 }
 
-// shardOf is FNV-1a of what the parts make together, modulo the number of shards.
-func shardOf(parts ...string) uint32 {
-	h := uint32(2166136261)
-	for _, part := range parts {
-		for i := range len(part) {
-			h = (h ^ uint32(part[i])) * 16777619
-		}
-	}
-	return h % shardCount
+// shardOf is the first byte of the SHA-256 of the secret and the ID. The scope's length separates scope and key.
+func (l *layout) shardOf(id store.ID) uint8 {
+	var room [256]byte // on the stack, enough for most IDs
+	text := append(room[:0], l.secret[:]...)
+	text = append(strconv.AppendInt(text, int64(len(id.Scope)), 10), ':')
+	text = append(append(text, id.Scope...), id.Key...)
+	sum := sha256.Sum256(text)
+	return sum[0]
 }
 
-var errIDText = errors.New("not an ID")
+var errKey = errors.New("not the key of a record")
 
-// parseID reads an ID's text: the scope's length, the scope and the key. The length makes it one text per ID, whatever bytes
-// it holds.
-func parseID(text string) (store.ID, error) {
-	digits, rest, ok := strings.Cut(text, ":")
+// id returns the ID of a record's key.
+func (sh *shard) id(key string) (store.ID, error) {
+	text, found := strings.CutPrefix(key, sh.records)
+	digits, rest, cut := strings.Cut(text, ":")
 	n, err := strconv.Atoi(digits)
-	if !ok || err != nil || n < 0 || n > len(rest) || strconv.Itoa(n) != digits {
-		return store.ID{}, errIDText
+	if !found || !cut || err != nil || n < 0 || n > len(rest) || strconv.Itoa(n) != digits {
+		return store.ID{}, errKey
 	}
 	id := store.ID{Scope: rest[:n], Key: rest[n:]}
 	return id, id.Validate()

@@ -10,15 +10,14 @@ import (
 )
 
 func TestLayout(t *testing.T) {
-	l := newLayout("redo")
-	keys, text := l.record(store.ID{Scope: "scope", Key: "key"})
-	require.Equal(t, "5:scopekey", text)
+	l := newLayout("redo", [secretSize]byte{1})
+	keys := l.record(store.ID{Scope: "scope", Key: "key"})
 	tag := keys[0][:len("redo:{00}:")]
 	require.Equal(t, [2]string{tag + "r:5:scopekey", tag + "pending"}, keys)
 
 	t.Run("an ID's own braces choose no slot", func(t *testing.T) {
 		for _, key := range []string{"{a}", "}{a}", "{}", "}", "{"} {
-			keys, _ := l.record(store.ID{Scope: key, Key: key})
+			keys := l.record(store.ID{Scope: key, Key: key})
 			first, rest, _ := strings.Cut(keys[0], "{")
 			tag, _, _ := strings.Cut(rest, "}")
 			require.Equal(t, "redo:", first)
@@ -29,10 +28,23 @@ func TestLayout(t *testing.T) {
 	t.Run("IDs reach every shard", func(t *testing.T) {
 		shards := map[string]bool{}
 		for i := range 64 * shardCount {
-			keys, _ := l.record(store.ID{Key: strings.Repeat("k", 1+i%7) + time.Duration(i).String()})
-			shards[keys[1]] = true
+			shards[l.record(store.ID{Key: strings.Repeat("k", 1+i%7) + time.Duration(i).String()})[1]] = true
 		}
 		require.Len(t, shards, shardCount)
+	})
+	t.Run("IDs that share a shard under one secret are spread under another", func(t *testing.T) {
+		other, shards := newLayout("redo", [secretSize]byte{2}), map[string]bool{}
+		for i, found := 0, 0; found < 64; i++ {
+			id := store.ID{Scope: strings.Repeat("long", 100), Key: time.Duration(i).String()}
+			if l.record(id)[1] == keys[1] {
+				shards[other.record(id)[1]] = true
+				found++
+			}
+		}
+		require.Greater(t, len(shards), 32)
+	})
+	t.Run("a scope and a key that together are the same are two IDs", func(t *testing.T) {
+		require.NotEqual(t, l.record(store.ID{Scope: "ab", Key: "c"}), l.record(store.ID{Scope: "a", Key: "bc"}))
 	})
 }
 
@@ -40,13 +52,14 @@ func FuzzID(f *testing.F) {
 	for _, s := range []string{"5:scopekey", "0:k", "1:ak", "", ":", "01:ak", "+1:ak", "-1:k", "9:k", "1:", "1:a", "99999999999999999999:k", "0:{k}"} {
 		f.Add(s)
 	}
-	l := newLayout("redo")
+	l := newLayout("redo", [secretSize]byte{})
 	f.Fuzz(func(t *testing.T, text string) {
-		id, err := parseID(text)
+		sh := &l.shards[7]
+		id, err := sh.id(sh.records + text)
 		if err != nil {
 			return
 		}
-		if _, got := l.record(id); got != text {
+		if _, got, _ := strings.Cut(l.record(id)[0], ":r:"); got != text {
 			t.Errorf("%q is read as %v, which is written as %q", text, id, got)
 		}
 	})

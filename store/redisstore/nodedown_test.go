@@ -19,7 +19,7 @@ func TestNodeDown(t *testing.T) {
 	var key string
 	for n := 0; key == ""; n++ {
 		l := acquire(t, plain, claim(fmt.Sprint("search ", n))).Lease
-		if c.moveOf(t, shardTag(l.ID), nil).from == victim {
+		if c.moveOf(t, redisstore.ShardTag(plain, l.ID), nil).from == victim {
 			key = l.ID.Key
 		}
 	}
@@ -43,7 +43,7 @@ func TestNodeDown(t *testing.T) {
 	require.Equal(t, before.Fence, mustFind(t, plain, before.ID).Fence)
 	require.NoError(t, plain.Complete(t.Context(), before.Lease(), store.Outcome{}), "its owner's lease holds")
 	until(t, "no replica is left to acknowledge", func() bool {
-		_, err := st.Reserve(t.Context(), claim(keyIn(shardTag(before.ID), 1000)))
+		_, err := st.Reserve(t.Context(), claim(keyIn(plain, redisstore.ShardTag(plain, before.ID), 1000)))
 		require.Error(t, err)
 		return errors.Is(err, store.ErrUnknown)
 	})
@@ -56,7 +56,7 @@ func TestNodeDown(t *testing.T) {
 	fresh := 1000
 	until(t, "its shards take claims", func() bool {
 		fresh++
-		_, err := settle(t, st, claim(keyIn(shardTag(before.ID), fresh)))
+		_, err := settle(t, st, claim(keyIn(plain, redisstore.ShardTag(plain, before.ID), fresh)))
 		return err == nil
 	})
 	require.NoError(t, st.Check(t.Context()))

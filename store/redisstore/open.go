@@ -8,38 +8,38 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A Client is what a Store needs of a client. Every [rueidis.Client] is one.
+// A Client has the methods of a client that a Store needs. Every [rueidis.Client] is one.
 type Client interface {
 	// B returns the builder of commands.
 	B() rueidis.Builder
-	// Do sends one command. It must not send it to a replica unless the command only reads, nor twice unless it is
-	// marked as retryable.
+	// Do sends one command, to the primary unless the command only reads, and once unless it is marked as retryable.
 	Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult
-	// DoMulti sends some commands at once.
+	// DoMulti sends several commands together.
 	DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult
 	// Receive subscribes until the context ends.
 	Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error
 }
 
-// Open connects to the server at url, "redis://user:password@host:port/db", "rediss://" for TLS or "unix://" for a
-// socket, as [rueidis.ParseURL] reads it, and returns a Store on it. A server that is part of a cluster leads to the whole
-// of it. For anything that the URL can't say make a client and use [New].
+// Open connects to the server at url and returns a Store on it. The URL is "redis://user:password@host:port/db",
+// "rediss://" for TLS, or "unix://" for a socket, as [rueidis.ParseURL] reads it. A server that is part of a cluster
+// leads to the whole cluster. For settings that a URL can't express, make a client and use [New].
 //
-// The error wraps store.ErrUnavailable when the server can't be reached or lets nobody in, beside ErrEviction when it
-// may evict records, and store.ErrInvalid when the URL or an option can't be used. No error shows the URL.
+// The error wraps store.ErrInvalid if the URL or an option can't be used, and otherwise store.ErrUnavailable. It
+// wraps ErrEviction too if the server may evict records, and ErrFormat if its records are of another release. No
+// error shows the URL.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if _, err := newConfig(opts); err != nil {
-		return nil, err // before anybody is bothered
+		return nil, err // before it connects
 	}
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: %w: the URL, which is not shown since it may hold a password, "+
 			"is not of the form redis://user:password@host:port/db", store.ErrInvalid)
 	}
-	o.DisableCache = true // nothing is read that may be stale
+	o.DisableCache = true // a cached read may be stale
 	client, err := dial(ctx, o)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// dial connects, or gives up when the context ends: rueidis itself heeds only its own timeout.
+// dial connects until the context ends. rueidis itself has a timeout of its own only.
 func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 	type dialed struct {
 		client rueidis.Client
@@ -80,12 +80,12 @@ func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 	}
 }
 
-// New returns a Store on a client that the caller made, may use for other things, and closes, after the Store. It
-// asks the server for its maxmemory-policy. Its errors are those of [Open].
+// New returns a Store on a client that the caller made, may use for other things, and closes after the Store. Its
+// errors are those of [Open].
 //
 // The client may pipeline, follow a Sentinel or speak to a cluster. Its timeouts are those of the Store, beside each
-// call's context. An AuthCredentialsFn of its must not return context.Canceled for a refresh: that error says that a
-// command was not sent.
+// call's context. If it has an AuthCredentialsFn, that function must not return context.Canceled for a refresh: the
+// Store takes that error for a command that was not sent.
 func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -97,21 +97,15 @@ func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
 	if _, ok := client.(dedicater); !ok && c.replicas > 0 {
 		return nil, errNotDedicated
 	}
-	s := &Store{
-		config: c,
-		client: client,
-		layout: newLayout(c.prefix),
-		closed: make(chan struct{}),
-	}
-	s.waits.init()
+	s := &Store{config: c, client: client, closed: make(chan struct{})}
 	if err := s.Check(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Close ends every Wait and, if Open made it, closes the client after its pending calls. Afterwards all methods return an
-// error that wraps store.ErrUnavailable; closing again does nothing. It always returns nil.
+// Close ends every Wait and, if Open made the client, closes it after its pending calls. Afterwards all methods return
+// an error that wraps store.ErrUnavailable. Closing again does nothing. Close always returns nil.
 func (s *Store) Close() error {
 	if !s.waits.close() {
 		return nil

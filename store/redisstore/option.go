@@ -37,39 +37,41 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// maxPrefix bounds the prefix, which stands in every key.
+// maxPrefix bounds the prefix, which is part of every key.
 const maxPrefix = 128
 
-// WithPrefix sets what the store's keys and its channel begin with; "redo" is the default. Stores with different prefixes share
-// nothing. It has 1 to 128 bytes and holds no braces: the hash tags, which say where a cluster keeps a key, are the
-// store's own, and one in the prefix would put every record on one machine.
+// WithPrefix sets the prefix of the store's keys and of its channel. The default is "redo". Stores with different
+// prefixes share nothing. The prefix has 1 to 128 bytes and no braces: braces in the prefix would put every record of
+// a cluster on one node.
 func WithPrefix(prefix string) Option {
 	return option(func(c *config) error {
 		if prefix == "" || len(prefix) > maxPrefix || strings.ContainsAny(prefix, "{}") {
-			return fmt.Errorf("redisstore: %w: the prefix is %q, it must have 1 to %d bytes and no braces", store.ErrInvalid, prefix, maxPrefix)
+			return fmt.Errorf("redisstore: %w: the prefix is %q, it must have 1 to %d bytes and no braces",
+				store.ErrInvalid, prefix, maxPrefix)
 		}
 		c.prefix = prefix
 		return nil
 	})
 }
 
-// WithMaxResult bounds a result, in bytes: Complete refuses a larger one with store.ErrInvalid and changes nothing. The
-// default is 16 MiB, since a server does nothing else while it takes a value in; the bound is from 1 byte to 512 MiB,
-// the engine's own limit.
+// WithMaxResult bounds a result, in bytes. Complete refuses a larger one with store.ErrInvalid and changes nothing.
+// The default is 16 MiB, because a server does nothing else while it receives a value. The bound is from 1 byte to 512
+// MiB, the engine's own limit.
 func WithMaxResult(bytes int) Option {
 	return option(func(c *config) error {
 		if bytes < 1 || bytes > 512<<20 {
-			return fmt.Errorf("redisstore: %w: the largest result is %d bytes, it must be from 1 to %d", store.ErrInvalid, bytes, 512<<20)
+			return fmt.Errorf("redisstore: %w: the largest result is %d bytes, it must be from 1 to %d",
+				store.ErrInvalid, bytes, 512<<20)
 		}
 		c.maxResult = bytes
 		return nil
 	})
 }
 
-// AllowEviction accepts a server that may evict records, or that won't say whether it does. What it evicts is
-// forgotten: a settled record's work runs again when the caller retries, and a second owner starts beside one whose record
-// went. It is right where another rule stands against that, or where the server is known to be set up as it must be and
-// allows neither CONFIG GET nor INFO.
+// AllowEviction accepts a server that may evict records, or that does not show whether it does. An evicted record is
+// forgotten: the work of a settled record runs again when the caller retries, and a second owner starts beside the
+// first. Use it if another rule prevents that, or if the server has the right setting and allows neither CONFIG GET
+// nor INFO.
 func AllowEviction() Option {
 	return option(func(c *config) error {
 		c.allowEviction = true

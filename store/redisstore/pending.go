@@ -1,35 +1,43 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
 )
 
-// Pages in which Pending reads, which bound what one round trip holds.
+// Pages in which Pending reads. They bound what one round trip holds.
 const (
-	indexPage  = 16 // shards
-	recordPage = 64 // records
+	indexPage    = 16   // shards
+	creationPage = 1000 // records
+	recordPage   = 64   // records
 )
 
-// Pending implements store.Lister. It reads the indexes of what is pending, which change together with the records,
-// and then each record as the loop comes to it: one that was reserved after the loop began is not in the list, one that was
-// settled or removed meanwhile is left out. It holds the IDs of what is pending in memory, and looks at no other key. A
-// member of an index that is damaged names no record: its error comes last.
+// fenceMember is the member of an index whose score is the count of the last fence.
+const fenceMember = "#"
+
+// Pending implements store.Lister. It reads the indexes of pending records, then the creations of those records, and
+// then the records in pages as the loop comes to them. It leaves out a record that was reserved after the loop began,
+// and one that was settled or removed meanwhile. It holds the IDs of the pending records in memory. A damaged member
+// of an index names no record: its error comes last.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		places, nameless, err := s.pendingPlaces(ctx, scope)
+		places, nameless, err := s.places(ctx, scope)
+		if err == nil {
+			err = s.sortByCreation(ctx, places)
+		}
 		for page := range slices.Chunk(places, recordPage) {
-			var entries []entry
-			if entries, err = s.pendingRecords(ctx, page); err != nil {
+			if err != nil {
 				break
 			}
+			var entries []entry
+			entries, err = s.pendingRecords(ctx, page)
 			for _, e := range entries {
 				if err = ctx.Err(); err != nil {
 					break
@@ -38,108 +46,109 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 					return
 				}
 			}
-			if err != nil {
-				break
-			}
 		}
-		if err == nil {
-			err = nameless
-		}
-		if err != nil {
+		if err = cmp.Or(err, nameless); err != nil {
 			yield(store.Record{}, err)
 		}
 	}
 }
 
-// An entry is what the list yields: a record, or the ID of one that can't be read and its error.
+// An entry is a record of the list, or the ID of one that can't be read and its error.
 type entry struct {
 	store.Record
 	err error
 }
 
-// A place is what an index holds of a record. The creation tells it from that of an earlier record of the same ID, which
-// stays in the index after the engine has let the record expire, until somebody tidies up.
+// A place is a record's place in an index.
 type place struct {
-	created time.Time
+	keys    [2]string
 	id      store.ID
+	created int64 // in microseconds, 0 if it can't be read
 }
 
-// pendingPlaces returns what the indexes hold of a scope, oldest first. nameless is the first error of a member whose ID
-// can't be read.
-func (s *Store) pendingPlaces(ctx context.Context, scope string) (places []place, nameless, err error) {
+// places returns the places of a scope's records. nameless is the error of the first member that is not the key of a
+// record.
+func (s *Store) places(ctx context.Context, scope string) (places []place, nameless, err error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, nil, err
 	}
-	var members []string
-	for first := 0; first < shardCount; first += indexPage {
-		var page []string
-		err := s.persist(ctx, func() (err error) {
-			page, err = s.indexes(ctx, s.layout.shards[first:first+indexPage])
-			return err
-		})
-		if err != nil {
+	l := s.layout.Load()
+	for page := range slices.Chunk(l.shards[:], indexPage) {
+		indexes := make([]rueidis.Completed, len(page))
+		for i, sh := range page {
+			indexes[i] = s.primary("ZRANGE", sh.pending, "0", "-1")
+		}
+		var got []rueidis.RedisResult
+		if got, err = s.readAll(ctx, indexes); err != nil {
 			return nil, nil, err
 		}
-		members = append(members, page...)
-	}
-	slices.Sort(members) // by creation, with which they begin
-	for _, m := range members {
-		if m == fenceMember {
-			continue
-		}
-		p, err := parsePlace(m)
-		switch {
-		case err != nil && nameless == nil:
-			nameless = malformed("the index of what is pending holds %.64q: %w", m, err)
-		case err == nil && (scope == "" || p.id.Scope == scope):
-			places = append(places, p)
+		for i, sh := range page {
+			members, err := got[i].AsStrSlice()
+			if err != nil {
+				return nil, nil, readFailed(ctx, err)
+			}
+			for _, m := range members {
+				id, err := sh.id(m)
+				switch {
+				case m == fenceMember || m == l.mark:
+				case err != nil && nameless == nil:
+					nameless = malformed("the index of pending records holds %.64q: %w", m, err)
+				case err == nil && (scope == "" || id.Scope == scope):
+					places = append(places, place{keys: [2]string{m, sh.pending}, id: id})
+				}
+			}
 		}
 	}
 	return places, nameless, nil
 }
 
-// indexes returns the members of some shards' indexes.
-func (s *Store) indexes(ctx context.Context, shards []shard) (members []string, err error) {
-	cmds := make([]rueidis.Completed, len(shards))
-	for i, sh := range shards {
-		// Built as a command that goes to the primary, and once.
-		cmds[i] = s.client.B().Arbitrary("ZRANGE").Keys(sh.pending).Args("0", "-1").Build()
+// readAll sends commands that read. It returns the first error that is not a reply of the server.
+func (s *Store) readAll(ctx context.Context, cmds []rueidis.Completed) (got []rueidis.RedisResult, err error) {
+	for i := range cmds {
+		cmds[i] = cmds[i].Pin() // persist may send them again
 	}
-	for _, got := range s.client.DoMulti(ctx, cmds...) {
-		page, err := got.AsStrSlice()
-		if err != nil {
-			return nil, readFailed(ctx, err)
+	err = s.persist(ctx, func() error {
+		got = s.client.DoMulti(ctx, cmds...)
+		for _, r := range got {
+			if err := r.NonRedisError(); err != nil {
+				return readFailed(ctx, err)
+			}
 		}
-		members = append(members, page...)
-	}
-	return members, nil
+		return nil
+	})
+	return got, err
 }
 
-// parsePlace reads a member, which is a creation and an ID.
-func parsePlace(member string) (place, error) {
-	if len(member) < createdDigits {
-		return place{}, errIDText
+// sortByCreation sorts the oldest record first.
+func (s *Store) sortByCreation(ctx context.Context, places []place) error {
+	for page := range slices.Chunk(places, creationPage) {
+		cmds := make([]rueidis.Completed, len(page))
+		for i, p := range page {
+			cmds[i] = s.primary("GETRANGE", p.keys[0], strconv.Itoa(createdAt), strconv.Itoa(expiresAt-1))
+		}
+		got, err := s.readAll(ctx, cmds)
+		if err != nil {
+			return err
+		}
+		for i, r := range got {
+			digits, _ := r.ToString() // a key that holds no string is damaged: the record's own read reports it
+			page[i].created, _ = strconv.ParseInt(digits, 10, 64)
+		}
 	}
-	created, err := strconv.ParseUint(member[:createdDigits], 10, 63)
-	if err != nil {
-		return place{}, err
-	}
-	id, err := parseID(member[createdDigits:])
-	return place{created: time.UnixMicro(int64(created)), id: id}, err
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.keys[0], b.keys[0]))
+	})
+	return nil
 }
 
-// An index holds, beside what is pending in its shard, the count of the last fence.
-const fenceMember = "#"
-
-// pendingRecords reads the records that are pending still. Its error is not about one record.
+// pendingRecords reads the records that are still pending. Its error is not about one record.
 func (s *Store) pendingRecords(ctx context.Context, places []place) ([]entry, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	finds := make([]execution, len(places))
-	for i, p := range places {
-		keys, _ := s.layout.record(p.id)
-		finds[i].keys = keys[:1]
+	finds := make([][]string, len(places))
+	for i := range places {
+		finds[i] = places[i].keys[:]
 	}
 	var entries []entry
 	for i, got := range s.runAll(ctx, findScript, finds) {
@@ -150,7 +159,7 @@ func (s *Store) pendingRecords(ctx context.Context, places []place) ([]entry, er
 			entries = append(entries, entry{store.Record{ID: places[i].id}, err})
 		case err != nil:
 			return nil, err
-		case r.State == store.StatePending && r.CreatedAt.Equal(places[i].created):
+		case r.State == store.StatePending && r.CreatedAt.UnixMicro() == places[i].created:
 			entries = append(entries, entry{Record: r})
 		}
 	}

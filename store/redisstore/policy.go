@@ -12,15 +12,23 @@ import (
 // noEviction is the only maxmemory-policy under which a full server refuses writes instead of deleting records.
 const noEviction = "noeviction"
 
-// Check implements store.Checker: it returns nil when the server answers and, unless AllowEviction was given, has the
-// maxmemory-policy noeviction. On a cluster every node that answers must have it, replicas too, since they may be promoted.
-// It writes nothing, and so does not tell of a server that is full, or takes no writes for another reason.
+// Check implements store.Checker. It returns nil if the server replies, holds records of this format, and has the
+// maxmemory-policy noeviction unless AllowEviction was given. On a cluster every node that replies must have it,
+// replicas too, since they may be promoted. Check writes only if the server has no layout yet. So it does not detect a
+// server that is full, or that refuses writes for another reason.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
+	if err := s.checkPolicy(ctx); err != nil {
+		return err
+	}
+	return s.join(ctx, false)
+}
+
+func (s *Store) checkPolicy(ctx context.Context) error {
 	var unreached error
-	answered := false
+	replied := false
 	for addr, node := range s.nodes() {
 		var policy string
 		err := s.persist(ctx, func() (err error) {
@@ -41,24 +49,17 @@ func (s *Store) Check(ctx context.Context) error {
 			return fmt.Errorf("%w: at %s it is %q, so that records could vanish and work run twice: %w",
 				ErrEviction, addr, policy, store.ErrUnavailable)
 		}
-		answered = true
+		replied = true
 	}
-	if !answered {
+	if !replied {
 		return unreached
 	}
 	return nil
 }
 
-// A node is a server that can be asked.
-type node interface {
-	B() rueidis.Builder
-	Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult
-}
-
-// nodes returns the servers behind the client by their addresses. A client of the user's own making that does not
-// tell them apart is asked as one.
-func (s *Store) nodes() map[string]node {
-	nodes := map[string]node{}
+// nodes returns the servers behind the client by their addresses. A client of another type counts as one server.
+func (s *Store) nodes() map[string]doer {
+	nodes := map[string]doer{}
 	if c, ok := s.client.(interface {
 		Nodes() map[string]rueidis.Client
 	}); ok {
@@ -72,9 +73,9 @@ func (s *Store) nodes() map[string]node {
 	return nodes
 }
 
-// maxmemoryPolicy asks for the setting, in two ways since managed services tend to forbid the first. Both commands are
-// built as ones that rueidis does not repeat by itself.
-func maxmemoryPolicy(ctx context.Context, n node) (string, error) {
+// maxmemoryPolicy reads the setting in two ways, because managed services tend to forbid the first. rueidis does not
+// repeat commands that are built so.
+func maxmemoryPolicy(ctx context.Context, n doer) (string, error) {
 	set, err := n.Do(ctx, n.B().Arbitrary("CONFIG", "GET", "maxmemory-policy").Build()).AsStrMap()
 	if policy := set["maxmemory-policy"]; err == nil && policy != "" {
 		return policy, nil
@@ -91,15 +92,15 @@ func maxmemoryPolicy(ctx context.Context, n node) (string, error) {
 			return strings.TrimSpace(policy), nil
 		}
 	}
-	return "not told", nil
+	return "not shown", nil
 }
 
-// forbidden holds for a command that the server does not carry out for this user, or has no knowledge of.
+// forbidden reports whether the server refuses the command to this user, or does not have it.
 func forbidden(err error) bool {
-	answer, ok := rueidis.IsRedisErr(err)
+	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return false
 	}
-	code, _, _ := strings.Cut(answer.Error(), " ")
+	code, _, _ := strings.Cut(reply.Error(), " ")
 	return code == "NOPERM" || code == "ERR"
 }

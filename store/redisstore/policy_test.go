@@ -62,7 +62,13 @@ func TestForbiddenCommands(t *testing.T) {
 		require.ErrorContains(t, err, "AllowEviction")
 		acquire(t, open(t, urlOf("noinfo"), redisstore.AllowEviction()), claim("info"))
 	})
+	t.Run("a user that may not read the layout opens no store", func(t *testing.T) {
+		_, err := redisstore.Open(t.Context(), urlOf("none"), redisstore.AllowEviction())
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, "NOPERM")
+	})
 	t.Run("a user that may run no script changes nothing", func(t *testing.T) {
+		e.must(t, "ACL", "SETUSER", "none", "+get")
 		st := open(t, urlOf("none"), redisstore.AllowEviction())
 		_, err := st.Reserve(t.Context(), claim("none"))
 		require.ErrorIs(t, err, store.ErrUnavailable)
@@ -74,7 +80,7 @@ func TestForbiddenCommands(t *testing.T) {
 
 // The package comment names what a user of the store's has to be allowed; Redis and Valkey both have all of it.
 func TestLeastPrivilege(t *testing.T) {
-	script := []string{"DEL", "GET", "PUBLISH", "SET", "SETRANGE", "TIME", "ZADD", "ZCOUNT", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE"}
+	script := []string{"DEL", "GET", "PTTL", "PUBLISH", "SET", "SETRANGE", "TIME", "ZADD", "ZCOUNT", "ZRANGEBYSCORE", "ZREM", "ZSCORE"}
 	files, err := filepath.Glob("lua/*.lua")
 	require.NoError(t, err)
 	called := map[string]bool{}
@@ -89,7 +95,7 @@ func TestLeastPrivilege(t *testing.T) {
 
 	e := privateEngine(t)
 	args := []string{"ACL", "SETUSER", "least", "on", ">secret", "~redo:*", "&redo:*", "-@all",
-		"+hello", "+ping", "+client", "+cluster", "+evalsha", "+eval", "+config|get", "+info", "+zrange", "+subscribe", "+unsubscribe"}
+		"+hello", "+ping", "+client", "+cluster", "+evalsha", "+eval", "+config|get", "+info", "+zrange", "+getrange", "+subscribe", "+unsubscribe"}
 	for _, c := range script {
 		args = append(args, "+"+strings.ToLower(c))
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a proxy does with a script that a client sends.
+// A fault is what a proxy does with a script that a client sends.
 type fault int
 
 const (
 	pass      fault = iota
-	cut             // hand it on, and break the connection instead of handing back the answer
-	stall           // take it, and do nothing
-	stallHere       // take whatever comes, be it a greeting, and do nothing
+	cut             // pass it on, and close the connection instead of passing the response on
+	stall           // read it, and do nothing
+	stallHere       // read everything, greetings too, and do nothing
 )
 
-// A proxy stands between a store and its server, and breaks what it is told to.
+// A proxy between a store and its server injects faults.
 type proxy struct {
 	target   string
 	listener net.Listener

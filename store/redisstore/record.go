@@ -2,155 +2,198 @@ package redisstore
 
 import (
 	"fmt"
-	"math"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
 )
 
-// Where the fields of a record begin, counted from 0; lua/prelude.lua tells what they are, counting from 1.
+// Offsets of the fields of a record. lua/prelude.lua documents the fields, and counts from 1.
 const (
-	recordFormat  = "redo1"
-	stateAt       = 5
-	metaLengthAt  = 7
-	resultAt      = 14
-	fenceAt       = 15
+	stateAt       = len(format)
+	markAt        = stateAt + 1
+	fenceAt       = markAt + 1
 	leaseAt       = fenceAt + fenceDigits
-	createdAt     = 51
-	expiresAt     = createdAt + createdDigits
-	fingerprintAt = 84
-	headLength    = fingerprintAt + len(store.Fingerprint{})
-	createdDigits = 16
-	metaDigits    = resultAt - metaLengthAt
-	noMeta        = "-------"
+	createdAt     = leaseAt + 17
+	expiresAt     = createdAt + stampDigits
+	fingerprintAt = expiresAt + 13
+	metaLengthAt  = fingerprintAt + len(store.Fingerprint{})
+	ownerLengthAt = metaLengthAt + metaDigits
+	tailAt        = ownerLengthAt + ownerDigits
+
+	fenceDigits = 19 // 16 digits of count, 3 random ones
+	stampDigits = 16
+	metaDigits  = 7
+	ownerDigits = 2
+	noMeta      = "-------"
 )
 
-// An answer begins with a letter and the time.
-const (
-	letterAcquired = 'a' // the record comes without its meta
-	letterAbsent   = '-' // and that is all
-	answerLead     = 1 + createdDigits
-)
-
-// readAnswer reads what a script's answer function wrote: a letter, and the record of id unless it is absent.
-func readAnswer(r rueidis.RedisResult, id store.ID) (letter byte, rec store.Record, err error) {
-	text, err := r.ToString()
-	if err != nil {
-		return 0, rec, err
-	}
-	return parseAnswer(text, id)
+// claimArgs returns the arguments of reserve.lua that come from the claim. They are cut out of one string, which
+// allocates once. They are copies: a command may be written after its call has given up and returned.
+func claimArgs(c store.Claim) (lease, retention, random, fields string) {
+	var room [256]byte // on the stack, enough without a large meta
+	b := appendMicros(room[:0], c.Lease)
+	end1 := len(b)
+	b = appendMicros(b, max(c.Retention, c.Lease))
+	end2 := len(b)
+	// The random digits keep the lease of a lost owner from fitting after a failover: see docs/failover.md. They need
+	// not be hard to guess.
+	b = appendPadded(b, uint64(rand.Uint32N(1_000_000)), 6)
+	end3 := len(b)
+	b = append(b, c.Fingerprint[:]...)
+	b = appendMetaLength(b, c.Meta)
+	b = appendPadded(b, uint64(len(c.Owner)), ownerDigits)
+	b = append(append(b, c.Owner...), c.Meta...)
+	text := string(b)
+	return text[:end1], text[end1:end2], text[end2:end3], text[end3:]
 }
 
-func parseAnswer(text string, id store.ID) (letter byte, rec store.Record, err error) {
-	if text == string(letterAbsent) {
-		return letterAbsent, rec, nil
+func appendMetaLength(b, meta []byte) []byte {
+	if meta == nil {
+		return append(b, noMeta...)
 	}
-	if len(text) < answerLead+headLength || text[answerLead:answerLead+len(recordFormat)] != recordFormat {
-		return 0, rec, malformed("an answer of %d bytes that holds no record", len(text))
+	return appendPadded(b, uint64(len(meta)), metaDigits)
+}
+
+// appendPadded appends n with leading zeros. A number of more digits is appended whole.
+func appendPadded(b []byte, n uint64, digits int) []byte {
+	var room [20]byte
+	text := strconv.AppendUint(room[:0], n, 10)
+	for range digits - len(text) {
+		b = append(b, '0')
 	}
-	letter = text[0]
-	a := answer{text: text[answerLead:]}
-	rec = store.Record{
-		ID:         id,
-		State:      a.state(),
-		Fence:      uint64(a.number(fenceAt, leaseAt)),
-		LeaseUntil: a.instant(leaseAt, createdAt),
-		CreatedAt:  a.instant(createdAt, expiresAt),
-		ExpiresAt:  a.instant(expiresAt, fingerprintAt),
+	return append(b, text...)
+}
+
+// appendMicros appends d in microseconds, rounded up: no lease is shorter than the claim asks for. Forever is 0.
+func appendMicros(b []byte, d time.Duration) []byte {
+	if d == store.Forever {
+		return append(b, '0')
 	}
-	copy(rec.Fingerprint[:], a.text[fingerprintAt:headLength])
-	rec.Meta, rec.Result = a.tail(letter != letterAcquired)
-	a.text = text
-	rec.ReadAt = a.instant(1, answerLead)
-	return letter, rec, a.err
+	n := d / time.Microsecond
+	if d%time.Microsecond > 0 {
+		n++
+	}
+	return strconv.AppendInt(b, int64(n), 10)
+}
+
+func microsText(d time.Duration) string {
+	var room [20]byte
+	return string(appendMicros(room[:0], d))
+}
+
+// fenceText is a fence as the scripts compare it. No other fence has the same text.
+func fenceText(fence uint64) string {
+	var room [fenceDigits + 1]byte
+	return string(appendPadded(room[:0], fence, fenceDigits))
+}
+
+// readReply reads the reply of reserve.lua or find.lua about an existing record: the letter of a verdict and the time,
+// and the record.
+func readReply(reply rueidis.RedisMessage, id store.ID) (letter byte, rec store.Record, err error) {
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) != 2 {
+		return 0, rec, malformed("a reply that is no pair: %v", err)
+	}
+	lead, _ := parts[0].ToString()
+	text, _ := parts[1].ToString()
+	if len(lead) != 1+stampDigits {
+		return 0, rec, malformed("the lead %q of a reply", lead)
+	}
+	if rec, err = parseRecord(text, id); err != nil {
+		return 0, rec, err
+	}
+	f := fields{text: lead}
+	rec.ReadAt = time.UnixMicro(f.number(1, len(lead), "time"))
+	return lead[0], rec, f.err()
+}
+
+// parseRecord reads a record. Its error wraps store.ErrDamaged.
+func parseRecord(text string, id store.ID) (store.Record, error) {
+	f := fields{text: text}
+	rec := store.Record{ID: id}
+	if f.check(len(text) >= tailAt && text[:stateAt] == format, "format") {
+		f.head(&rec)
+		copy(rec.Fingerprint[:], text[fingerprintAt:metaLengthAt])
+		f.tail(&rec)
+	}
+	if err := f.err(); err != nil {
+		return store.Record{}, err
+	}
+	return rec, nil
 }
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %w: %w", ErrFormat, store.ErrUnavailable, fmt.Errorf(format, args...))
 }
 
-// An answer reads fields, and remembers the first that is not what it should be.
-type answer struct {
-	text string
-	err  error
+// fields reads the fields of a text, and keeps the name of the first one that is not as it should be.
+type fields struct{ text, bad string }
+
+func (f *fields) check(holds bool, name string) bool {
+	if !holds && f.bad == "" {
+		f.bad = name
+	}
+	return holds
 }
 
-// number reads nothing but digits. What an int64 can't hold is no number.
-func (a *answer) number(from, to int) int64 {
-	var n uint64
-	for _, c := range []byte(a.text[from:to]) {
-		d := uint64(c) - '0'
-		if d > 9 || n > math.MaxInt64/10 {
-			a.fail("bytes %d to %d are no number", from, to)
-			return 0
-		}
-		n = n*10 + d
+func (f *fields) err() error {
+	if f.bad == "" {
+		return nil
 	}
-	if n > math.MaxInt64 {
-		a.fail("bytes %d to %d are no number", from, to)
-		return 0
-	}
+	return fmt.Errorf("%w: %w: %w: the %s can't be read", store.ErrDamaged, ErrFormat, store.ErrUnavailable, f.bad)
+}
+
+// number reads digits. A number that an int64 can't hold is damage.
+func (f *fields) number(from, to int, name string) int64 {
+	n, err := strconv.ParseUint(f.text[from:to], 10, 63)
+	f.check(err == nil, name)
 	return int64(n)
 }
 
-// instant is the zero time for zero.
-func (a *answer) instant(from, to int) time.Time {
-	n := a.number(from, to)
-	if n == 0 {
-		return time.Time{}
+var states = map[byte]store.State{'p': store.StatePending, 'c': store.StateComplete, 'f': store.StateFailed}
+
+// head reads the fields from the state to the expiry.
+func (f *fields) head(rec *store.Record) {
+	rec.State = states[f.text[stateAt]]
+	f.check(rec.State != 0, "state")
+	rec.Fence = uint64(f.number(fenceAt, leaseAt, "fence"))
+	lease := f.number(leaseAt, createdAt, "lease")
+	if rec.State == store.StatePending && lease != 0 {
+		rec.LeaseUntil = time.UnixMicro(lease)
 	}
-	return time.UnixMicro(n)
+	rec.CreatedAt = time.UnixMicro(f.number(createdAt, expiresAt, "creation"))
+	if last := f.number(expiresAt, fingerprintAt, "expiry"); last != 0 {
+		rec.ExpiresAt = time.UnixMilli(last + 1)
+	}
 }
 
-func (a *answer) state() store.State {
-	switch a.text[stateAt] {
-	case 'p':
-		return store.StatePending
-	case 'c':
-		return store.StateComplete
-	case 'f':
-		return store.StateFailed
+// tail reads the owner, the meta and the result. Nil is an absent part, and differs from an empty one. The caller may
+// keep and change what it returns.
+func (f *fields) tail(rec *store.Record) {
+	owner := tailAt + int(f.number(ownerLengthAt, tailAt, "length of the owner"))
+	meta := owner
+	if f.text[metaLengthAt:ownerLengthAt] != noMeta {
+		meta += int(f.number(metaLengthAt, ownerLengthAt, "length of the meta"))
 	}
-	a.fail("the state is none")
-	return 0
-}
-
-// tail reads what comes after the head. Nil, which is an absent part, is told from empty. The caller may keep and change
-// what it returns.
-func (a *answer) tail(whole bool) (meta, result []byte) {
-	if !whole {
-		return nil, nil
+	if !f.check(meta <= len(f.text), "meta") {
+		return
 	}
-	rest := append([]byte{}, a.text[headLength:]...)
-	if a.text[metaLengthAt:resultAt] != noMeta {
-		n := int(a.number(metaLengthAt, resultAt))
-		if n > len(rest) {
-			a.fail("the meta has %d bytes of %d", len(rest), n)
-			return nil, nil
-		}
-		meta, rest = rest[:n:n], rest[n:]
+	copied := []byte(f.text[owner:])
+	rest := copied[meta-owner:]
+	if f.text[metaLengthAt:ownerLengthAt] != noMeta {
+		rec.Meta = copied[: meta-owner : meta-owner]
 	}
+	mark := f.text[markAt]
 	switch {
-	case a.text[resultAt] == '+':
-		result = rest
-	case len(rest) > 0:
-		a.fail("%d bytes are nobody's", len(rest))
+	case rec.State == store.StatePending:
+		rec.Owner = f.text[tailAt:owner]
+		f.check((mark == '-' || mark == 'w') && len(rest) == 0, "mark")
+	case mark == '+':
+		rec.Result = rest
+	default:
+		f.check(mark == '-' && len(rest) == 0, "mark")
 	}
-	return meta, result
-}
-
-func (a *answer) fail(format string, args ...any) {
-	if a.err == nil {
-		a.err = malformed(format, args...)
-	}
-}
-
-// metaLength writes the length as the head holds it.
-func (w words) metaLength(meta []byte) words {
-	if meta == nil {
-		w.text = append(w.text, noMeta...)
-		return w.end()
-	}
-	return w.padded(uint64(len(meta)), metaDigits)
 }

@@ -133,14 +133,13 @@ func TestServerRefusesWrites(t *testing.T) {
 	})
 	t.Run("a cluster that serves no slots", func(t *testing.T) {
 		alone := privateEngine(t, "--cluster-enabled", "yes")
-		st := open(t, alone.url())
-		_, err := st.Reserve(t.Context(), claim("k"))
+		_, err := redisstore.Open(t.Context(), alone.url())
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.NotErrorIs(t, err, store.ErrUnknown)
 	})
 }
 
-// saves has the server write a snapshot, and waits until it is known what came of it.
+// saves makes the server write a snapshot, and waits for its end.
 func (e *engine) saves(t *testing.T, want string) {
 	t.Helper()
 	e.must(t, "BGSAVE")
@@ -223,8 +222,7 @@ func TestResultTooLargeForTheServer(t *testing.T) {
 		return err == nil && r.State == store.StatePending
 	})
 
-	// The store holds several connections, and the one that was hung up on may be met once more: of that call nothing
-	// can be known, and nothing was done.
+	// The store has several connections. A call on the closed one is unknown, and changes nothing.
 	until(t, "a result within the limit is taken", func() bool {
 		err := st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 1<<19)})
 		require.True(t, err == nil || errors.Is(err, store.ErrUnknown), err)

@@ -10,69 +10,67 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// maxReplicaTimeout bounds what a caller may be held up for.
+// maxReplicaTimeout bounds how long WAIT holds up a call.
 const maxReplicaTimeout = time.Minute
 
-// WithReplicas lets Reserve that acquires or takes over, and Complete that is not lazy, return only after n replicas of
-// the primary have acknowledged the write, by the engine's command WAIT. Zero, the default, asks for none.
+// WithReplicas makes Reserve and Complete wait until n replicas have acknowledged the write, by the command WAIT.
+// Zero, the default, waits for none. A lazy outcome and a call that writes nothing, such as a replay, do not wait. It
+// narrows the loss in a failover and does not close it: see docs/failover.md.
 //
-// It narrows what a failover can lose and does not close it: a replica acknowledges what is in its memory, and which
-// replica is promoted is not decided by who acknowledged. Nor is a renewed lease waited for.
+// The timeout is from 1 ms to 1 minute, and is rounded up to milliseconds. If fewer replicas acknowledge in time, the
+// call returns store.ErrUnknown. Find then returns what the primary holds, which may differ from what the replicas
+// hold. Before Reserve returns that error, it gives its claim up, so that the ID is not blocked. It releases a record
+// that it acquired, and ends the lease of a record that it took over.
 //
-// Where fewer acknowledge within the timeout, which is from 1 ms to 1 minute and is rounded up to milliseconds, the call
-// returns store.ErrUnknown. Find then tells what the primary holds, and not what the replicas do. A reservation is given up
-// before that, so that its ID is not blocked: one that was acquired is released, one that was taken over has no lease left.
-// Whatever writes nothing, a replay say, is not held up.
-//
-// It costs one round trip more for Reserve and none for Complete, whose command goes with its WAIT, beside what the
-// replicas take. WAIT speaks of its own connection's writes, so that each such call has a connection to itself
-// meanwhile; the client must be able to hand one out, as every [rueidis.Client] is. Where the context can be canceled but has no
-// deadline, rueidis takes another round trip to clean the connection up.
+// It costs one more round trip for Reserve and none for Complete, beside the time of the replicas. WAIT counts the
+// writes of its own connection, so each call takes a connection for itself. The client must offer dedicated
+// connections, as every [rueidis.Client] does. If the context can be canceled but has no deadline, rueidis takes
+// another round trip to clean the connection up.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return option(func(c *config) error {
 		if n < 0 {
-			return fmt.Errorf("redisstore: %w: the number of replicas is %d, it must not be negative", store.ErrInvalid, n)
+			return fmt.Errorf("redisstore: %w: the number of replicas is %d, it must not be negative",
+				store.ErrInvalid, n)
 		}
 		if n > 0 && (timeout < time.Millisecond || timeout > maxReplicaTimeout) {
-			return fmt.Errorf("redisstore: %w: the timeout of replicas is %v, it must be from %v to %v", store.ErrInvalid, timeout, time.Millisecond, maxReplicaTimeout)
+			return fmt.Errorf("redisstore: %w: the timeout of replicas is %v, it must be from %v to %v",
+				store.ErrInvalid, timeout, time.Millisecond, maxReplicaTimeout)
 		}
 		c.replicas, c.replicaTimeout = n, timeout
 		return nil
 	})
 }
 
-// A dedicater hands out a connection, until the function is called.
+// A dedicater lends out a connection until the function is called.
 type dedicater interface {
 	Dedicate() (rueidis.DedicatedClient, func())
 }
 
-var errNotDedicated = fmt.Errorf("redisstore: %w: the client hands out no connections, which WithReplicas needs", store.ErrInvalid)
+var errNotDedicated = fmt.Errorf("redisstore: %w: WithReplicas needs a client with dedicated connections",
+	store.ErrInvalid)
 
-// onOneLine calls f with a connection of its own. Unlike the client's other calls such a connection follows no
-// redirection of a cluster, which could leave a WAIT behind at another node: f is called anew until the client has learned of
-// the move.
-func (s *Store) onOneLine(ctx context.Context, f func(line rueidis.DedicatedClient) error) error {
-	once := func() error {
-		line, release := s.client.(dedicater).Dedicate()
-		defer release()
-		return f(line)
+// dedicated calls f with a connection of its own. Such a connection follows no redirection of a cluster: the WAIT
+// would go to another node than the write. So dedicated calls f again until the client has learned of the slot's move.
+func (s *Store) dedicated(ctx context.Context, f func(conn rueidis.DedicatedClient) error) error {
+	for a := (attempts{}); ; {
+		conn, release := s.client.(dedicater).Dedicate()
+		err := f(conn)
+		release()
+		if !moving(err) || !a.rest(ctx, s) {
+			return err
+		}
 	}
-	err := once()
-	for pause := firstPause; moving(err) && s.rest(ctx, pause); pause *= 2 {
-		err = once()
-	}
-	return err
 }
 
 // reserveReplicated is Reserve with its keys and arguments.
-func (s *Store) reserveReplicated(ctx context.Context, c store.Claim, keys [2]string, args []string) (g store.Grant, err error) {
-	err = s.onOneLine(ctx, func(line rueidis.DedicatedClient) (err error) {
-		if g, err = readGrant(ctx, s.runOnce(ctx, line, reserveScript, keys[:], args), c); err != nil || !g.Verdict.Owned() {
+func (s *Store) reserveReplicated(ctx context.Context, c store.Claim, keys, args []string) (g store.Grant, err error) {
+	err = s.dedicated(ctx, func(conn rueidis.DedicatedClient) (err error) {
+		g, err = readGrant(ctx, s.runOnce(ctx, conn, reserveScript, keys, args), c)
+		if err != nil || !g.Verdict.Owned() {
 			return err
 		}
-		err = s.acknowledged(ctx, line.Do(ctx, s.waitCommand(line)))
-		if err != nil {
-			s.giveUp(ctx, line, g)
+		if err = s.acknowledged(ctx, conn.Do(ctx, s.waitCommand(conn))); err != nil {
+			s.giveUp(ctx, conn, keys, g)
 		}
 		return err
 	})
@@ -82,37 +80,36 @@ func (s *Store) reserveReplicated(ctx context.Context, c store.Claim, keys [2]st
 	return g, nil
 }
 
-// giveUp lets others claim what nobody will work on: the caller is told that the claim is unknown.
-func (s *Store) giveUp(ctx context.Context, line rueidis.DedicatedClient, g store.Grant) {
-	sc, last := releaseScript, s.layout.channel
+// giveUp lets others claim the ID, because the caller learns only that the claim is unknown. The outcome of giveUp
+// itself changes nothing. After a take-over the record stays, since its work may have begun before.
+func (s *Store) giveUp(ctx context.Context, conn rueidis.DedicatedClient, keys []string, g store.Grant) {
+	sc, args := releaseScript, []string{fenceText(g.Lease.Fence)}
 	if g.Verdict == store.TakenOver {
-		sc, last = extendScript, "0" // no lease: the work may have been begun before, which must stay visible
+		sc, args = extendScript, append(args, "0")
 	}
-	keys, id := s.layout.record(g.Lease.ID)
-	args := []string{id, fenceText(g.Lease.Fence), last}
-	_ = s.runOnce(ctx, line, sc, keys[:], args) // whatever came of it, the claim is unknown
+	_ = s.runOnce(ctx, conn, sc, keys, args)
 }
 
 // completeReplicated runs the script and the WAIT in one round trip.
-func (s *Store) completeReplicated(ctx context.Context, keys [2]string, args []string) error {
-	return s.onOneLine(ctx, func(line rueidis.DedicatedClient) error {
-		got := line.DoMulti(ctx, completeScript.bySum(line, keys[:], args), s.waitCommand(line))
-		if forgotten(got[0]) {
-			got = line.DoMulti(ctx, completeScript.whole(line, keys[:], args), s.waitCommand(line))
+func (s *Store) completeReplicated(ctx context.Context, id store.ID, keys, args []string) error {
+	return s.dedicated(ctx, func(conn rueidis.DedicatedClient) error {
+		got := conn.DoMulti(ctx, completeScript.bySum(conn, keys, args), s.waitCommand(conn))
+		if unloaded(got[0]) {
+			got = conn.DoMulti(ctx, completeScript.whole(conn, keys, args), s.waitCommand(conn))
 		}
-		if err := settled(ctx, got[0]); err != nil {
+		if err := settled(ctx, id, got[0]); err != nil {
 			return err
 		}
 		return s.acknowledged(ctx, got[1])
 	})
 }
 
-func (s *Store) waitCommand(b builder) rueidis.Completed {
+func (s *Store) waitCommand(b doer) rueidis.Completed {
 	ms := (s.replicaTimeout + time.Millisecond - 1) / time.Millisecond
 	return b.B().Wait().Numreplicas(int64(s.replicas)).Timeout(int64(ms)).Build()
 }
 
-// acknowledged reads the answer to a WAIT. The write before it was made, so that nothing here is a refusal.
+// acknowledged reads the reply to a WAIT. The write before it was made, so that every error is store.ErrUnknown.
 func (s *Store) acknowledged(ctx context.Context, r rueidis.RedisResult) error {
 	n, err := r.AsInt64()
 	ended := ctx.Err()
@@ -120,9 +117,9 @@ func (s *Store) acknowledged(ctx context.Context, r rueidis.RedisResult) error {
 	case err == nil && n >= int64(s.replicas):
 		return nil
 	case err == nil:
-		return fmt.Errorf("redisstore: %w: acknowledged by %d replicas within %v, %d were asked for", store.ErrUnknown, n, s.replicaTimeout, s.replicas)
+		err = fmt.Errorf("%d replicas acknowledged within %v, want %d", n, s.replicaTimeout, s.replicas)
 	case ended != nil && !errors.Is(err, ended):
-		return fmt.Errorf("redisstore: %w: %w: %w", store.ErrUnknown, ended, err)
+		err = fmt.Errorf("%w: %w", ended, err)
 	}
 	return fmt.Errorf("redisstore: %w: %w", store.ErrUnknown, err)
 }

@@ -2,128 +2,107 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" // the engine names scripts by it; nothing rests on its strength
-	_ "embed"
+	"crypto/sha1" // the engine names scripts by it; nothing depends on its strength
+	"embed"
 	"encoding/hex"
 	"strings"
 
 	"github.com/redis/rueidis"
 )
 
-// A script is one transition. The engine runs it as a whole, and nothing else meanwhile.
+//go:embed lua
+var sources embed.FS
+
+// A script is one transition. The engine runs it as a whole, and runs nothing else meanwhile.
 type script struct{ source, sum string }
 
-// newScript puts a script together from the parts it needs: each defines functions, which costs at each run.
-func newScript(parts ...string) script {
-	source := prelude + strings.Join(parts, "")
+// newScript reads a script with the files that it includes.
+func newScript(name string) script {
+	source := include(name)
 	sum := sha1.Sum([]byte(source))
 	return script{source: source, sum: hex.EncodeToString(sum[:])}
 }
 
+// include returns a file, with the file x in place of each line "--@ x". It leaves comments out.
+func include(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // the names are constants
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		code := strings.TrimSpace(line)
+		if part, found := strings.CutPrefix(code, "--@ "); found {
+			b.WriteString(include(part))
+		} else if !strings.HasPrefix(code, "--") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 var (
-	//go:embed lua/prelude.lua
-	prelude string
-	//go:embed lua/read.lua
-	readPart string
-	//go:embed lua/owned.lua
-	ownedPart string
-	//go:embed lua/write.lua
-	writePart string
-	//go:embed lua/wake.lua
-	wakePart string
-	//go:embed lua/answer.lua
-	answerPart string
-
-	//go:embed lua/reserve.lua
-	reserveSource string
-	//go:embed lua/extend.lua
-	extendSource string
-	//go:embed lua/complete.lua
-	completeSource string
-	//go:embed lua/release.lua
-	releaseSource string
-	//go:embed lua/forget.lua
-	forgetSource string
-	//go:embed lua/drop.lua
-	dropSource string
-	//go:embed lua/find.lua
-	findSource string
-	//go:embed lua/watch.lua
-	watchSource string
-	//go:embed lua/expired.lua
-	expiredSource string
-	//go:embed lua/purge.lua
-	purgeSource string
-
-	reserveScript  = newScript(readPart, writePart, wakePart, answerPart, reserveSource)
-	extendScript   = newScript(readPart, ownedPart, writePart, extendSource)
-	completeScript = newScript(readPart, ownedPart, writePart, wakePart, completeSource)
-	releaseScript  = newScript(readPart, ownedPart, wakePart, releaseSource)
-	forgetScript   = newScript(readPart, forgetSource)
-	dropScript     = newScript(readPart, dropSource)
-	findScript     = newScript(readPart, answerPart, findSource)
-	watchScript    = newScript(readPart, ownedPart, watchSource)
-	expiredScript  = newScript(expiredSource)
-	purgeScript    = newScript(purgeSource)
+	reserveScript  = newScript("reserve")
+	extendScript   = newScript("extend")
+	completeScript = newScript("complete")
+	releaseScript  = newScript("release")
+	forgetScript   = newScript("forget")
+	dropScript     = newScript("drop")
+	findScript     = newScript("find")
+	watchScript    = newScript("watch")
+	purgeScript    = newScript("purge")
 )
 
-// A builder builds commands for the client that it is, which on a cluster says where they belong.
-type builder interface{ B() rueidis.Builder }
-
-// A doer sends them.
+// A doer builds and sends commands.
 type doer interface {
-	builder
+	B() rueidis.Builder
 	Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult
 }
 
-func (sc script) bySum(b builder, keys, args []string) rueidis.Completed {
+func (sc script) bySum(b doer, keys, args []string) rueidis.Completed {
 	return b.B().Evalsha().Sha1(sc.sum).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
-func (sc script) whole(b builder, keys, args []string) rueidis.Completed {
+func (sc script) whole(b doer, keys, args []string) rueidis.Completed {
 	return b.B().Eval().Script(sc.source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
-// run runs a script, again where another caller has kept it from being sent, and after a moment where a cluster is moving
-// its keys to another node.
-//
-// Reads go through scripts that are not marked as reading: rueidis would repeat those for as long as the context
-// lives, and may send them to a replica.
+// run runs a script, and repeats it as attempts allows. Scripts that only read are sent like scripts that write.
+// Otherwise rueidis would repeat commands that read until the context ends, and might send them to a replica.
 func (s *Store) run(ctx context.Context, sc script, keys, args []string) rueidis.RedisResult {
 	got := s.runOnce(ctx, s.client, sc, keys, args)
-	for t := (tries{}); t.another(ctx, s, got.Error()); {
+	for a := (attempts{}); a.another(ctx, s, got.Error()); {
 		got = s.runOnce(ctx, s.client, sc, keys, args)
 	}
 	return got
 }
 
-// runOnce sends the script by its sum, and whole to a server that has forgotten it, which has then run nothing yet.
+// runOnce sends the script's name. It sends the source to a server that does not have the script.
 func (s *Store) runOnce(ctx context.Context, c doer, sc script, keys, args []string) rueidis.RedisResult {
 	got := c.Do(ctx, sc.bySum(c, keys, args))
-	if !forgotten(got) {
+	if !unloaded(got) {
 		return got
 	}
 	return c.Do(ctx, sc.whole(c, keys, args))
 }
 
-func forgotten(r rueidis.RedisResult) bool {
-	answer, ok := rueidis.IsRedisErr(r.Error())
-	return ok && answer.IsNoScript()
+// unloaded reports whether the server does not have the script. It has run nothing then.
+func unloaded(r rueidis.RedisResult) bool {
+	reply, ok := rueidis.IsRedisErr(r.Error())
+	return ok && reply.IsNoScript()
 }
 
-// An execution is one of many that share a round trip.
-type execution struct{ keys, args []string }
-
-// runAll is run for many executions of one script, each of which the engine runs by itself.
-func (s *Store) runAll(ctx context.Context, sc script, many []execution) []rueidis.RedisResult {
+// runAll runs a script on each of many lists of keys, with the same arguments, in one round trip. Each run is atomic
+// by itself.
+func (s *Store) runAll(ctx context.Context, sc script, many [][]string, args ...string) []rueidis.RedisResult {
 	cmds := make([]rueidis.Completed, len(many))
-	for i, e := range many {
-		cmds[i] = sc.bySum(s.client, e.keys, e.args)
+	for i, keys := range many {
+		cmds[i] = sc.bySum(s.client, keys, args)
 	}
 	got := s.client.DoMulti(ctx, cmds...)
 	for i, r := range got {
-		if forgotten(r) || s.disturbed(ctx, r.Error()) {
-			got[i] = s.run(ctx, sc, many[i].keys, many[i].args) // loads it, so that the next one is found
+		if unloaded(r) || s.disturbed(ctx, r.Error()) {
+			got[i] = s.run(ctx, sc, many[i], args)
 		}
 	}
 	return got

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A slotMove moves a shard's slot to another primary, as an operator's tools do it: both nodes are told, then the
-// keys go over, then everybody learns of it.
+// A slotMove moves a shard's slot to another primary, as an operator's tools do it. Both nodes learn of it, then the
+// keys move, then all nodes learn of it.
 type slotMove struct {
 	cluster  *cluster
 	slot     string
@@ -80,8 +80,8 @@ func TestSlotMoves(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			st := open(t, c.url(), append(opts, redisstore.WithPrefix(prefix(t, c.url())))...)
-			tag := shardTag(claim(t.Name()).ID)
-			first := acquire(t, st, claim(keyIn(tag, 0))).Lease // the shard is somewhere now
+			tag := redisstore.ShardTag(st, claim(t.Name()).ID)
+			first := acquire(t, st, claim(keyIn(st, tag, 0))).Lease // the shard is somewhere now
 			m := c.moveOf(t, tag, nil)
 			m.to = c.otherThan(t, m.from)
 
@@ -99,7 +99,7 @@ func TestSlotMoves(t *testing.T) {
 							return
 						default:
 						}
-						l, err := settle(t, st, claim(keyIn(tag, 1+i+n*len(settled))))
+						l, err := settle(t, st, claim(keyIn(st, tag, 1+i+n*len(settled))))
 						if err != nil {
 							t.Errorf("caller %d, call %d: %v", i, n, err)
 							return
@@ -137,8 +137,8 @@ func TestSlotMoves(t *testing.T) {
 
 	t.Run("a move that does not end is unavailable, and nothing is written", func(t *testing.T) {
 		st := open(t, c.url(), redisstore.WithPrefix(prefix(t, c.url())))
-		tag := shardTag(claim(t.Name()).ID)
-		l := acquire(t, st, claim(keyIn(tag, 0))).Lease
+		tag := redisstore.ShardTag(st, claim(t.Name()).ID)
+		l := acquire(t, st, claim(keyIn(st, tag, 0))).Lease
 		m := c.moveOf(t, tag, nil)
 		m.to = c.otherThan(t, m.from)
 		m.begin(t)

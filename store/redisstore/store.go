@@ -1,8 +1,11 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,18 +22,20 @@ var (
 	_ store.Dropper   = (*Store)(nil)
 )
 
-// A Store keeps records in Redis or Valkey. Create one with Open or New. All methods may be called concurrently, and
-// any number of Stores, in any number of processes, may share a server and a prefix.
+// A Store keeps records in Redis or Valkey. Create one with Open or New. All methods may be called concurrently. Any
+// number of Stores, in any number of processes, may share a server and a prefix.
 type Store struct {
 	config
 	client Client
-	layout *layout
-	owned  func() // closes the client when it is the Store's own
+	layout atomic.Pointer[layout]
+	owned  func() // closes the client, nil if the caller made it
 	waits  waits
 	closed chan struct{}
 }
 
-// Reserve implements store.Store. It is one round trip, a replayed result included.
+// Reserve implements store.Store. It is one round trip, also if it returns a result. A Reserve that creates a record
+// frees two expired records on average: one creation in eight removes the index entries of up to sixteen. The engine
+// deletes the records themselves.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	if err := s.ready(ctx); err != nil {
 		return store.Grant{}, err
@@ -38,41 +43,62 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, err
 	}
-	keys, id := s.layout.record(c.ID)
-	var room [wordsRoom]byte
-	w := words{text: room[:0]}.bytes(c.Fingerprint[:]).micros(c.Lease).retention(c.Retention).chance().metaLength(c.Meta).cut()
-	args := [...]string{id, w[0], s.layout.channel, w[1], w[2], w[3], w[4], string(c.Meta)}
+	g, err := s.reserve(ctx, c)
+	if errors.Is(err, errLayout) {
+		if err = s.join(ctx, true); err == nil {
+			g, err = s.reserve(ctx, c)
+		}
+	}
+	return g, err
+}
+
+func (s *Store) reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	l := s.layout.Load()
+	keys := l.record(c.ID)
+	lease, retention, random, fields := claimArgs(c)
+	args := [...]string{lease, retention, random, fields, l.mark}
 	if s.replicas > 0 {
-		return s.reserveReplicated(ctx, c, keys, args[:])
+		return s.reserveReplicated(ctx, c, keys[:], args[:])
 	}
 	return readGrant(ctx, s.run(ctx, reserveScript, keys[:], args[:]), c)
 }
 
-// readGrant reads what Reserve's script answers.
+// readGrant reads the reply of reserve.lua. About a new record it is the head alone, and it is a pair about an
+// existing one.
 func readGrant(ctx context.Context, got rueidis.RedisResult, c store.Claim) (store.Grant, error) {
-	if err := got.Error(); err != nil {
+	reply, err := got.ToMessage()
+	if err != nil {
 		return store.Grant{}, at(c.ID, writeFailed(ctx, err))
 	}
-	letter, rec, err := readAnswer(got, c.ID)
+	if reply.IsString() {
+		return acquired(reply, c)
+	}
+	letter, rec, err := readReply(reply, c.ID)
 	if err != nil {
-		return store.Grant{}, err
+		return store.Grant{}, at(c.ID, err)
 	}
 	g := store.Grant{Record: rec, Verdict: verdicts[letter]}
-	if g.Verdict == 0 {
-		return store.Grant{}, malformed("the verdict %q", letter)
-	}
-	if g.Verdict.Owned() {
+	if g.Verdict == store.TakenOver {
 		g.Lease = rec.Lease()
-	}
-	if g.Verdict == store.Acquired && c.Meta != nil {
-		g.Record.Meta = append([]byte{}, c.Meta...) // not sent back
 	}
 	return g, nil
 }
 
-// verdicts are the letters of Reserve's script.
-var verdicts = [256]store.Verdict{
-	letterAcquired: store.Acquired, 't': store.TakenOver, 'i': store.InFlight, 'c': store.Complete, 'f': store.Failed, 'm': store.Mismatch,
+// verdicts are the letters of reserve.lua for an existing record. A settled record's letter is its state.
+var verdicts = map[byte]store.Verdict{
+	't': store.TakenOver, 'i': store.InFlight, 'c': store.Complete, 'f': store.Failed, 'm': store.Mismatch,
+}
+
+func acquired(reply rueidis.RedisMessage, c store.Claim) (store.Grant, error) {
+	head, err := reply.ToString()
+	if err != nil || len(head) != fingerprintAt {
+		return store.Grant{}, malformed("a new record's head of %d bytes", len(head))
+	}
+	f := fields{text: head}
+	rec := store.Record{ID: c.ID, Fingerprint: c.Fingerprint, Owner: c.Owner, Meta: bytes.Clone(c.Meta)}
+	f.head(&rec)
+	rec.ReadAt = rec.CreatedAt
+	return store.Grant{Verdict: store.Acquired, Lease: rec.Lease(), Record: rec}, f.err()
 }
 
 // Extend implements store.Store. A negative d and store.Forever are refused with store.ErrInvalid.
@@ -80,22 +106,20 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	// The rules for a claim's lease and meta are the rules here.
+	// The rules for a claim's lease and meta apply.
 	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
 		return err
 	}
-	var room [wordsRoom]byte
-	w := words{text: room[:0]}.fence(l.Fence).micros(d).metaLength(meta).cut()
-	keys, id := s.layout.record(l.ID)
-	args := [...]string{id, w[0], w[1], w[2], string(meta)}
-	if meta == nil {
-		return settled(ctx, s.run(ctx, extendScript, keys[:], args[:3]))
+	keys := s.layout.Load().record(l.ID)
+	args := []string{fenceText(l.Fence), microsText(d)}
+	if meta != nil {
+		args = append(args, string(appendMetaLength(nil, meta)), string(meta))
 	}
-	return settled(ctx, s.run(ctx, extendScript, keys[:], args[:]))
+	return settled(ctx, l.ID, s.run(ctx, extendScript, keys[:], args))
 }
 
-// Complete implements store.Store. A lazy outcome is written like any other, but is not waited for on replicas. A
-// result that is larger than WithMaxResult allows is refused with store.ErrInvalid.
+// Complete implements store.Store. A lazy outcome is written like any other, but does not wait for replicas. A result
+// that is larger than WithMaxResult allows is refused with store.ErrInvalid.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -104,60 +128,62 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 		return err
 	}
 	if len(o.Result) > s.maxResult {
-		return fmt.Errorf("redisstore: %w: the result has %d bytes, at most %d are allowed", store.ErrInvalid, len(o.Result), s.maxResult)
+		return fmt.Errorf("redisstore: %w: the result has %d bytes, at most %d are allowed",
+			store.ErrInvalid, len(o.Result), s.maxResult)
 	}
-	state := "c"
-	if o.Failed {
-		state = "f"
-	}
-	var room [wordsRoom]byte
-	w := words{text: room[:0]}.fence(l.Fence).retention(o.Retention).cut()
-	keys, id := s.layout.record(l.ID)
-	all := [...]string{id, w[0], s.layout.channel, state, w[1], string(o.Result)}
-	args := all[:]
-	if o.Result == nil {
-		args = all[:len(all)-1]
+	keys := s.layout.Load().record(l.ID)
+	all := [...]string{fenceText(l.Fence), settledLeads[[2]bool{o.Failed, o.Result != nil}], string(o.Result), ""}
+	args := all[:3]
+	if o.Retention != 0 {
+		all[3] = microsText(o.Retention)
+		args = all[:]
 	}
 	if s.replicas > 0 && !o.Lazy {
-		return s.completeReplicated(ctx, keys, args)
+		return s.completeReplicated(ctx, l.ID, keys[:], args)
 	}
-	return settled(ctx, s.run(ctx, completeScript, keys[:], args))
+	return settled(ctx, l.ID, s.run(ctx, completeScript, keys[:], args))
+}
+
+// settledLeads are the first bytes of a settled record. They depend on whether it failed and whether it has a result.
+var settledLeads = map[[2]bool]string{
+	{false, false}: format + "c-", {false, true}: format + "c+",
+	{true, false}: format + "f-", {true, true}: format + "f+",
 }
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, l store.Lease) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	keys, id := s.layout.record(l.ID)
-	return settled(ctx, s.run(ctx, releaseScript, keys[:], []string{id, fenceText(l.Fence), s.layout.channel}))
+	return s.move(ctx, releaseScript, l)
 }
 
 // Forget implements store.Forgetter.
 func (s *Store) Forget(ctx context.Context, l store.Lease) error {
+	return s.move(ctx, forgetScript, l)
+}
+
+// move runs a script whose only argument is the fence.
+func (s *Store) move(ctx context.Context, sc script, l store.Lease) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	keys, _ := s.layout.record(l.ID)
-	return settled(ctx, s.run(ctx, forgetScript, keys[:1], []string{fenceText(l.Fence)}))
+	keys := s.layout.Load().record(l.ID)
+	return settled(ctx, l.ID, s.run(ctx, sc, keys[:], []string{fenceText(l.Fence)}))
 }
 
-// settled reads the answer of a script that says "ok" or "lost".
-func settled(ctx context.Context, r rueidis.RedisResult) error {
+// settled reads the reply of a script that returns "ok" or "lost".
+func settled(ctx context.Context, id store.ID, r rueidis.RedisResult) error {
 	word, err := r.ToString()
 	switch {
 	case err != nil:
-		return writeFailed(ctx, err)
+		return at(id, writeFailed(ctx, err))
 	case word == "ok":
 		return nil
 	case word == "lost":
 		return store.ErrLost
 	}
-	return malformed("the answer %q", word)
+	return malformed("the reply %q", word)
 }
 
-// Find implements store.Store. An ID outside its limits is refused with store.ErrInvalid. The primary is asked, never a
-// replica.
+// Find implements store.Store. An ID outside its limits is refused with store.ErrInvalid. Find reads from the primary.
 func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := s.ready(ctx); err != nil {
 		return store.Record{}, err
@@ -165,25 +191,24 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := id.Validate(); err != nil {
 		return store.Record{}, err
 	}
-	keys, _ := s.layout.record(id)
-	return found(ctx, s.run(ctx, findScript, keys[:1], nil), id)
+	keys := s.layout.Load().record(id)
+	return found(ctx, s.run(ctx, findScript, keys[:], nil), id)
 }
 
+// found reads the reply of find.lua.
 func found(ctx context.Context, got rueidis.RedisResult, id store.ID) (store.Record, error) {
-	if err := got.Error(); err != nil {
+	reply, err := got.ToMessage()
+	switch {
+	case rueidis.IsRedisNil(err):
+		return store.Record{}, store.ErrNotFound
+	case err != nil:
 		return store.Record{}, at(id, readFailed(ctx, err))
 	}
-	letter, rec, err := readAnswer(got, id)
-	switch {
-	case err != nil:
-		return store.Record{}, at(id, err)
-	case letter == letterAbsent:
-		return store.Record{}, store.ErrNotFound
-	}
-	return rec, nil
+	_, rec, err := readReply(reply, id)
+	return rec, at(id, err)
 }
 
-// ready returns why a call can't begin.
+// ready returns an error if a call can't begin.
 func (s *Store) ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

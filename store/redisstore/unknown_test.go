@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutOnce breaks the connection between the server's carrying out of the next call and its answer.
+// cutOnce breaks the connection after the server has run the next call, and before its response arrives.
 func cutOnce(t *testing.T, p *proxy, call func() error) {
 	t.Helper()
 	p.set(cut)
@@ -41,6 +41,31 @@ func TestAnswerLost(t *testing.T) {
 		c := claim("reserve")
 		cutOnce(t, p, func() error { _, err := st.Reserve(t.Context(), c); return err })
 		require.Equal(t, store.StatePending, find(t, c.ID).State)
+	})
+	t.Run("Held settles a lost response of Reserve", func(t *testing.T) {
+		c := claim("held")
+		c.Owner = "first"
+		cutOnce(t, p, func() error { _, err := st.Reserve(t.Context(), c); return err })
+		g, ok := store.Held(find(t, c.ID), c)
+		require.True(t, ok)
+		require.Equal(t, store.Acquired, g.Verdict)
+		require.NoError(t, st.Extend(t.Context(), g.Lease, 0, nil), "the lease holds; it ends here")
+
+		second := c
+		second.Owner, second.Meta = "second", []byte("of the second claim")
+		cutOnce(t, p, func() error { _, err := st.Reserve(t.Context(), second); return err })
+		_, ok = store.Held(find(t, c.ID), c)
+		require.False(t, ok, "the first owner lost the record")
+		g, ok = store.Held(find(t, c.ID), second)
+		require.True(t, ok)
+		require.Equal(t, store.TakenOver, g.Verdict)
+		require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("result")}))
+
+		third := claim("held")
+		third.Owner = "third"
+		cutOnce(t, p, func() error { _, err := st.Reserve(t.Context(), third); return err })
+		_, ok = store.Held(find(t, c.ID), third)
+		require.False(t, ok, "the response that was lost was a result")
 	})
 	t.Run("a completion is unknown, and found under its own fence", func(t *testing.T) {
 		l := acquire(t, direct, claim("complete")).Lease

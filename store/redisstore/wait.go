@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -11,99 +9,90 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// How often a waiter looks by itself. Messages get lost only with a connection, after which every waiter looks, or
-// between two nodes of a cluster; without a subscription there are none.
+// Waiters poll at these intervals. With a subscription, a message can get lost between two nodes of a cluster. Without
+// one there are no messages.
 const (
-	lookAfter        = 10 * time.Second
-	lookUnsubscribed = time.Second
+	pollSubscribed   = 10 * time.Second
+	pollUnsubscribed = time.Second
 )
 
-// Wait implements store.Waiter. It returns nil on complete, release, take-over and expiry. All waiters of a Store share
-// one subscription, which is made at the first Wait and kept until Close; a transition publishes only where somebody
-// waits.
+// Wait implements store.Waiter. All waiters of a Store share one subscription, which begins with the first Wait and
+// lasts until Close. A transition is published only if the record has waiters.
 func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	keys, _ := s.layout.record(id)
-	// Listening comes before looking, so that no end is missed in between.
-	w, ok := s.waits.join(s, keys[0], fence)
+	keys := s.layout.Load().record(id)
+	// The waiter joins before it reads, so that it misses no message in between.
+	w, ok := s.waits.join(s, keys[0])
 	if !ok {
 		return errClosed
 	}
-	defer s.waits.leave(w)
+	defer s.waits.leave(keys[0], w)
 	for {
-		left, err := s.watch(ctx, keys[0], fence)
+		left, err := s.watch(ctx, keys, fence)
 		if left == 0 || err != nil {
 			return err
 		}
-		again, err := s.pause(ctx, w, min(left, s.waits.patience()))
-		if !again {
+		if err := s.pause(ctx, w, min(left, s.waits.interval())); err != nil {
 			return err
 		}
 	}
 }
 
-// watch returns how long the record lives if nothing moves its expiry, zero when it is not pending under the fence.
-func (s *Store) watch(ctx context.Context, key string, fence uint64) (time.Duration, error) {
-	word, err := s.run(ctx, watchScript, []string{key}, []string{fenceText(fence)}).ToString()
+// watch marks the record as one with waiters. It returns how long the record lives unless its owner moves its expiry,
+// or zero if it is not pending under the fence.
+func (s *Store) watch(ctx context.Context, keys [2]string, fence uint64) (time.Duration, error) {
+	got := s.run(ctx, watchScript, keys[:], []string{fenceText(fence)})
+	if word, err := got.ToString(); err == nil && word == "lost" {
+		return 0, nil
+	}
+	ms, err := got.AsInt64()
 	switch {
 	case err != nil:
 		return 0, readFailed(ctx, err)
-	case word == "lost":
-		return 0, nil
-	case word == "forever":
+	case ms < 0 || ms >= int64(store.Forever/time.Millisecond):
 		return store.Forever, nil
 	}
-	n, err := strconv.ParseInt(word, 10, 64)
-	if err != nil || n < 1 {
-		return 0, malformed("the time %q", word)
-	}
-	if n > int64(store.Forever/time.Microsecond) {
-		return store.Forever, nil
-	}
-	return time.Duration(n) * time.Microsecond, nil
+	return time.Duration(ms+1) * time.Millisecond, nil // after its last millisecond
 }
 
-// pause waits for the first of its ends. Again says that it is time to look.
-func (s *Store) pause(ctx context.Context, w *wait, d time.Duration) (again bool, err error) {
+// pause waits for a message, at most for d.
+func (s *Store) pause(ctx context.Context, w waiter, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-w.ended:
-		return false, nil
-	case <-w.look:
-		return true, nil
+	case <-w:
 	case <-timer.C:
-		return true, nil
 	case <-s.closed:
-		return false, errClosed
+		return errClosed
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// A waiter is one call of Wait. It receives a value when its record may have changed.
+type waiter chan struct{}
+
+func (w waiter) notify() {
+	select {
+	case w <- struct{}{}:
+	default: // it has a value already
 	}
 }
 
-// A wait is one call of Wait.
-type wait struct {
-	key   string
-	fence uint64
-	ended chan struct{} // closed when a message says so
-	look  chan struct{} // holds one
-}
-
-// waits are the calls of Wait, by the record's key, and the one subscription that serves them.
+// waits holds the calls of Wait by the record's key, and the subscription that serves them.
 type waits struct {
 	mu         sync.Mutex
-	byKey      map[string]map[*wait]struct{}
+	byKey      map[string]map[waiter]struct{}
 	closed     bool
-	stop       context.CancelFunc // nil: nobody listens yet
+	stop       context.CancelFunc // nil: there is no subscription yet
 	subscribed bool
 	listener   sync.WaitGroup
 }
 
-func (ws *waits) init() { ws.byKey = map[string]map[*wait]struct{}{} }
-
-func (ws *waits) join(s *Store, key string, fence uint64) (*wait, bool) {
+func (ws *waits) join(s *Store, key string) (waiter, bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
@@ -112,26 +101,27 @@ func (ws *waits) join(s *Store, key string, fence uint64) (*wait, bool) {
 	if ws.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		ws.stop = stop
+		ws.byKey = map[string]map[waiter]struct{}{}
 		ws.listener.Go(func() { s.listen(ctx) })
 	}
-	w := &wait{key: key, fence: fence, ended: make(chan struct{}), look: make(chan struct{}, 1)}
 	if ws.byKey[key] == nil {
-		ws.byKey[key] = map[*wait]struct{}{}
+		ws.byKey[key] = map[waiter]struct{}{}
 	}
+	w := make(waiter, 1)
 	ws.byKey[key][w] = struct{}{}
 	return w, true
 }
 
-func (ws *waits) leave(w *wait) {
+func (ws *waits) leave(key string, w waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	delete(ws.byKey[w.key], w)
-	if len(ws.byKey[w.key]) == 0 {
-		delete(ws.byKey, w.key)
+	delete(ws.byKey[key], w)
+	if len(ws.byKey[key]) == 0 {
+		delete(ws.byKey, key)
 	}
 }
 
-// close ends the subscription, and reports whether it was the first to.
+// close ends the subscription. It returns false if it was called before.
 func (ws *waits) close() bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -145,58 +135,49 @@ func (ws *waits) close() bool {
 	return true
 }
 
-func (ws *waits) patience() time.Duration {
+func (ws *waits) interval() time.Duration {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.subscribed {
-		return lookAfter
+		return pollSubscribed
 	}
-	return lookUnsubscribed
+	return pollUnsubscribed
 }
 
-// wake ends the waits that a message is for: "fence key".
-func (ws *waits) wake(message string) {
-	fence, key, _ := strings.Cut(message, " ")
+func (ws *waits) notify(key string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for w := range ws.byKey[key] {
-		if fenceText(w.fence) == fence {
-			close(w.ended)
-			delete(ws.byKey[key], w)
-		}
+		w.notify()
 	}
 }
 
-// lookAll lets every waiter look: what was published before the subscription stood is gone.
-func (ws *waits) lookAll(subscribed bool) {
+// set notes whether there is a subscription, and notifies all waiters: messages from before it began are lost.
+func (ws *waits) set(subscribed bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.subscribed = subscribed
 	for _, some := range ws.byKey {
 		for w := range some {
-			select {
-			case w.look <- struct{}{}:
-			default:
-			}
+			w.notify()
 		}
 	}
 }
 
 // listen keeps the subscription until the context ends.
 func (s *Store) listen(ctx context.Context) {
-	subscribed := rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
 		if sub.Kind == "subscribe" {
-			s.waits.lookAll(true)
+			s.waits.set(true)
 		}
 	})
 	for ctx.Err() == nil {
-		cmd := s.client.B().Subscribe().Channel(s.layout.channel).Build()
-		_ = s.client.Receive(subscribed, cmd, func(m rueidis.PubSubMessage) { s.waits.wake(m.Message) })
-		// Whyever it ended, waiters look by themselves until it stands again.
-		s.waits.lookAll(false)
+		cmd := s.client.B().Subscribe().Channel(s.prefix + ":wake").Build()
+		_ = s.client.Receive(hooked, cmd, func(m rueidis.PubSubMessage) { s.waits.notify(m.Message) })
+		s.waits.set(false)
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookUnsubscribed):
+		case <-time.After(pollUnsubscribed):
 		}
 	}
 }

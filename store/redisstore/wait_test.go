@@ -78,7 +78,7 @@ func TestWaitSurvivesALostSubscription(t *testing.T) {
 	awaited(t, e.url(), "lost")
 	subscribers(t, e.url(), "lost", 1)
 	require.NoError(t, command(t, e.url(), "CLIENT", "KILL", "TYPE", "pubsub").Error())
-	// Completed by another handle, while nobody may be listening.
+	// Another handle completes it, perhaps while there is no subscription.
 	require.NoError(t, open(t, e.url(), redisstore.WithPrefix("lost")).Complete(t.Context(), l, store.Outcome{}))
 	require.NoError(t, <-waited)
 }
@@ -107,8 +107,18 @@ func TestNothingIsPublishedUnlessSomebodyWaits(t *testing.T) {
 	awaited(t, e.url(), p)
 	require.NoError(t, st.Release(t.Context(), l))
 	require.NoError(t, <-waited)
-	require.Equal(t, fmt.Sprintf("%d ", l.Fence), (<-heard)[:len(fmt.Sprint(l.Fence))+1])
-	require.Empty(t, heard, "one message, for the one that was waited for")
+	require.Regexp(t, "^"+p+":{..}:r:5:scopeawaited$", <-heard)
+	require.Empty(t, heard, "one message, for the record with a waiter")
+
+	unleased := claim("overtaken")
+	unleased.Lease = 0
+	l = acquire(t, st, unleased).Lease
+	go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
+	awaited(t, e.url(), p)
+	_, err := st.Reserve(t.Context(), unleased)
+	require.NoError(t, err)
+	require.Regexp(t, "overtaken$", <-heard, "a take-over is published too")
+	require.NoError(t, <-waited)
 }
 
 func mustFind(t *testing.T, st store.Store, id store.ID) store.Record {

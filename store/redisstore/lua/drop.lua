@@ -1,12 +1,11 @@
-local record, pending = KEYS[1], KEYS[2]
-local id = ARGV[1]
-
-local r, bad, damaged = read(record)
+--@ prelude
+--@ read
 if bad and not damaged then return bad end
-if not damaged then return r and 'sound' or 'absent' end
--- A damaged record does not show its creation, with which its place in the index begins.
-for _, m in ipairs(redis.call('ZRANGEBYSCORE', pending, 0, '+inf')) do
-  if sub(m, 17) == id then redis.call('ZREM', pending, m) end
+if not r then return 'absent' end
+if not bad then
+  --@ whole
+  if not bad then return 'sound' end
 end
+redis.call('ZREM', pending, record)
 redis.call('DEL', record)
 return 'ok'

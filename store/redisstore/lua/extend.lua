@@ -1,23 +1,27 @@
-local record, pending = KEYS[1], KEYS[2]
-local id, fence, duration = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local length, meta = ARGV[4], ARGV[5] -- nil: keep what there is
+--@ prelude
+--@ clock
+local fence, life, length, meta = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- microseconds; no meta: keep the record's
 
-local r, no = pendingUnder(record, fence)
-if not r then return no end
--- Changes nothing. It comes first since a script that has begun to write is not refused for want of memory: an owner that
--- could not renew would have its work begun again, beside it, as soon as there is room.
+--@ owned
+--@ whole
+if bad then return bad end
+-- This changes nothing. It comes first, because a script that has begun to write is not refused for lack of memory: an
+-- owner that can't renew loses its record to another owner as soon as there is room.
 redis.call('ZREM', pending, '')
-local lease = duration > 0 and now + duration or 0
-local created, x = sub(r, 52, 67), tonumber(sub(r, 68, 84))
-local moves = x ~= 0 and x < lease
+local ends = life == '0' and '00000000000000000' or format('%017d', now + life)
+--@ expiry
+local moves = sub(r, 60, 72) ~= never and tonumber(sub(r, 60, 72)) < last and life ~= '0'
 if moves then
-  x = lease
-  redis.call('ZADD', pending, score(moment(x)), created .. id)
+  redis.call('ZADD', pending, score, record)
+else
+  expires = sub(r, 60, 72)
 end
 if moves or meta then
-  put(record, sub(r, 1, 7) .. (length or sub(r, 8, 14)) .. sub(r, 15, 34) .. moment(lease) .. created .. moment(x) ..
-    sub(r, 85, 117) .. (meta or sub(r, 118)), x)
+  local owner = sub(r, 113, 114 + tonumber(sub(r, 113, 114)))
+  r = sub(r, 1, 26) .. ends .. sub(r, 44, 59) .. expires .. sub(r, 73, 105) ..
+    (meta and length .. owner .. meta or sub(r, 106))
+  --@ put
 else
-  redis.call('SETRANGE', record, 34, moment(lease)) -- a heartbeat, which is not to write the meta again
+  redis.call('SETRANGE', record, 26, ends) -- a heartbeat does not write the meta again
 end
 return 'ok'

@@ -1,4 +1,5 @@
-local r, bad = read(KEYS[1])
+--@ prelude
+--@ clock
+--@ read
 if bad then return bad end
-if not r then return '-' end
-return answer('r', r)
+return r and { 'r' .. stamp, r }

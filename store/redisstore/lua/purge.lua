@@ -1,6 +1,8 @@
--- The engine deletes expired records by itself. What goes here is their place in the index of what is pending.
-local pending, limit = KEYS[1], ARGV[1]
-
-local members = redis.call('ZRANGEBYSCORE', pending, 0, now, 'LIMIT', 0, limit)
-for _, m in ipairs(members) do redis.call('ZREM', pending, m) end
-return #members
+-- The engine deletes expired records. Their places in the index of pending records remain. A limit of 0 counts them and
+-- removes none.
+--@ prelude
+--@ clock
+local limit = tonumber(ARGV[1])
+if limit == 0 then return redis.call('ZCOUNT', pending, 0, format('(%d', now / 1000)) end
+--@ tidy
+return #expired

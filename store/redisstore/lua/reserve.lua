@@ -1,45 +1,63 @@
-local record, pending = KEYS[1], KEYS[2]
-local id, print, channel = ARGV[1], ARGV[2], ARGV[3]
-local duration, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
-local chance = ARGV[6] -- six digits
-local length, meta = ARGV[7], ARGV[8] -- dashes and nothing: the claim has none
+--@ prelude
+--@ clock
+local lease, life, random = ARGV[1], ARGV[2], ARGV[3] -- microseconds, microseconds, six digits
+local claim, layout = ARGV[4], ARGV[5] -- the claim's fields from the fingerprint on, the layout's mark
 
-local r, bad = read(record)
+-- The verdict is that of store.Judge.
+--@ read
 if bad then return bad end
 if r then
-  if sub(r, 85, 117) ~= print then return answer('m', r) end
-  local state = sub(r, 6, 6)
-  if state ~= 'p' then return answer(state, r) end
-  if tonumber(sub(r, 35, 51)) > now then return answer('i', r) end
+  local expires, ends = tonumber(sub(r, 60, 72)), tonumber(sub(r, 27, 43))
+  if expires and expires > 0 and expires + 1 <= now / 1000 then
+    r = false
+  elseif sub(r, 73, 105) ~= sub(claim, 1, 33) then
+    return { 'm' .. stamp, r }
+  elseif sub(r, 6, 6) ~= 'p' then
+    return { sub(r, 6, 6) .. stamp, r }
+  elseif not expires or not ends or ends > now then -- Go reports the damage of a field that is no number
+    return { 'i' .. stamp, r }
+  else
+    --@ whole
+    if bad then return bad end
+  end
 end
 
-local lease = duration > 0 and now + duration or 0
-local x = expiry(retention, lease)
-local ends, expires = moment(lease), moment(x)
-local count = stamp()
-local created = r and sub(r, 52, 67) or count
+local ends = lease == '0' and '00000000000000000' or format('%017d', now + lease)
+--@ expiry
+local count = stamp
 
--- A fence is a count and three digits of chance. The count grows for the whole shard, so that it does for each ID
--- whatever became of its record: the index holds the last one, negative, as the score of '#'. Time keeps it growing
--- where a failover has lost the last of them. Where the clock is behind, it steps on by chance: a count that went on by
--- one would give again what the lost history has given.
+-- A fence is a count and three random digits. The count grows for the whole shard, and so for each ID, over release and
+-- expiry too: the index holds the last one as the score of '#'. It is the clock as a rule. If the clock was set back,
+-- the count grows by a random step: docs/failover.md explains why.
 --
--- The index comes first: where it can't be written, for want of memory, say, nothing is. As a rule the claim is new
--- and the clock is ahead, so that both places change.
-if r or redis.call('ZADD', pending, 'LT', 'CH', score(expires), created .. id, '-' .. count, '#') ~= 2 then
-  local last = math.max(-tonumber(redis.call('ZSCORE', pending, '#') or 0), r and tonumber(sub(r, 16, 31)) or 0)
-  if now <= last then count = format('%016.0f', last + 1 + tonumber(sub(chance, 1, 3))) end
-  redis.call('ZADD', pending, score(expires), created .. id, '-' .. count, '#')
+-- The index also holds the mark of the layout that it belongs to, as the member of score -inf.
+--
+-- The index is written first: if that fails, for example for lack of memory, nothing is written. As a rule the claim
+-- is new and the clock is ahead, so that two members change.
+local changed = not r and redis.call('ZADD', pending, 'GT', 'CH', score, record, count, '#', '-inf', layout)
+if changed == 3 then
+  redis.call('ZREM', pending, record, layout)
+  return redis.error_reply('REDOLAYOUT the shard does not belong to the layout')
+elseif changed ~= 2 then
+  local last = math.max(tonumber(redis.call('ZSCORE', pending, '#') or 0), r and tonumber(sub(r, 8, 23)) or 0)
+  if now <= last then count = format('%016d', last + 1 + tonumber(sub(random, 1, 3))) end
+  redis.call('ZADD', pending, score, record, count, '#')
 end
 
-local tail = count .. sub(chance, 4) .. ends .. created .. expires .. print
+local fence = count .. sub(random, 4)
 if r then
-  wake(r, channel, record)
-  r = 'redo1p-' .. sub(r, 8, 15) .. tail .. sub(r, 118)
-  put(record, r, x)
-  return answer('t', r)
+  --@ wake
+  local owner, former = tonumber(sub(claim, 41, 42)), tonumber(sub(r, 113, 114))
+  r = 'redo2p-' .. fence .. ends .. sub(r, 44, 59) .. expires .. sub(r, 73, 112) .. sub(claim, 41, 42 + owner) ..
+    sub(r, 115 + former)
+  --@ put
+  return { 't' .. stamp, r }
 end
-put(record, 'redo1p-' .. length .. '-' .. tail .. meta, x)
--- What has expired in this shard needs no listing, and no sweeper: one claim in some does away with it.
-if now % 8 == 0 then redis.call('ZREMRANGEBYSCORE', pending, 0, now) end
-return 'a' .. created .. 'redo1p-' .. length .. '-' .. tail -- the meta is not sent back
+local head = 'redo2p-' .. fence .. ends .. stamp .. expires
+r = head .. claim
+--@ put
+if now % 8 == 0 then -- a creation frees two expired records on average
+  local limit = 16
+  --@ tidy
+end
+return head -- the claim is not sent back

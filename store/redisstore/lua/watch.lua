@@ -1,9 +1,9 @@
--- Marks a pending record as waited for, and says for how many microseconds it lives if nothing moves its expiry.
-local record, fence = KEYS[1], ARGV[1]
+-- Marks a pending record as one with waiters, and returns for how many milliseconds it lives. -1 is forever. It returns
+-- "lost" if the record is not pending under the fence.
+--@ prelude
+local fence = ARGV[1]
 
-local r, no = pendingUnder(record, fence)
-if not r then return no end
--- A full server takes no mark; then the waiter looks by itself.
+--@ owned
+-- A full server refuses the mark. The waiter polls then.
 if sub(r, 7, 7) ~= 'w' then redis.pcall('SETRANGE', record, 6, 'w') end
-local x = tonumber(sub(r, 68, 84))
-return x == 0 and 'forever' or format('%.0f', x - now)
+return redis.call('PTTL', record)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOthersEnd(t *testing.T) {
+func TestEndedByOther(t *testing.T) {
 	dialing := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	for _, c := range []struct {
 		rule  string
@@ -37,7 +37,7 @@ func TestOthersEnd(t *testing.T) {
 		{rule: "not a client that was closed", err: rueidis.ErrClosing, left: math.MaxInt64, plain: true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			require.Equal(t, c.want, othersEnd(c.err, c.ended, c.left, c.plain))
+			require.Equal(t, c.want, endedByOther(c.err, c.ended, c.left, c.plain))
 		})
 	}
 }

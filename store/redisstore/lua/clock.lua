@@ -1,0 +1,3 @@
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local stamp = format('%016d', now)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
@@ -17,13 +16,17 @@ import (
 // Stats implements [outbox.Backlog]. It counts what waits, so that it takes longer the more that is.
 func (q *Queue) Stats(ctx context.Context) (outbox.Stats, error) {
 	var waiting, oldest, dead int64
-	err := q.run(ctx, false, func(on *pgxpool.Conn) error {
+	err := q.run(ctx, false, func(on *pgx.Conn) error {
 		return on.QueryRow(ctx, q.sql.stats).Scan(&waiting, &oldest, &dead)
 	})
 	if err != nil {
 		return outbox.Stats{}, err
 	}
-	return outbox.Stats{Waiting: int(waiting), Dead: int(dead), Oldest: max(0, time.Duration(oldest)*time.Microsecond)}, nil
+	return outbox.Stats{
+		Waiting: int(waiting),
+		Dead:    int(dead),
+		Oldest:  max(0, time.Duration(oldest)*time.Microsecond),
+	}, nil
 }
 
 // page is how many dead letters are read at a time.
@@ -64,7 +67,7 @@ func (q *Queue) lettersAfter(ctx context.Context, last *letter) (letters []lette
 	if last != nil {
 		at, seq = &last.DeadAt, last.seq
 	}
-	err = q.run(ctx, false, func(on *pgxpool.Conn) error {
+	err = q.run(ctx, false, func(on *pgx.Conn) error {
 		rows, err := on.Query(ctx, q.sql.letters, at, seq, int64(page))
 		if err != nil {
 			return err
@@ -100,14 +103,12 @@ func (q *Queue) Drop(ctx context.Context, id string) error { return q.onLetter(c
 
 // onLetter makes a statement that changes the dead letter with the id.
 func (q *Queue) onLetter(ctx context.Context, text, id string) error {
-	return q.run(ctx, true, func(on *pgxpool.Conn) error {
-		var n int64
-		err := on.QueryRow(ctx, text, id).Scan(&n)
-		if err == nil && n == 0 {
-			return fmt.Errorf("%w: %.300q", outbox.ErrNoLetter, id)
-		}
-		return err
-	})
+	var n int64
+	err := q.run(ctx, true, func(on *pgx.Conn) error { return on.QueryRow(ctx, text, id).Scan(&n) })
+	if err == nil && n == 0 {
+		return fmt.Errorf("%w: %.300q", outbox.ErrNoLetter, id)
+	}
+	return err
 }
 
 // maxAge keeps the instant that Purge computes within what Postgres has.
@@ -116,10 +117,15 @@ const maxAge = 100 * 365 * 24 * time.Hour
 // Purge implements [outbox.Backlog]. It passes over events that another Purge has locked.
 func (q *Queue) Purge(ctx context.Context, age time.Duration, limit int) (int, error) {
 	if age < 0 || limit < 1 {
-		return 0, fmt.Errorf("pgoutbox: %w: the age is %v and the limit %d, they must not be negative and be positive", store.ErrInvalid, age, limit)
+		return 0, fmt.Errorf(
+			"pgoutbox: %w: the age is %v and the limit %d, they must not be negative and be positive",
+			store.ErrInvalid,
+			age,
+			limit,
+		)
 	}
 	purged := 0
-	err := q.run(ctx, true, func(on *pgxpool.Conn) error {
+	err := q.run(ctx, true, func(on *pgx.Conn) error {
 		tag, err := on.Exec(ctx, q.sql.purge, micros(min(age, maxAge)), int64(limit))
 		purged = int(tag.RowsAffected())
 		return err

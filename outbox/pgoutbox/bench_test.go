@@ -63,7 +63,13 @@ func BenchmarkDelay(b *testing.B) {
 			p := newPlace(b)
 			q, pool := p.open(b)
 			came := make(chan time.Time, 1)
-			runRelays(b, p, n, func(context.Context, outbox.Event) error { came <- time.Now(); return nil }, func(outbox.Attempt) {})
+			runRelays(
+				b,
+				p,
+				n,
+				func(context.Context, outbox.Event) error { came <- time.Now(); return nil },
+				func(outbox.Attempt) {},
+			)
 			enqueueMany(b, q, pool, -1, 0)
 			<-came // they listen, or have polled
 			delays := make([]time.Duration, b.N)
@@ -85,7 +91,11 @@ func BenchmarkDelay(b *testing.B) {
 func enqueueMany(b *testing.B, q *pgoutbox.Queue, pool *pgxpool.Pool, from, to int) {
 	require.NoError(b, pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
 		for i := from; i < to; i++ {
-			if _, err := q.Enqueue(b.Context(), tx, outbox.Event{ID: fmt.Sprint("event", i), Payload: make([]byte, 512)}); err != nil {
+			if _, err := q.Enqueue(
+				b.Context(),
+				tx,
+				outbox.Event{ID: fmt.Sprint("event", i), Payload: make([]byte, 512)},
+			); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,9 @@ package pgoutbox_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,6 +15,9 @@ import (
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/outboxtest"
 	"github.com/redo-go/redo/outbox/pgoutbox"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 func TestContract(t *testing.T) { contract(t, nil, beginPGX) }
@@ -21,7 +26,11 @@ func TestContractOverDatabaseSQL(t *testing.T) { contract(t, nil, beginSQL) }
 
 // Behind a transaction pooler statements are sent as text.
 func TestContractWithoutPreparedStatements(t *testing.T) {
-	contract(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol }, beginPGX)
+	contract(
+		t,
+		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+		beginPGX,
+	)
 }
 
 // A role or a database may have another default than read committed.
@@ -31,7 +40,11 @@ func TestContractAtStricterIsolation(t *testing.T) {
 	}, beginPGX)
 }
 
-func contract(t *testing.T, change func(*pgxpool.Config), begin func(*testing.T, *pgoutbox.Queue, *pgxpool.Pool) outboxtest.Tx) {
+func contract(
+	t *testing.T,
+	change func(*pgxpool.Config),
+	begin func(*testing.T, *pgoutbox.Queue, *pgxpool.Pool) outboxtest.Tx,
+) {
 	type backend struct {
 		place place
 		pool  *pgxpool.Pool
@@ -87,6 +100,35 @@ type sqlTx struct {
 func (x sqlTx) Enqueue(ctx context.Context, ev outbox.Event) (string, error) {
 	return x.q.EnqueueSQL(ctx, x.tx, ev)
 }
+
+// The transaction that pgstore's store over database/sql hands out is accepted too.
+func TestEnqueueInTheTransactionOfAStore(t *testing.T) {
+	p := newPlace(t)
+	q, pool := p.open(t)
+	db := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	st, err := pgstore.NewSQL(db, pgstore.WithSchema(p.schema))
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	enqueued := func(key string, fail error) {
+		c := store.Claim{ID: store.ID{Key: key}, Retention: time.Hour}
+		_, _, err := store.Once(t.Context(), st, c, func(ctx context.Context, tx *sqltx.Tx) (store.Outcome, error) {
+			_, err := q.EnqueueSQL(ctx, tx, outbox.Event{ID: key})
+			return store.Outcome{}, errors.Join(err, fail)
+		})
+		require.ErrorIs(t, err, fail)
+	}
+	enqueued("kept", nil)
+	enqueued("undone", context.Canceled)
+	stats, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, stats.Waiting)
+	for _, tx := range []pgoutbox.SQLTx{nil, (*sql.Tx)(nil)} {
+		_, err = q.EnqueueSQL(t.Context(), tx, outbox.Event{ID: "none"})
+		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+}
+
 func (x sqlTx) Commit(context.Context) error   { return x.tx.Commit() }
 func (x sqlTx) Rollback(context.Context) error { return x.tx.Rollback() }
 

@@ -52,7 +52,13 @@ func relay(ctx context.Context, q *pgoutbox.Queue) error {
 	if err != nil {
 		return err
 	}
-	r, err := outbox.NewRelay(q, publisher, outbox.LeaseTTL(400*time.Millisecond), outbox.PollInterval(50*time.Millisecond), outbox.Workers(4))
+	r, err := outbox.NewRelay(
+		q,
+		publisher,
+		outbox.LeaseTTL(400*time.Millisecond),
+		outbox.PollInterval(50*time.Millisecond),
+		outbox.Workers(4),
+	)
 	if err != nil {
 		return err
 	}
@@ -70,11 +76,18 @@ type consumer struct {
 func newConsumer(t *testing.T) (*consumer, string) {
 	t.Helper()
 	c := &consumer{}
-	once := server.Middleware(memstore.New(), server.Required())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.effects = append(c.effects, server.Key(r.Context()))
-	}))
+	once := server.Middleware(
+		memstore.New(),
+		server.Required(),
+		server.SharedKeys(),
+	)(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.effects = append(c.effects, server.Key(r.Context()))
+			w.WriteHeader(http.StatusNoContent)
+		}),
+	)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.requests++
@@ -165,8 +178,8 @@ func TestKilledRelaysLoseAndDoubleNothing(t *testing.T) {
 	t.Logf("%d refunds, %d deliveries", len(made), c.requests)
 }
 
-// behind reports whether the relays have as much before them as can be delivered soon: the makers are faster, and a key's
-// events go one after the other.
+// behind reports whether the relays have as much before them as can be delivered soon: the makers are faster, and a
+// key's events go one after the other.
 func (c *consumer) behind(made int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +187,14 @@ func (c *consumer) behind(made int64) bool {
 }
 
 // makeRefunds makes refunds of one key until the context ends, not faster than they are delivered.
-func makeRefunds(ctx context.Context, q *pgoutbox.Queue, pool *pgxpool.Pool, table, url string, k int, behind func(made int64) bool) error {
+func makeRefunds(
+	ctx context.Context,
+	q *pgoutbox.Queue,
+	pool *pgxpool.Pool,
+	table, url string,
+	k int,
+	behind func(made int64) bool,
+) error {
 	made := int64(0)
 	for i := 0; ctx.Err() == nil; i++ {
 		for behind(4*made) && ctx.Err() == nil { // the four make about as much

@@ -2,11 +2,15 @@ module github.com/redo-go/redo/outbox/pgoutbox
 
 go 1.26.0
 
-replace github.com/redo-go/redo => ../../
+replace (
+	github.com/redo-go/redo => ../../
+	github.com/redo-go/redo/store/pgstore => ../../store/pgstore
+)
 
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
+	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 )
 

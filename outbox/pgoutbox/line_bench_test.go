@@ -11,8 +11,8 @@ import (
 	"github.com/redo-go/redo/outbox"
 )
 
-// BenchmarkLine delivers a line of b.N events of one ordering key, which go one after the other. Its time an event must not
-// grow with the line:
+// BenchmarkLine delivers a line of b.N events of one ordering key, which go one after the other. Its time an event must
+// not grow with the line:
 //
 //	go test -run '^$' -bench Line -benchtime 1000x ./outbox/pgoutbox
 //	go test -run '^$' -bench Line -benchtime 100000x ./outbox/pgoutbox
@@ -32,8 +32,8 @@ func BenchmarkLine(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkBesideLine claims and settles an event of another key while many of a busy key wait, whose first is under way.
-// What the first claim beside them takes is a metric of its own.
+// BenchmarkBesideLine claims and settles an event of another key while many of a busy key wait, whose first is under
+// way. What the first claim beside them takes is a metric of its own.
 func BenchmarkBesideLine(b *testing.B) {
 	for _, n := range []int{0, 1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("line=%d", n), func(b *testing.B) {

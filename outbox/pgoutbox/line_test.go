@@ -127,8 +127,12 @@ func TestParkedEventComesByItselfInTheEnd(t *testing.T) {
 	l.line(t, "a", 300)
 	head := l.claimed(outbox.Claim{Max: 1}, "a1")[0]
 	l.claim()
-	require.Len(t, l.ids("due_at BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + interval '2 hours'"), 300,
-		"those behind, and the lease of an hour")
+	require.Len(
+		t,
+		l.ids("due_at BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + interval '2 hours'"),
+		300,
+		"those behind, and the lease of an hour",
+	)
 	l.exec(t, "DELETE FROM "+l.table+" WHERE id = 'a1'")
 	require.Error(t, l.q.Settle(t.Context(), head.Lease, outbox.Outcome{Result: outbox.Sent}))
 	l.claim()
@@ -146,10 +150,17 @@ func TestOnlyThoseBehindAWaitingEventAreParked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLines(t)
-			l.exec(t, fmt.Sprintf("INSERT INTO %s (id, type, destination, ordering_key, header, payload, state, leased, attempts, due_at, done_at) "+
-				"SELECT k || '-' || place, '', '', 'k' || k, '{}', '', state, leased, attempts, "+
-				"clock_timestamp() + CASE WHEN leased THEN 1 ELSE -1 END * interval '1 hour', CASE WHEN state = 3 THEN clock_timestamp() END "+
-				"FROM generate_series(1, 1300) AS k, (VALUES %s) AS e (place, state, leased, attempts) ORDER BY k, place", l.table, events))
+			l.exec(
+				t,
+				fmt.Sprintf(
+					"INSERT INTO %s (id, type, destination, ordering_key, header, payload, state, leased, attempts, due_at, done_at) "+
+						"SELECT k || '-' || place, '', '', 'k' || k, '{}', '', state, leased, attempts, "+
+						"clock_timestamp() + CASE WHEN leased THEN 1 ELSE -1 END * interval '1 hour', CASE WHEN state = 3 THEN clock_timestamp() END "+
+						"FROM generate_series(1, 1300) AS k, (VALUES %s) AS e (place, state, leased, attempts) ORDER BY k, place",
+					l.table,
+					events,
+				),
+			)
 			l.line(t, "behind", 300)
 			l.line(t, "free", 1)
 			last := ""

@@ -78,8 +78,18 @@ func TestParkingLooksAgainAtTheEventThatItParksBehind(t *testing.T) {
 	gate := l.begin()
 	gate.exec("SELECT pg_advisory_xact_lock(7354021)")
 	parked := make(chan error, 1)
-	parking, gated := l.begin(), strings.Replace(l.parkAll(), "WITH ", "WITH gate AS MATERIALIZED (SELECT FROM pg_advisory_xact_lock(7354021)), ", 1)
-	gated = strings.Replace(gated, "FROM "+l.table+"\n\tWHERE state = 1 AND attempts = 0 AND ordering_key", "FROM gate CROSS JOIN "+l.table+"\n\tWHERE state = 1 AND attempts = 0 AND ordering_key", 1)
+	parking, gated := l.begin(), strings.Replace(
+		l.parkAll(),
+		"WITH ",
+		"WITH gate AS MATERIALIZED (SELECT FROM pg_advisory_xact_lock(7354021)), ",
+		1,
+	)
+	gated = strings.Replace(
+		gated,
+		"FROM "+l.table+"\n\tWHERE state = 1 AND attempts = 0 AND ordering_key",
+		"FROM gate CROSS JOIN "+l.table+"\n\tWHERE state = 1 AND attempts = 0 AND ordering_key",
+		1,
+	)
 	require.Contains(t, gated, "FROM gate")
 	go func() { _, err := parking.Exec(context.Background(), gated); parked <- err }()
 	l.blocked(parking)
@@ -121,7 +131,8 @@ func (l lines) behind(n int) {
 
 // parkAll is a parking of all that is due.
 func (l lines) parkAll() string {
-	return strings.NewReplacer("$1", "NULL", "$2", "0", "$3", "clock_timestamp()", "$4", "0", "$5", "1000").Replace(l.q.Statements().Park)
+	return strings.NewReplacer("$1", "NULL", "$2", "0", "$3", "clock_timestamp()", "$4", "0", "$5", "1000").
+		Replace(l.q.Statements().Park)
 }
 
 // isolate makes the queue's transactions have another isolation where they say nothing.
@@ -178,7 +189,8 @@ func (l lines) until(what, condition string, args ...any) {
 	l.Helper()
 	require.Eventually(l, func() bool {
 		var n int
-		err := l.pool.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "+condition, args...).Scan(&n)
+		err := l.pool.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "+condition, args...).
+			Scan(&n)
 		return err == nil && n > 0
 	}, time.Minute, 2*time.Millisecond, what)
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/redo-go/redo/outbox/outboxtest"
 	"github.com/redo-go/redo/outbox/pgoutbox"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
 // Each queue of a case speaks in another way, and they share the few connections of one pooler.
 func TestContractBehindAPooler(t *testing.T) {
 	t.Parallel()
-	home, b := newPlace(t), newPooler(t, serverURL(t))
+	home, b := newPlace(t), pgtest.NewPooler(t, pgtest.URL(t))
 	var cases atomic.Int64
 	for name, begin := range map[string]func(*testing.T, *pgoutbox.Queue, *pgxpool.Pool) outboxtest.Tx{"pgx": beginPGX, "database/sql": beginSQL} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +34,7 @@ func TestContractBehindAPooler(t *testing.T) {
 			}
 			backends := map[outboxtest.Queue]backend{}
 			at := func(t *testing.T, table, mode string) outboxtest.Queue {
-				p := place{url: b.url(mode), schema: home.schema}
+				p := place{url: b.URL(mode), schema: home.schema}
 				q, pool := p.open(t, pgoutbox.WithTable(table), pgoutbox.WithoutNotify())
 				st := silent{q}
 				backends[st] = backend{table, pool}
@@ -55,13 +56,13 @@ func TestContractBehindAPooler(t *testing.T) {
 // A silent queue is no outbox.Watcher to the suite: it wakes nobody.
 type silent struct{ outboxtest.Queue }
 
-// Nobody can listen through a pooler in transaction mode. Relays deliver by polling, whether their queue was told so or not.
+// LISTEN does not work through a pooler in transaction mode. Relays poll, with WithoutNotify and without.
 func TestRelaysPollBehindAPooler(t *testing.T) {
-	b := newPooler(t, serverURL(t))
+	b := pgtest.NewPooler(t, pgtest.URL(t))
 	for name, opts := range map[string][]pgoutbox.Option{"told so": {pgoutbox.WithoutNotify()}, "not told": nil} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			p.url = b.url("exec")
+			p.url = b.URL("exec")
 			q, pool := p.open(t, opts...)
 			ctx, cancel := context.WithCancel(t.Context())
 			var relays sync.WaitGroup
@@ -70,10 +71,14 @@ func TestRelaysPollBehindAPooler(t *testing.T) {
 			came := make(chan string, 1)
 			for range 2 {
 				beside, _ := p.open(t, opts...)
-				r, err := outbox.NewRelay(beside, outbox.PublisherFunc(func(ctx context.Context, ev outbox.Event) error {
-					came <- ev.ID
-					return nil
-				}), outbox.PollInterval(20*time.Millisecond))
+				r, err := outbox.NewRelay(
+					beside,
+					outbox.PublisherFunc(func(ctx context.Context, ev outbox.Event) error {
+						came <- ev.ID
+						return nil
+					}),
+					outbox.PollInterval(20*time.Millisecond),
+				)
 				require.NoError(t, err)
 				relays.Go(func() { _ = r.Run(ctx) })
 			}
@@ -96,13 +101,13 @@ func TestRelaysPollBehindAPooler(t *testing.T) {
 
 // Who uses prepared statements behind a pooler that keeps none is told what to set.
 func TestPreparedStatementsBehindAPoolerAreRefusedByName(t *testing.T) {
-	p, b := newPlace(t), newPooler(t, serverURL(t))
+	p, b := newPlace(t), pgtest.NewPooler(t, pgtest.URL(t))
 	p.open(t)
 	// The pooler opens all of its connections, so that whoever comes next is sent round.
-	p.url = b.url("exec")
+	p.url = b.URL("exec")
 	pool := p.pool(t)
 	var open []pgx.Tx
-	for range poolSize {
+	for range pgtest.PoolSize {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
 		open = append(open, tx)
@@ -111,7 +116,7 @@ func TestPreparedStatementsBehindAPoolerAreRefusedByName(t *testing.T) {
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
 
-	p.url = b.url("cache_statement")
+	p.url = b.URL("cache_statement")
 	codes := map[string]bool{}
 	for i := 0; i < 200 && len(codes) < 2; i++ {
 		own := p.pool(t)
@@ -130,5 +135,10 @@ func TestPreparedStatementsBehindAPoolerAreRefusedByName(t *testing.T) {
 		}
 		own.Close() // the next one prepares anew, and meets what this one has left
 	}
-	require.Equal(t, map[string]bool{"26000": true, "42P05": true}, codes, "a statement is missing here, and one is in the way there")
+	require.Equal(
+		t,
+		map[string]bool{"26000": true, "42P05": true},
+		codes,
+		"a statement is missing here, and one is in the way there",
+	)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore/pgtable"
 )
 
 // Interfaces that a Queue implements.
@@ -27,9 +29,10 @@ var (
 // A Queue is an outbox in one table. Create one with [New]. All methods may be called concurrently, and any number of
 // Queues, in any number of processes, may use one table. It needs no Close: the pool is the caller's.
 type Queue struct {
-	config
-	pool *pgxpool.Pool
-	sql  statements
+	pool   *pgxpool.Pool
+	table  pgtable.Table
+	silent bool
+	sql    statements
 }
 
 type statements struct {
@@ -37,9 +40,9 @@ type statements struct {
 	settle                                                                     map[outbox.Result]string
 }
 
-// New returns a Queue over a pool, which stays the caller's to close. It connects to nothing: call Migrate or Check before
-// the first event is enqueued. A relay uses one connection for each of its workers that settles or renews, and one beside
-// the pool to listen on.
+// New returns a Queue over a pool, which the caller closes. It does not connect: call Migrate or Check before the first
+// event is enqueued. A relay uses one connection for each worker that settles or renews, and one beside the pool to
+// listen.
 func New(pool *pgxpool.Pool, opts ...Option) (*Queue, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("pgoutbox: %w: the pool is nil", store.ErrInvalid)
@@ -48,26 +51,66 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := toldSQL
-	if cfg.silent {
-		told = untoldSQL
+	t := cfg.events()
+	count := "seq"
+	if !cfg.silent {
+		count = "pg_notify(" + pgtable.Literal(channel(t)) + ", '')"
 	}
-	fill := func(text string) string { return cfg.replacer().Replace(strings.ReplaceAll(text, "{told}", told)) }
+	fill := func(text string) string { return t.Fill(strings.ReplaceAll(text, "{count}", count)) }
 	settle := func(outcome string) string { return fill(strings.ReplaceAll(settleSQL, "{outcome}", outcome)) }
-	return &Queue{config: cfg, pool: pool, sql: statements{
-		enqueue: fill(enqueueSQL), claim: fill(claimSQL), park: fill(parkSQL), unpark: fill(unparkSQL), extend: fill(extendSQL),
-		stats: fill(statsSQL), letters: fill(lettersSQL), redrive: fill(redriveSQL), drop: fill(dropSQL), purge: fill(purgeSQL),
+	return &Queue{pool: pool, table: t, silent: cfg.silent, sql: statements{
+		enqueue: fill(
+			enqueueSQL,
+		),
+		claim:  fill(claimSQL),
+		park:   fill(parkSQL),
+		unpark: fill(unparkSQL),
+		extend: fill(extendSQL),
+		stats: fill(
+			statsSQL,
+		),
+		letters: fill(lettersSQL),
+		redrive: fill(redriveSQL),
+		drop:    fill(dropSQL),
+		purge:   fill(purgeSQL),
 		settle: map[outbox.Result]string{
-			outbox.Sent: settle(sentSQL), outbox.Dead: settle(deadSQL), outbox.Waiting: settle(waitingSQL), outbox.Released: settle(releasedSQL),
+			outbox.Sent: settle(
+				sentSQL,
+			),
+			outbox.Dead:     settle(deadSQL),
+			outbox.Waiting:  settle(waitingSQL),
+			outbox.Released: settle(releasedSQL),
 		},
 	}}, nil
 }
 
-// Enqueue writes the event in the caller's transaction, in one statement, and returns its id. When the transaction is
-// committed the event is delivered, and otherwise it was never there. It returns outbox.ErrDuplicate when the queue has an
-// event with the id, after waiting for another transaction that is about to enqueue one, and store.ErrInvalid for an event
-// that breaks a rule of [outbox.Event]; nothing was written then, and the transaction can go on. After any other error it
-// has to be rolled back.
+// channel returns the name that relays listen to.
+func channel(t pgtable.Table) string { return fmt.Sprintf("redo_outbox_%016x", t.Hash()) }
+
+// run calls f, which sends one statement, and repeats it as pgtable.Do does. writes means that it may change something.
+func (q *Queue) run(ctx context.Context, writes bool, f func(on *pgx.Conn) error) error {
+	return q.table.Run(ctx, pgtable.Pool(q.pool), writes, func(on *pgx.Conn) error { return q.orRace(f(on)) })
+}
+
+// orRace marks the error of a claim that met another claim of the same ordering key.
+func (q *Queue) orRace(err error) error {
+	if pg, ok := errors.AsType[*pgconn.PgError](
+		err,
+	); ok && pg.Code == uniqueViolation &&
+		pg.ConstraintName == q.table.Name+"_busy" {
+		return fmt.Errorf("%w: %w", pgtable.ErrRace, err)
+	}
+	return err
+}
+
+const uniqueViolation = "23505" // SQLSTATE, from appendix A of the Postgres manual
+
+// Enqueue writes the event in the caller's transaction, in one statement, and returns its id. The event is delivered
+// after the transaction has committed.
+//
+// It returns outbox.ErrDuplicate if the queue has an event with the id. If another transaction is enqueuing one,
+// Enqueue waits for it first. It returns store.ErrInvalid for an event that breaks a rule of [outbox.Event]. After
+// these two errors nothing was written, and the transaction can go on. After any other error it must be rolled back.
 func (q *Queue) Enqueue(ctx context.Context, tx pgx.Tx, ev outbox.Event) (string, error) {
 	if tx == nil {
 		return "", fmt.Errorf("pgoutbox: %w: the transaction is nil", store.ErrInvalid)
@@ -78,9 +121,19 @@ func (q *Queue) Enqueue(ctx context.Context, tx pgx.Tx, ev outbox.Event) (string
 	})
 }
 
-// EnqueueSQL is Enqueue for a transaction of database/sql, of whichever Postgres driver.
-func (q *Queue) EnqueueSQL(ctx context.Context, tx *sql.Tx, ev outbox.Event) (string, error) {
-	if tx == nil {
+// An SQLTx is a transaction of database/sql: *sql.Tx, or the *sqltx.Tx that pgstore.NewSQL's store hands out.
+type SQLTx interface {
+	// QueryRowContext is that of *sql.Tx.
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	// Commit and Rollback are not called. They keep an *sql.DB from being passed, which would commit the event alone.
+	Commit() error
+	// Rollback: see Commit.
+	Rollback() error
+}
+
+// EnqueueSQL is Enqueue for a transaction of database/sql, with any Postgres driver.
+func (q *Queue) EnqueueSQL(ctx context.Context, tx SQLTx, ev outbox.Event) (string, error) {
+	if tx == nil || tx == SQLTx((*sql.Tx)(nil)) {
 		return "", fmt.Errorf("pgoutbox: %w: the transaction is nil", store.ErrInvalid)
 	}
 	return q.enqueue(ctx, ev, func(args ...any) (n int64, err error) {
@@ -133,7 +186,7 @@ func (q *Queue) Extend(ctx context.Context, l outbox.Lease, d time.Duration) err
 	if err := outbox.CheckLease(d); err != nil {
 		return err
 	}
-	return q.run(ctx, true, func(on *pgxpool.Conn) error {
+	return q.run(ctx, true, func(on *pgx.Conn) error {
 		tag, err := on.Exec(ctx, q.sql.extend, int64(l.Seq), int64(l.Fence), micros(d))
 		return orLost(tag.RowsAffected(), err)
 	})
@@ -155,16 +208,16 @@ func (q *Queue) Settle(ctx context.Context, l outbox.Lease, o outbox.Outcome) er
 	if o.Result == outbox.Sent || o.Result == outbox.Dead {
 		settle = q.finish // makes room for the next of its key
 	}
-	return q.run(ctx, true, func(on *pgxpool.Conn) error { return settle(ctx, on, q.sql.settle[o.Result], args) })
+	return q.run(ctx, true, func(on *pgx.Conn) error { return settle(ctx, on, q.sql.settle[o.Result], args) })
 }
 
-func (q *Queue) settle(ctx context.Context, on *pgxpool.Conn, text string, args []any) error {
+func (q *Queue) settle(ctx context.Context, on *pgx.Conn, text string, args []any) error {
 	tag, err := on.Exec(ctx, text, args...)
 	return orLost(tag.RowsAffected(), err)
 }
 
 // finish settles an event that waits no longer and unparks the next of its key, in one round trip.
-func (q *Queue) finish(ctx context.Context, on *pgxpool.Conn, text string, args []any) error {
+func (q *Queue) finish(ctx context.Context, on *pgx.Conn, text string, args []any) error {
 	var b pgx.Batch
 	b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted}) // whatever the default is: see unparkSQL
 	b.Queue(text, args...)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A relay claims all the time, over whatever was sent in the last day, and purges in small batches: neither may cost more the
-// larger the table is.
+// A relay claims all the time, over whatever was sent in the last day, and purges in small batches: neither may cost
+// more the larger the table is.
 func TestNeitherClaimNorPurgeReadsTheWholeTable(t *testing.T) {
 	p := newPlace(t)
 	q, pool := p.open(t)

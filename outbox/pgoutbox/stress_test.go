@@ -18,9 +18,9 @@ import (
 	"github.com/redo-go/redo/outbox/pgoutbox"
 )
 
-// Relays of different settings, producers that commit out of order, failures, dead letters, redrives and drops, on few keys
-// with long lines: in the end every event was delivered, none before one of its key that was known to wait, and none is
-// stranded. One that is parked for good is not due before this test has given up.
+// Relays of different settings, producers that commit out of order, failures, dead letters, redrives and drops, on few
+// keys with long lines: in the end every event was delivered, none before one of its key that was known to wait, and
+// none is stranded. One that is parked for good is not due before this test has given up.
 func TestLongLinesStrandNoEvent(t *testing.T) {
 	each := 400
 	if testing.Short() {
@@ -30,7 +30,12 @@ func TestLongLinesStrandNoEvent(t *testing.T) {
 	wide := l.place
 	wide.change = func(c *pgxpool.Config) { c.MaxConns = 12 } // three transactions of each producer
 	makers := wide.pool(t)
-	m := &ledger{waiting: map[string]map[uint64]*entry{}, gone: map[uint64]bool{}, busy: map[string]bool{}, dead: map[string]bool{}}
+	m := &ledger{
+		waiting: map[string]map[uint64]*entry{},
+		gone:    map[uint64]bool{},
+		busy:    map[string]bool{},
+		dead:    map[string]bool{},
+	}
 	ctx, fail := context.WithCancelCause(t.Context())
 	var producers, relays sync.WaitGroup
 	try := func(wg *sync.WaitGroup, f func() error) {

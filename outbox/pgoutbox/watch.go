@@ -13,8 +13,8 @@ import (
 // closeTimeout bounds the farewell of the connection that listened.
 const closeTimeout = 2 * time.Second
 
-// Watch implements [outbox.Watcher]. It listens on a connection of its own, made as the pool makes its connections; with
-// [WithoutNotify] it makes none and tells of nothing.
+// Watch implements [outbox.Watcher]. It listens on a connection of its own, which it makes as the pool makes its
+// connections. With [WithoutNotify] it makes none, and wakes no relay.
 func (q *Queue) Watch(ctx context.Context, wake func()) error {
 	if q.silent {
 		<-ctx.Done()
@@ -42,7 +42,7 @@ func (q *Queue) listen(ctx context.Context, wake func()) error {
 		defer cancel()
 		_ = conn.Close(last)
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+q.channel()); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+channel(q.table)); err != nil {
 		return err
 	}
 	wake() // for what came before

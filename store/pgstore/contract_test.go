@@ -9,15 +9,16 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 	"github.com/redo-go/redo/store/storetest"
 )
 
-func TestContract(t *testing.T) { contract(t) }
+func TestContract(t *testing.T) { contractAt(t, func(*pgxpool.Config) {}) }
 
 // Behind a transaction pooler statements are sent without prepared ones, or as text.
 func TestContractWithoutPreparedStatements(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-		t.Run(mode.String(), func(t *testing.T) { contract(t, pgstore.WithExecMode(mode)) })
+		t.Run(mode.String(), func(t *testing.T) { contractAt(t, inMode(mode)) })
 	}
 }
 
@@ -32,11 +33,7 @@ func TestContractAtStricterIsolation(t *testing.T) {
 	}
 }
 
-func contract(t *testing.T, opts ...pgstore.Option) {
-	contractAt(t, func(*pgxpool.Config) {}, opts...)
-}
-
-func contractAt(t *testing.T, change func(*pgxpool.Config), opts ...pgstore.Option) {
+func contractAt(t *testing.T, change func(*pgxpool.Config)) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.Store {
 		st := p.open(t)
@@ -46,7 +43,6 @@ func contractAt(t *testing.T, change func(*pgxpool.Config), opts ...pgstore.Opti
 	factory := func(t *testing.T) store.Store {
 		p := newPlace(t)
 		p.change = append(p.change, change)
-		p.opts = opts
 		return at(t, p)
 	}
 	beside := func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }
@@ -68,8 +64,9 @@ func damaged(places map[store.Store]place) func(*testing.T, store.Store, store.I
 // damage changes the row of an ID as another program might.
 func (p place) damage(t testing.TB, id store.ID, set string) {
 	t.Helper()
-	tag, err := admin(t, p.url).Exec(t.Context(), "UPDATE "+p.table()+" SET "+set+" WHERE scope = $1 AND key = $2",
-		[]byte(id.Scope), []byte(id.Key))
+	tag, err := pgtest.Connect(t, p.url).
+		Exec(t.Context(), "UPDATE "+p.table()+" SET "+set+" WHERE scope = $1 AND key = $2",
+			[]byte(id.Scope), []byte(id.Key))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, tag.RowsAffected())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
 // Each of these is found by every statement that reads a record, through both engines.
@@ -18,7 +19,7 @@ func TestDamagedRow(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			p := newPlace(t)
 			over := []store.Store{p.open(t), p.openSQL(t)}
-			sqlExec(t, admin(t, p.url), "ALTER TABLE "+p.table()+
+			pgtest.Exec(t, pgtest.Connect(t, p.url), "ALTER TABLE "+p.table()+
 				" DROP CONSTRAINT redo_records_fingerprint_check, DROP CONSTRAINT redo_records_state_check")
 			id := reserve(t, over[0], unleased("k"), store.Acquired).Lease.ID
 			reserve(t, over[0], unleased("other"), store.Acquired)

@@ -14,24 +14,23 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
-// Callers work in both modes while the primary dies and its synchronous standby is promoted. What was acknowledged is there
-// afterwards, a record and its effect stand together or not at all, and who keeps on asking is answered again.
+// Callers work in both modes while the primary dies and its synchronous standby is promoted. What was acknowledged is
+// there afterwards, a record and its effect stand together or not at all, and who keeps on asking is answered again.
 func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers of its own")
 	}
 	t.Parallel()
-	primary := privateServer(t)
-	p := place{url: primary.url, schema: "public", conns: 8}
+	primary := pgtest.NewServer(t)
+	p := place{url: primary.URL, schema: "public", conns: 8}
 	p.open(t)
-	sqlExec(t, admin(t, p.url), "CREATE TABLE effects (key text NOT NULL)")
-	standby := privateStandby(t, primary)
-	primary.configure(t, "synchronous_standby_names", "*")
-	until(t, "the standby is synchronous", func() bool {
-		return primary.holds("SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')")
-	})
+	pgtest.Exec(t, pgtest.Connect(t, p.url), "CREATE TABLE effects (key text NOT NULL)")
+	standby := pgtest.NewStandby(t, primary)
+	primary.Configure(t, "synchronous_standby_names", "*")
+	primary.Until(t, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')")
 	p.url = both(primary, standby)
 	w := work{st: p.open(t)}
 	after := make(chan struct{})
@@ -42,18 +41,18 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 		wg.Go(func() { errs[i] = w.until(t.Context(), i, after) })
 	}
 	until(t, "the callers are at work", func() bool { return w.done.Load() > 200 })
-	require.NoError(t, primary.kill())
+	require.NoError(t, primary.Kill())
 	until(t, "calls fail", func() bool { return w.failed.Load() > callers })
-	standby.promote(t)
+	standby.Promote(t)
 	before := w.done.Load()
 	until(t, "calls are answered again, by the same store", func() bool { return w.done.Load() > before+callers })
 	close(after)
 	wg.Wait()
 	require.NoError(t, errors.Join(errs[:]...))
 
-	p.url = standby.url
+	p.url = standby.URL
 	effects := map[string]int{}
-	rows, err := admin(t, p.url).Query(t.Context(), "SELECT key, count(*) FROM effects GROUP BY key")
+	rows, err := pgtest.Connect(t, p.url).Query(t.Context(), "SELECT key, count(*) FROM effects GROUP BY key")
 	require.NoError(t, err)
 	var key string
 	var n int
@@ -83,7 +82,12 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 		}
 		return true
 	})
-	t.Logf("%d acknowledged outcomes are there, and %d of %d calls that failed have left a record", kept, unknown, w.failed.Load())
+	t.Logf(
+		"%d acknowledged outcomes are there, and %d of %d calls that failed have left a record",
+		kept,
+		unknown,
+		w.failed.Load(),
+	)
 }
 
 // Work is done on a new key each time, in two steps and in one transaction by turns.
@@ -145,20 +149,25 @@ func (w *work) oneTransaction(ctx context.Context, key string) error {
 }
 
 // What a standby had not got when it was promoted is lost, acknowledged or not: the rules below are what is left then.
-func wasBehind(t *testing.T, p place, before *pgstore.Store, primary, standby *server) {
+func wasBehind(t *testing.T, p place, before *pgstore.Store, primary, standby *pgtest.Server) {
 	completed := reserve(t, before, claim("completed"), store.Acquired)
 	kept := reserve(t, before, claim("kept"), store.Acquired)
 	require.NoError(t, before.Complete(t.Context(), kept.Lease, store.Outcome{Result: []byte("kept")}))
 	c := claim("taken over")
 	c.Lease = time.Microsecond
 	owner := reserve(t, before, c, store.Acquired)
-	standby.inStepWith(t, primary)
-	standby.cutOff(t)
+	standby.CatchUp(t, primary)
+	standby.CutOff(t)
 
 	// All of this is acknowledged.
 	// The place in the sequence that the standby will draw first is drawn for the same key here.
 	var next int64
-	require.NoError(t, admin(t, standby.url).QueryRow(t.Context(), "SELECT last_value + 1 FROM redo_records_fence").Scan(&next))
+	require.NoError(
+		t,
+		pgtest.Connect(t, standby.URL).
+			QueryRow(t.Context(), "SELECT last_value + 1 FROM redo_records_fence").
+			Scan(&next),
+	)
 	lost := reserve(t, before, claim("reserved"), store.Acquired)
 	for drawn(lost) < next {
 		require.NoError(t, before.Release(t.Context(), lost.Lease))
@@ -170,10 +179,10 @@ func wasBehind(t *testing.T, p place, before *pgstore.Store, primary, standby *s
 	tx, _ := begin(t, before, claim("with its effect"), store.Acquired)
 	effect(t, tx.Tx(), "with its effect")
 	require.NoError(t, tx.Commit(t.Context(), store.Outcome{Result: []byte("lost")}))
-	require.NoError(t, primary.kill())
-	standby.promote(t)
+	require.NoError(t, primary.Kill())
+	standby.Promote(t)
 
-	p.url = standby.url
+	p.url = standby.URL
 	after := p.open(t)
 	found := reserve(t, after, claim("reserved"), store.Acquired)
 	t.Run("a lost reservation lets a second owner in", func(t *testing.T) {

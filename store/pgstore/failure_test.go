@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
 // A cutting connection, once armed, lets what is written pass, waits for the answer, and shows an end of file
@@ -53,7 +53,7 @@ func TestWriteWhoseAnswerIsLostIsUnknownAndFindSettlesIt(t *testing.T) {
 
 func answersAreLost(t *testing.T, mode pgx.QueryExecMode, open func(p place) store.Store) {
 	p := newPlace(t)
-	p.opts = []pgstore.Option{pgstore.WithExecMode(mode)}
+	p.change = append(p.change, inMode(mode))
 	sound := open(p)
 	var armed atomic.Bool
 	p.conns = 1
@@ -68,13 +68,22 @@ func answersAreLost(t *testing.T, mode pgx.QueryExecMode, open func(p place) sto
 	l := reserve(t, st, claim("first"), store.Acquired).Lease
 	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))
 	find(t, st, "first")
+	reserve(t, st, claim("second"), store.Acquired) // one that deletes no expired record
 
 	armed.Store(true)
-	_, err := st.Reserve(t.Context(), claim("k"))
+	c := claim("k")
+	c.Owner = "owner \x00\xff"
+	_, err := st.Reserve(t.Context(), c)
 	require.ErrorIs(t, err, store.ErrUnknown)
 	armed.Store(false)
 	r := find(t, sound, "k")
-	require.Equal(t, store.StatePending, r.State)
+	g, holds := store.Held(r, c)
+	require.True(t, holds)
+	require.Equal(t, store.Grant{Verdict: store.Acquired, Lease: r.Lease(), Record: r}, g)
+	another := c
+	another.Owner = "another"
+	_, holds = store.Held(r, another)
+	require.False(t, holds)
 
 	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{}), store.ErrLost) // prepares it on the new connection
 	find(t, st, "first")
@@ -82,6 +91,7 @@ func answersAreLost(t *testing.T, mode pgx.QueryExecMode, open func(p place) sto
 	require.ErrorIs(t, st.Complete(t.Context(), r.Lease(), store.Outcome{Result: []byte("result")}), store.ErrUnknown)
 	armed.Store(false)
 	require.Equal(t, []byte("result"), find(t, sound, "k").Result)
+	require.Empty(t, find(t, sound, "k").Owner, "the record is settled")
 
 	find(t, st, "first")
 	armed.Store(true)
@@ -93,7 +103,7 @@ func TestStatementEndedByItsContextLeavesNothingHalfDone(t *testing.T) {
 	p := newPlace(t)
 	st := p.open(t)
 	before := reserve(t, st, claim("k"), store.Acquired)
-	conn := admin(t, p.url)
+	conn := pgtest.Connect(t, p.url)
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
@@ -101,7 +111,8 @@ func TestStatementEndedByItsContextLeavesNothingHalfDone(t *testing.T) {
 	require.NoError(t, err)
 	waiting := func() bool {
 		var n int
-		err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))").Scan(&n)
+		err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))").
+			Scan(&n)
 		return err == nil && n > 0
 	}
 
@@ -127,8 +138,8 @@ func TestAcknowledgedWritesSurviveAKilledServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server of its own")
 	}
-	srv := privateServer(t)
-	p := place{url: srv.url, schema: "public", conns: 16}
+	srv := pgtest.NewServer(t)
+	p := place{url: srv.URL, schema: "public", conns: 16}
 	st := p.open(t)
 	var acknowledged sync.Map // key → fence
 	var count, failures atomic.Int64
@@ -170,9 +181,9 @@ func TestAcknowledgedWritesSurviveAKilledServer(t *testing.T) {
 		})
 	}()
 	until(t, "the callers are at work", func() bool { return count.Load() > 500 })
-	require.NoError(t, srv.kill())
+	require.NoError(t, srv.Kill())
 	until(t, "calls fail", func() bool { return failures.Load() > 0 })
-	require.NoError(t, srv.restart(t.Context()))
+	require.NoError(t, srv.Restart(t.Context()))
 	close(restarted)
 	require.NoError(t, <-callers)
 	n := 0

@@ -3,9 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,92 +14,12 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
-// shared is the server that most tests use: the environment's, or a private one for the whole run.
-var shared struct {
-	url string
-	err error
-}
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-func TestMain(m *testing.M) { os.Exit(withServer(m.Run)) }
-
-func withServer(run func() int) int {
-	if shared.url = os.Getenv("REDO_TEST_POSTGRES"); shared.url != "" {
-		return run()
-	}
-	dir, err := newDir()
-	if err != nil {
-		shared.err = err
-		return run()
-	}
-	defer os.RemoveAll(dir)
-	s, err := newServer(dir)
-	if shared.err = err; err != nil {
-		return run()
-	}
-	defer s.stop()
-	shared.url = s.url
-	return run()
-}
-
-// serverURL is the shared server's; the test is skipped, or fails, where there is none.
-func serverURL(t testing.TB) string {
-	t.Helper()
-	if shared.err != nil {
-		skip(t, shared.err)
-	}
-	return shared.url
-}
-
-// newPool is a pool on the shared server of at most n connections, changed by the functions.
-func newPool(t testing.TB, url string, n int32, change ...func(*pgxpool.Config)) *pgxpool.Pool {
-	t.Helper()
-	cfg, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
-	cfg.MaxConns = n
-	for _, f := range change {
-		f(cfg)
-	}
-	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-// admin is a connection for what the store itself doesn't do.
-func admin(t testing.TB, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(context.Background(), url)
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close(context.Background()) })
-	return conn
-}
-
-func sqlExec(t testing.TB, conn *pgx.Conn, sql string, args ...any) {
-	t.Helper()
-	_, err := conn.Exec(context.Background(), sql, args...)
-	require.NoError(t, err, sql)
-}
-
-var schemas atomic.Int64
-
-// newSchema makes a schema for the test alone, whose name needs quoting.
-func newSchema(t testing.TB, url string) string {
-	t.Helper()
-	name := fmt.Sprintf(`redo "test" 'o\%d-%d`, os.Getpid(), schemas.Add(1))
-	quoted := pgx.Identifier{name}.Sanitize()
-	sqlExec(t, admin(t, url), "CREATE SCHEMA "+quoted)
-	t.Cleanup(func() {
-		conn, err := pgx.Connect(context.Background(), url)
-		require.NoError(t, err)
-		defer conn.Close(context.Background())
-		sqlExec(t, conn, "DROP SCHEMA "+quoted+" CASCADE")
-	})
-	return name
-}
-
-// A place is where a store has its table, and how its pool is made.
+// A place is the schema of a store, and the configuration of its pool.
 type place struct {
 	url, schema string
 	conns       int32
@@ -110,15 +28,15 @@ type place struct {
 }
 
 func newPlace(t testing.TB) place {
-	url := serverURL(t)
-	return place{url: url, schema: newSchema(t, url), conns: 8}
+	url := pgtest.URL(t)
+	return place{url: url, schema: pgtest.NewSchema(t, url), conns: 8}
 }
 
 // open returns a store at the place, with a pool of its own.
 func (p place) open(t testing.TB) *pgstore.Store {
 	t.Helper()
 	opts := append([]pgstore.Option{pgstore.WithSchema(p.schema)}, p.opts...)
-	st, err := pgstore.New(newPool(t, p.url, p.conns, p.change...), opts...)
+	st, err := pgstore.New(pgtest.NewPool(t, p.url, p.conns, p.change...), opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	require.NoError(t, st.Migrate(context.Background()))
@@ -168,13 +86,6 @@ func until(t testing.TB, what string, holds func() bool) {
 	require.Eventually(t, holds, 30*time.Second, 2*time.Millisecond, what)
 }
 
-func init() {
-	pgstore.TestServer = func(t testing.TB) (url, schema string) {
-		url = serverURL(t)
-		return url, newSchema(t, url)
-	}
-}
-
 // db is a database/sql pool at the place, of p.conns connections.
 func (p place) db(t testing.TB) *sql.DB {
 	t.Helper()
@@ -188,4 +99,19 @@ func (p place) db(t testing.TB) *sql.DB {
 	db.SetMaxIdleConns(int(p.conns))
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
+}
+
+// openSQL returns an SQLStore at the place, with a pool of its own.
+func (p place) openSQL(t testing.TB) *pgstore.SQLStore {
+	t.Helper()
+	st, err := pgstore.NewSQL(p.db(t), append([]pgstore.Option{pgstore.WithSchema(p.schema)}, p.opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	require.NoError(t, st.Migrate(context.Background()))
+	return st
+}
+
+// inMode returns a change of a pool's configuration.
+func inMode(mode pgx.QueryExecMode) func(*pgxpool.Config) {
+	return func(cfg *pgxpool.Config) { cfg.ConnConfig.DefaultQueryExecMode = mode }
 }

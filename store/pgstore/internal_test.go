@@ -8,23 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
-
-// TestServer gives the tests inside the package the server of those outside.
-var TestServer func(t testing.TB) (url, schema string)
 
 // Texts returns the statements of Reserve and Complete, for comparison with pgx alone.
 func Texts(s *Store) (reserve, complete string) { return s.sql.reserve, s.sql.complete }
 
-func poolOf(s *Store) *pgxpool.Pool { return s.engine.(*pgxPool).pool }
+// Version is the version of the table that this release makes.
+func Version(s *Store) int { return s.table.Version() }
 
-func testStore(t *testing.T) *Store {
+func testStore(t *testing.T, change ...func(*pgxpool.Config)) *Store {
 	t.Helper()
-	url, schema := TestServer(t)
-	pool, err := pgxpool.New(t.Context(), url)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	s, err := New(pool, WithSchema(schema))
+	url := pgtest.URL(t)
+	s, err := New(pgtest.NewPool(t, url, 4, change...), WithSchema(pgtest.NewSchema(t, url)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, s.Migrate(t.Context()))
@@ -46,12 +42,17 @@ func TestDurationsAreRoundedUp(t *testing.T) {
 	}
 }
 
-func TestBackoffIsBounded(t *testing.T) {
-	require.Zero(t, backoff(1, 0.99))
-	for try, most := range map[int]time.Duration{2: time.Millisecond, 3: 2 * time.Millisecond, 7: 32 * time.Millisecond, maxTries: 32 * time.Millisecond} {
-		require.Zero(t, backoff(try, 0))
-		require.Equal(t, most/2, backoff(try, 0.5))
+func TestLocksOfDifferentIDsDiffer(t *testing.T) {
+	seen := map[int64]string{}
+	for _, table := range []string{"one", "two"} {
+		q := statements{table: table}
+		for _, id := range []store.ID{{Key: "a"}, {Scope: "a", Key: "b"}, {Key: "ab"}, {Scope: "ab"}, {Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"}} {
+			l := q.locksOf(id)
+			for _, number := range []int64{l.turn, l.open} {
+				require.NotContains(t, seen, number, "%s %v", table, id)
+				seen[number] = table
+			}
+			require.Equal(t, l, q.locksOf(id))
+		}
 	}
-	require.Equal(t, 75*time.Second, jitter(100*time.Second, 0))
-	require.Equal(t, 100*time.Second, jitter(100*time.Second, 0.5))
 }

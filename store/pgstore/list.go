@@ -2,82 +2,111 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/redo-go/redo/store"
 )
 
-// Pending implements [store.Lister]. It reads 64 records at a time by their creation and holds no connection
-// over the loop's body. Records that are made while the list runs are not listed.
+// listed is how many records Pending reads at a time.
+const listed = 64
+
+// Pending implements [store.Lister]. For every scope it reads the whole table, and for one scope the records of that.
+// It holds no connection while the loop's body runs. Records that are made while the list runs are not listed.
 func (s *records) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		after := position{createdAt: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
-		until := pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
+		at := position{
+			createdAt: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true},
+			until:     pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true},
+		}
 		for {
-			page, err := s.page(ctx, scope, after, until)
+			ids, err := s.page(ctx, scope, &at)
+			for some := range slices.Chunk(ids, listed) {
+				if err == nil && !s.yieldPending(ctx, some, yield) {
+					return
+				}
+			}
 			if err != nil {
 				yield(store.Record{}, err)
 				return
 			}
-			if len(page) == 0 {
+			if len(ids) == 0 {
 				return
-			}
-			if until.InfinityModifier == pgtype.Infinity {
-				until = page[0].readAt
-			}
-			for _, r := range page {
-				after = position{r.createdAt, r.born}
-				if expired(r.expiresAt, r.readAt) {
-					continue
-				}
-				if err := ctx.Err(); err != nil {
-					yield(store.Record{}, err)
-					return
-				}
-				rec, err := r.record()
-				if err != nil {
-					rec = store.Record{ID: r.id}
-				}
-				if !yield(rec, err) {
-					return
-				}
 			}
 		}
 	}
 }
 
-// A position in the order of the list. born tells apart what was made in the same microsecond.
+// A position is a place in the order of the list. born tells apart records of the same microsecond.
 type position struct {
 	createdAt pgtype.Timestamptz
 	born      int64
+	until     pgtype.Timestamptz // when the list began
 }
 
-// page reads the next records after a position, whole, before it returns.
-func (s *records) page(ctx context.Context, scope string, after position, until pgtype.Timestamptz) ([]row, error) {
-	text, args := s.sql.pending, []any{after.createdAt, after.born, until}
+// page returns the IDs after a position, and moves it.
+func (s *records) page(ctx context.Context, scope string, at *position) (ids []store.ID, err error) {
+	text, args := s.sql.pending, []any{at.createdAt, at.born, at.until}
 	if scope != "" {
-		text, args = s.sql.pendingIn, append(args, []byte(scope))
+		text, args = s.sql.within, append(args, []byte(scope))
 	}
-	var page []row
-	err := s.run(ctx, false, func(on session) error {
-		page = page[:0]
-		rows, err := on.query(ctx, text, args...)
+	var readAt pgtype.Timestamptz
+	err = s.run(ctx, false, func(on *pgx.Conn) error {
+		ids = ids[:0]
+		rows, err := on.Query(ctx, text, args...)
 		if err != nil {
 			return err
 		}
-		defer rows.close()
-		for rows.Next() {
-			var r row
-			var scope, key []byte
-			if err := rows.Scan(r.into(&scope, &key)...); err != nil {
-				return err
-			}
-			r.id = store.ID{Scope: string(scope), Key: string(key)}
-			page = append(page, r)
-		}
-		return rows.Err()
+		var scope, key []byte
+		_, err = pgx.ForEachRow(rows, []any{&at.createdAt, &at.born, &scope, &key, &readAt}, func() error {
+			ids = append(ids, store.ID{Scope: string(scope), Key: string(key)})
+			return nil
+		})
+		return err
 	})
-	return page, err
+	if err == nil && len(ids) > 0 && at.until.InfinityModifier == pgtype.Infinity {
+		at.until = readAt
+	}
+	return ids, err
+}
+
+// yieldPending yields those of the records that are still pending. It returns false if the loop has ended.
+func (s *records) yieldPending(ctx context.Context, ids []store.ID, yield func(store.Record, error) bool) bool {
+	records, failures := make([]store.Record, len(ids)), make([]error, len(ids))
+	err := s.run(ctx, false, func(on *pgx.Conn) error {
+		var b pgx.Batch
+		for i, id := range ids {
+			b.Queue(s.sql.find, []byte(id.Scope), []byte(id.Key)).QueryRow(func(found pgx.Row) error {
+				records[i], failures[i] = scanFound(id, found)
+				if errors.Is(failures[i], store.ErrNotFound) || errors.Is(failures[i], store.ErrUnavailable) {
+					return nil
+				}
+				return failures[i]
+			})
+		}
+		return on.SendBatch(ctx, &b).Close()
+	})
+	if err != nil {
+		yield(store.Record{}, err)
+		return false
+	}
+	for i, rec := range records {
+		switch {
+		case ctx.Err() != nil:
+			yield(store.Record{}, ctx.Err())
+			return false
+		case errors.Is(failures[i], store.ErrNotFound), failures[i] == nil && rec.State != store.StatePending:
+			continue
+		case failures[i] != nil:
+			rec = store.Record{ID: ids[i]}
+		}
+		if !yield(rec, failures[i]) {
+			return false
+		}
+	}
+	return true
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
 // A wrong password, and an engine that goes down later: both are told as what they are, and a store that was open works
@@ -18,15 +19,19 @@ func TestWhoIsNotLetInIsToldSo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server of its own")
 	}
-	srv := privateServer(t)
-	sqlExec(t, admin(t, srv.url), "CREATE ROLE app LOGIN PASSWORD 'right'; GRANT CREATE ON SCHEMA public TO app")
-	hba := filepath.Join(srv.cluster(), "pg_hba.conf")
+	srv := pgtest.NewServer(t)
+	pgtest.Exec(
+		t,
+		pgtest.Connect(t, srv.URL),
+		"CREATE ROLE app LOGIN PASSWORD 'right'; GRANT CREATE ON SCHEMA public TO app",
+	)
+	hba := filepath.Join(srv.Cluster(), "pg_hba.conf")
 	rules, err := os.ReadFile(hba)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(hba, append([]byte("host all app 127.0.0.1/32 scram-sha-256\n"), rules...), 0o600))
-	sqlExec(t, admin(t, srv.url), "SELECT pg_reload_conf()")
+	pgtest.Exec(t, pgtest.Connect(t, srv.URL), "SELECT pg_reload_conf()")
 	as := func(password string) string {
-		return fmt.Sprintf("postgres://app:%s@127.0.0.1:%d/postgres?sslmode=disable", password, srv.port)
+		return fmt.Sprintf("postgres://app:%s@127.0.0.1:%d/postgres?sslmode=disable", password, srv.Port)
 	}
 
 	until(t, "the wrong password is refused", func() bool {
@@ -45,11 +50,11 @@ func TestWhoIsNotLetInIsToldSo(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	reserve(t, st, claim("before"), store.Acquired)
-	require.NoError(t, srv.stop())
+	require.NoError(t, srv.Stop())
 	_, err = st.Find(t.Context(), claim("before").ID)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
-	require.NoError(t, srv.restart(t.Context()))
+	require.NoError(t, srv.Restart(t.Context()))
 	reserve(t, st, claim("before"), store.InFlight)
 	reserve(t, st, claim("after"), store.Acquired)
 }

@@ -13,27 +13,22 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 	"github.com/redo-go/redo/store/storetest"
 )
 
-// The ways to reach a store behind a pooler that keeps no prepared statements.
-var (
-	byExec     = way{"exec", nil}
-	bySimple   = way{"simple_protocol", nil}
-	byDescribe = way{"cache_describe", nil}
-	byOption   = way{"cache_statement", []pgstore.Option{pgstore.WithExecMode(pgx.QueryExecModeExec)}}
+// Modes of a connection string that work behind a pooler which keeps no prepared statements.
+const (
+	byExec     = "exec"
+	bySimple   = "simple_protocol"
+	byDescribe = "cache_describe"
 )
-
-type way struct {
-	mode string // of the connection string
-	opts []pgstore.Option
-}
 
 // Each handle of a case speaks in another way, and the handles share the few connections of one pooler. A case has a
 // table of its own.
 func TestContractBehindAPooler(t *testing.T) {
 	t.Parallel()
-	home, b := newPlace(t), newPooler(t, serverURL(t))
+	home, b := newPlace(t), pgtest.NewPooler(t, pgtest.URL(t))
 	var cases atomic.Int64
 	newCase := func() pooledCase { return pooledCase{home, b, fmt.Sprint("case ", cases.Add(1))} }
 	t.Run("two steps", func(t *testing.T) {
@@ -47,7 +42,7 @@ func TestContractBehindAPooler(t *testing.T) {
 			c := newCase()
 			return at(c, c.by(byExec).open(t))
 		}, storetest.Beside(func(t *testing.T, first store.Store) store.Store {
-			return at(cs[first], cs[first].by(byOption).openSQL(t))
+			return at(cs[first], cs[first].by(bySimple).openSQL(t))
 		}), storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(io.Closer).Close())
 			return at(cs[st], cs[st].by(bySimple).open(t))
@@ -66,15 +61,15 @@ func TestContractBehindAPooler(t *testing.T) {
 // A pooledCase has its tables in the schema of the place.
 type pooledCase struct {
 	place
-	pooler
+	pgtest.Pooler
 	table string
 }
 
 // by is the place as it is reached through the pooler.
-func (c pooledCase) by(w way) place {
+func (c pooledCase) by(mode string) place {
 	p := c.place
-	p.url = c.pooler.url(w.mode)
-	p.opts = append([]pgstore.Option{pgstore.WithTable(c.table)}, w.opts...)
+	p.url = c.Pooler.URL(mode)
+	p.opts = append(p.opts, pgstore.WithTable(c.table))
 	return p
 }
 
@@ -84,19 +79,19 @@ func (c pooledCase) effects() string {
 
 // A pooler passes no search path on, so that effects are written by the table's whole name.
 func pooledTxContract[T any, S txStore[T]](t *testing.T, newCase func() pooledCase, open func(p place, t testing.TB) S,
-	exec func(ctx context.Context, tx T, text string, args ...any) error, first, second way) {
+	exec func(ctx context.Context, tx T, text string, args ...any) error, first, second string) {
 	cs := map[store.Store]pooledCase{}
 	var current pooledCase // since one case runs at a time
-	conn := admin(t, serverURL(t))
-	at := func(t *testing.T, c pooledCase, w way) store.TxStore[T] {
-		st := open(c.by(w), t)
+	conn := pgtest.Connect(t, pgtest.URL(t))
+	at := func(t *testing.T, c pooledCase, mode string) store.TxStore[T] {
+		st := open(c.by(mode), t)
 		cs[st] = c
 		return st
 	}
 	storetest.RunTx(t, storetest.TxHarness[T]{
 		Open: func(t *testing.T) store.TxStore[T] {
 			current = newCase()
-			sqlExec(t, conn, "CREATE TABLE "+current.effects()+" (key text NOT NULL)")
+			pgtest.Exec(t, conn, "CREATE TABLE "+current.effects()+" (key text NOT NULL)")
 			return at(t, current, first)
 		},
 		Write: func(ctx context.Context, tx T, key string) error {
@@ -116,11 +111,12 @@ func pooledTxContract[T any, S txStore[T]](t *testing.T, newCase func() pooledCa
 
 // What the package comment says of round trips holds behind a pooler too, where the connection string has the mode.
 func TestRoundTripsBehindAPooler(t *testing.T) {
-	b := newPooler(t, serverURL(t))
+	b := pgtest.NewPooler(t, pgtest.URL(t))
 	home, w := newPlace(t), &wire{}
 	home.conns = 1
 	away := pooledCase{home, b, "records"}.by(byExec)
 	counted := away
 	counted.change = []func(*pgxpool.Config){w.under}
-	roundTrips(t, w, counted.open(t), away.open(t), map[string]int64{"begin": 2, "replay": 1, "held elsewhere": 4, "commit": 2, "discard": 3})
+	roundTrips(t, w, counted.open(t), away.open(t),
+		map[string]int64{"begin": 1, "take over": 2, "commit": 1, "discard": 2, "replay": 2, "held elsewhere": 2})
 }

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/redo-go/redo/store"
 )
 
-// purgeBatch is how many records a statement of Purge deletes.
+// purgeBatch is how many records a statement of Purge deletes at most. It is the limit in purgeSQL.
 const purgeBatch = 1000
 
-// Purge implements [store.Store], in statements of at most 1,000 records. It passes over records that another
-// Purge, or anybody else, has locked: any number may run at a time, and share the work.
+// Purge implements [store.Store], in statements of at most 1,000 records. It skips records that another session has
+// locked: any number of purges may run at a time, and share the work.
 func (s *records) Purge(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("pgstore: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
@@ -22,9 +24,9 @@ func (s *records) Purge(ctx context.Context, limit int) (int, error) {
 	for purged < limit {
 		batch := min(purgeBatch, limit-purged)
 		n := 0
-		err := s.run(ctx, true, func(on session) error {
-			deleted, err := on.exec(ctx, s.sql.purge, int64(batch))
-			n = int(deleted)
+		err := s.run(ctx, true, func(on *pgx.Conn) error {
+			tag, err := on.Exec(ctx, s.sql.purge, int64(batch))
+			n = int(tag.RowsAffected())
 			return err
 		})
 		if err != nil {

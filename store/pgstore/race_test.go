@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
 const racers = 64
@@ -136,6 +137,6 @@ func TestExpiredRecordIsTakenAnewThoughNotPurged(t *testing.T) {
 	require.True(t, g.Record.CreatedAt.After(before.Record.CreatedAt))
 	require.True(t, g.Record.ExpiresAt.IsZero())
 	var rows int
-	require.NoError(t, admin(t, p.url).QueryRow(t.Context(), "SELECT count(*) FROM "+p.table()).Scan(&rows))
+	require.NoError(t, pgtest.Connect(t, p.url).QueryRow(t.Context(), "SELECT count(*) FROM "+p.table()).Scan(&rows))
 	require.Equal(t, 1, rows)
 }

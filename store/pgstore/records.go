@@ -2,85 +2,161 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore/pgtable"
 )
 
-// MaxResult is the longest result that Complete accepts, in bytes; a longer one is store.ErrInvalid. Postgres ends at
-// 1 GiB for a row and for a message, in which a result may stand twice as long.
+// MaxResult is the longest result that Complete accepts, in bytes. A longer one is store.ErrInvalid. Postgres limits a
+// row and a message to 1 GiB, in which a result may have twice its length.
 const MaxResult = 256 << 20
 
-// records is a store over any engine.
+var errClosed = fmt.Errorf("pgstore: closed: %w", store.ErrUnavailable)
+
+// records is a store over a pool of either kind.
 type records struct {
-	config
-	engine engine
-	owns   bool // the pool is closed with the store
-	sql    statements
-	held   registry
+	*store.Poller
+	table pgtable.Table
+	sql   statements
+	conns pgtable.Conns
+	free  freer
+	shut  func() // closes the pool; nil if the pool is not the store's
 
-	life  context.Context // ends with Close
-	end   context.CancelFunc
-	polls polls
+	mu     sync.Mutex
+	open   int               // transactions, with those that are being opened
+	held   map[store.ID]bool // the IDs of open transactions
+	closed bool
+	life   context.Context // ends with Close
+	end    context.CancelFunc
 }
 
-func newRecords(on engine, cfg config) *records {
-	r := &records{config: cfg, engine: on, sql: newStatements(cfg.schema, cfg.table)}
-	r.life, r.end = context.WithCancel(context.Background())
-	return r
+func newRecords(conns pgtable.Conns, opts []Option) (*records, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &records{table: cfg.records(), conns: conns, held: map[store.ID]bool{}}
+	s.sql, s.Poller = newStatements(s.table), store.Poll(s)
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
 }
 
-// Close ends every Wait and, if the store came from Open, waits for the calls that are running and closes the
-// connections. It neither waits for open transactions nor ends them: they can be committed, discarded and rolled back as
-// before, and of a store from Open the last one to end closes the connections. Afterwards all methods return an error that
-// wraps store.ErrUnavailable; closing again does nothing. It always returns nil.
-//
-// A pool that was handed to New or NewSQL is left as it is. Its owner closes it when the transactions are over: the Close of
-// a pgxpool.Pool waits for them, without limit, and that of an sql.DB does not, and lets them end.
+// Close makes all methods return an error that wraps store.ErrUnavailable. If the store came from Open, Close closes
+// its connections: those of running calls and transactions when these end. It waits for running calls, and not for
+// transactions, which can be committed and rolled back as before. Closing again does nothing. Close always returns nil.
 func (s *records) Close() error {
+	s.mu.Lock()
+	again, open := s.closed, s.open
+	s.closed = true
 	s.end()
-	s.polls.wait()
-	if !s.owns {
+	s.mu.Unlock()
+	if s.shut == nil || again {
 		return nil
 	}
-	if s.held.close() {
-		s.engine.shut()
-	} else {
-		s.engine.idle()
+	closed := make(chan struct{})
+	go func() {
+		s.shut()
+		close(closed)
+	}()
+	if open == 0 {
+		<-closed
 	}
 	return nil
 }
 
-// name is the table's, for messages.
-func (s *records) name() string { return pgx.Identifier{s.schema, s.table}.Sanitize() }
+// ready returns an error if the context has ended or the store is closed.
+func (s *records) ready(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.life.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
 
-// Reserve implements [store.Store], in one statement unless somebody else is at the same ID. An ID that an open
-// transaction holds is InFlight or Mismatch as it is to Begin, at once.
-func (s *records) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+// run calls f, which sends one statement, and repeats it as pgtable.Do does. writes means that it may change something.
+func (s *records) run(ctx context.Context, writes bool, f func(on *pgx.Conn) error) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.table.Run(ctx, s.conns, writes, f)
+}
+
+// Reserve implements [store.Store], in one statement. An ID that an open transaction holds is InFlight at once, after a
+// second statement if the transaction is another store's. A Reserve that creates a record deletes up to two expired
+// ones.
+func (s *records) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, err
 	}
 	if err := s.ready(ctx); err != nil {
 		return store.Grant{}, err
 	}
-	if g, held := s.held.grant(c); held {
-		return g, nil
+	if s.holds(c.ID) {
+		return held(c), nil
 	}
-	var g store.Grant
-	err := s.run(ctx, true, func(on session) error {
-		var err error
-		g, err = s.sql.reserveOn(ctx, on, c)
+	err = s.run(ctx, true, func(on *pgx.Conn) (err error) {
+		g, err = s.reserveOn(ctx, on, c)
 		return err
 	})
-	if err != nil {
+	return g, err
+}
+
+func (s *records) reserveOn(ctx context.Context, on *pgx.Conn, c store.Claim) (store.Grant, error) {
+	var owned bool
+	var deleted freed
+	r := row{id: c.ID}
+	text, args, into := s.sql.reserve, s.sql.claimArgs(c), r.into(&owned)
+	from, freeing := s.free.due()
+	if freeing {
+		text, args, into = s.sql.reserveFreeing, append(args, from), r.into(&owned, &deleted.n, &deleted.last)
+	}
+	err := on.QueryRow(ctx, text, args...).Scan(into...)
+	switch {
+	case pgtable.Code(err) == lockNotAvailable: // a transaction of an earlier release has the turn
+		return held(c), nil
+	case errors.Is(err, pgx.ErrNoRows):
+		return heldOrRace(ctx, on, c, s.sql.locksOf(c.ID))
+	case err != nil:
+		return store.Grant{}, err
+	case !owned:
+		if freeing {
+			s.free.refused()
+		}
+		rec, err := r.record()
+		if err != nil {
+			return store.Grant{}, err
+		}
+		return store.Grant{Verdict: store.Judge(rec, c, rec.ReadAt), Record: rec}, nil
+	}
+	if freeing {
+		s.free.did(deleted)
+	}
+	s.free.expiresIn(c.Retention)
+	return r.grant()
+}
+
+// heldOrRace returns the grant of a claim whose ID an open transaction holds, or pgtable.ErrRace.
+func heldOrRace(ctx context.Context, on *pgx.Conn, c store.Claim, l locks) (store.Grant, error) {
+	var isHeld bool
+	if err := on.QueryRow(ctx, heldSQL, l.open).Scan(&isHeld); err != nil {
 		return store.Grant{}, err
 	}
-	return g, nil
+	if isHeld {
+		return held(c), nil
+	}
+	return store.Grant{}, pgtable.ErrRace
 }
+
+const lockNotAvailable = "55P03"
 
 // Extend implements [store.Store]. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *records) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
@@ -88,7 +164,7 @@ func (s *records) Extend(ctx context.Context, l store.Lease, d time.Duration, me
 	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
 		return err
 	}
-	return s.run(ctx, true, func(on session) error { return s.sql.extendOn(ctx, on, l, d, meta) })
+	return s.change(ctx, s.sql.extend, l, micros(d), meta)
 }
 
 // Complete implements [store.Store]. A result longer than [MaxResult] is refused with store.ErrInvalid.
@@ -100,7 +176,11 @@ func (s *records) Complete(ctx context.Context, l store.Lease, o store.Outcome) 
 	if o.Lazy {
 		text = s.sql.completeLazy
 	}
-	return s.run(ctx, true, func(on session) error { return completeOn(ctx, on, text, l, o) })
+	err := s.change(ctx, text, l, outcomeArgs(o)...)
+	if err == nil && o.Retention > 0 {
+		s.free.expiresIn(o.Retention)
+	}
+	return err
 }
 
 func validate(o store.Outcome) error {
@@ -108,58 +188,108 @@ func validate(o store.Outcome) error {
 		return err
 	}
 	if len(o.Result) > MaxResult {
-		return fmt.Errorf("pgstore: %w: the result has %d bytes, at most %d are allowed", store.ErrInvalid, len(o.Result), MaxResult)
+		return fmt.Errorf(
+			"pgstore: %w: the result has %d bytes, at most %d are allowed",
+			store.ErrInvalid,
+			len(o.Result),
+			MaxResult,
+		)
 	}
 	return nil
 }
 
+// outcomeArgs returns the arguments $4 to $6 of the statements that settle a record.
+func outcomeArgs(o store.Outcome) []any {
+	state := store.StateComplete
+	if o.Failed {
+		state = store.StateFailed
+	}
+	return []any{int16(state), o.Result, micros(o.Retention)}
+}
+
 // Release implements [store.Store].
 func (s *records) Release(ctx context.Context, l store.Lease) error {
-	return s.run(ctx, true, func(on session) error { return changeOn(ctx, on, s.sql.release, l) })
+	return s.change(ctx, s.sql.release, l)
 }
 
 // Forget implements [store.Forgetter].
 func (s *records) Forget(ctx context.Context, l store.Lease) error {
-	return s.run(ctx, true, func(on session) error { return changeOn(ctx, on, s.sql.forget, l) })
+	return s.change(ctx, s.sql.forget, l)
 }
 
-// Drop implements [store.Dropper]. A row is damaged if another program's write broke one of these rules. The
-// fingerprint has 33 bytes. The state is 1, 2 or 3. The fence is positive. The instants are finite or NULL.
+// change runs a statement that compares the lease's fence. It returns store.ErrLost if that changes no record.
+func (s *records) change(ctx context.Context, text string, l store.Lease, more ...any) error {
+	return s.run(ctx, true, func(on *pgx.Conn) error {
+		if l.Fence > math.MaxInt64 {
+			return store.ErrLost // no record has such a fence
+		}
+		tag, err := on.Exec(ctx, text, append(leaseArgs(l), more...)...)
+		if err == nil && tag.RowsAffected() == 0 {
+			return store.ErrLost
+		}
+		return err
+	})
+}
+
+// leaseArgs returns the arguments $1 to $3 of a statement that compares the lease's fence.
+func leaseArgs(l store.Lease) []any {
+	return []any{[]byte(l.ID.Scope), []byte(l.ID.Key), int64(l.Fence)}
+}
+
+// Drop implements [store.Dropper]. A row is damaged if another program broke one of these rules. The fingerprint has 33
+// bytes. The state is 1, 2 or 3. The fence is positive. The instants are finite or NULL.
 func (s *records) Drop(ctx context.Context, id store.ID) error {
 	if err := id.Validate(); err != nil {
 		return err
 	}
-	var dropped bool
-	var sound pgtype.Bool
-	err := s.run(ctx, true, func(on session) error {
-		err := on.queryRow(ctx, s.sql.drop, []byte(id.Scope), []byte(id.Key)).Scan(&dropped, &sound)
-		if err == nil && !dropped && sound.Valid && !sound.Bool {
-			return errLostRace
-		}
+	var dropped int64
+	err := s.run(ctx, true, func(on *pgx.Conn) error {
+		tag, err := on.Exec(ctx, s.sql.drop, []byte(id.Scope), []byte(id.Key))
+		dropped = tag.RowsAffected()
 		return err
 	})
-	switch {
-	case err != nil || dropped:
+	if err != nil || dropped > 0 {
 		return err
-	case !sound.Valid:
-		return store.ErrNotFound
+	}
+	if _, err := s.Find(ctx, id); err != nil {
+		return err
 	}
 	return fmt.Errorf("pgstore: %w: the record of %v is not damaged", store.ErrInvalid, id)
 }
 
 // Find implements [store.Store]. An ID outside its limits is refused with store.ErrInvalid.
-func (s *records) Find(ctx context.Context, id store.ID) (store.Record, error) {
+func (s *records) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
 	if err := id.Validate(); err != nil {
 		return store.Record{}, err
 	}
-	var rec store.Record
-	err := s.run(ctx, false, func(on session) error {
-		var err error
-		rec, err = s.sql.findOn(ctx, on, id)
+	err = s.run(ctx, false, func(on *pgx.Conn) (err error) {
+		rec, err = scanFound(id, on.QueryRow(ctx, s.sql.find, []byte(id.Scope), []byte(id.Key)))
 		return err
 	})
-	if err != nil {
+	return rec, err
+}
+
+// scanFound reads what the find statement returns.
+func scanFound(id store.ID, found pgx.Row) (store.Record, error) {
+	r := row{id: id}
+	err := found.Scan(r.into()...)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), err == nil && r.expired():
+		return store.Record{}, store.ErrNotFound
+	case err != nil:
 		return store.Record{}, err
 	}
-	return rec, nil
+	return r.record()
+}
+
+// micros returns a duration in microseconds, rounded up, so that no lease or retention becomes zero; -1 is Forever.
+func micros(d time.Duration) int64 {
+	if d == store.Forever {
+		return -1
+	}
+	n := int64(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		n++
+	}
+	return n
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
 func TestTableThatIsNotOursIsRefused(t *testing.T) {
@@ -26,9 +27,9 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 		{"foreign table", func(p place) string { return "CREATE TABLE " + p.table() + " (id int)" }, pgstore.ErrForeign},
 		{"foreign view", func(p place) string { return "CREATE VIEW " + p.table() + " AS SELECT 1" }, pgstore.ErrForeign},
 		{"another version", func(p place) string {
-			return migration(p) + "COMMENT ON TABLE " + p.table() + " IS 'redo pgstore 2'"
+			return migration(p) + "COMMENT ON TABLE " + p.table() + " IS 'redo pgstore 4'"
 		}, pgstore.ErrVersion},
-		{"lost column", func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " DROP COLUMN meta" }, pgstore.ErrForeign},
+		{"lost column", func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " DROP COLUMN meta" }, pgstore.ErrVersion},
 		{"unlogged table", func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " SET UNLOGGED" }, pgstore.ErrForeign},
 		{"cached sequence", func(p place) string {
 			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() + " CACHE 20"
@@ -36,8 +37,8 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)
-			sqlExec(t, admin(t, p.url), c.sql(p))
-			st, err := pgstore.New(newPool(t, p.url, 2), pgstore.WithSchema(p.schema))
+			pgtest.Exec(t, pgtest.Connect(t, p.url), c.sql(p))
+			st, err := pgstore.New(pgtest.NewPool(t, p.url, 2), pgstore.WithSchema(p.schema))
 			require.NoError(t, err)
 			for _, err := range []error{st.Check(t.Context()), st.Migrate(t.Context())} {
 				require.ErrorIs(t, err, c.want)
@@ -50,7 +51,7 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 
 func TestMissingTableSaysHowToMakeIt(t *testing.T) {
 	p := newPlace(t)
-	st, err := pgstore.New(newPool(t, p.url, 2), pgstore.WithSchema(p.schema))
+	st, err := pgstore.New(pgtest.NewPool(t, p.url, 2), pgstore.WithSchema(p.schema))
 	require.NoError(t, err)
 	_, reserved := st.Reserve(t.Context(), claim("k"))
 	for _, err := range []error{st.Check(t.Context()), reserved} {
@@ -58,7 +59,7 @@ func TestMissingTableSaysHowToMakeIt(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.ErrorContains(t, err, "create it with Migrate")
 	}
-	nowhere, err := pgstore.New(newPool(t, p.url, 2), pgstore.WithSchema("no such schema"))
+	nowhere, err := pgstore.New(pgtest.NewPool(t, p.url, 2), pgstore.WithSchema("no such schema"))
 	require.NoError(t, err)
 	require.ErrorContains(t, nowhere.Migrate(t.Context()), "there is no such schema")
 }
@@ -66,7 +67,7 @@ func TestMissingTableSaysHowToMakeIt(t *testing.T) {
 func TestMigrationsAtOneTimeAgree(t *testing.T) {
 	p := newPlace(t)
 	require.NoError(t, race(func(int) error {
-		st, err := pgstore.New(newPool(t, p.url, 1), pgstore.WithSchema(p.schema))
+		st, err := pgstore.New(pgtest.NewPool(t, p.url, 1), pgstore.WithSchema(p.schema))
 		if err != nil {
 			return err
 		}
@@ -84,10 +85,10 @@ func TestOpenRefuses(t *testing.T) {
 	_, err = st.Reserve(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrUnavailable)
 
-	conn := admin(t, p.url)
-	sqlExec(t, conn, "DROP ROLE IF EXISTS redo_locked_out")
-	sqlExec(t, conn, "CREATE ROLE redo_locked_out NOLOGIN PASSWORD 'right'")
-	t.Cleanup(func() { sqlExec(t, admin(t, p.url), "DROP ROLE redo_locked_out") })
+	conn := pgtest.Connect(t, p.url)
+	pgtest.Exec(t, conn, "DROP ROLE IF EXISTS redo_locked_out")
+	pgtest.Exec(t, conn, "CREATE ROLE redo_locked_out NOLOGIN PASSWORD 'right'")
+	t.Cleanup(func() { pgtest.Exec(t, pgtest.Connect(t, p.url), "DROP ROLE redo_locked_out") })
 	cfg := conn.Config()
 	for name, url := range map[string]string{
 		"a role that may not log in": strings.Replace(p.url, cfg.User+"@", "redo_locked_out:s3cret@", 1),
@@ -108,8 +109,6 @@ func TestOptionsAreValidated(t *testing.T) {
 		"long table":       pgstore.WithTable(strings.Repeat("t", 56)),
 		"NUL in a name":    pgstore.WithTable("a\x00b"),
 		"name of no UTF-8": pgstore.WithSchema("\xff"),
-		"unknown mode":     pgstore.WithExecMode(99),
-		"no poll interval": pgstore.WithPollInterval(0),
 	} {
 		_, err := pgstore.Migration(opt)
 		require.ErrorIs(t, err, store.ErrInvalid, name)
@@ -123,7 +122,11 @@ func TestOptionsAreValidated(t *testing.T) {
 func TestTooLongAResultIsRefused(t *testing.T) {
 	st := newPlace(t).open(t)
 	l := reserve(t, st, claim("k"), store.Acquired).Lease
-	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, pgstore.MaxResult+1)}), store.ErrInvalid)
+	require.ErrorIs(
+		t,
+		st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, pgstore.MaxResult+1)}),
+		store.ErrInvalid,
+	)
 	require.Equal(t, store.StatePending, find(t, st, "k").State)
 }
 

@@ -2,28 +2,34 @@ package pgstore
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore/pgtable"
 )
 
-// marker is the table's comment. It tells this package's tables, and their versions, from others.
-const (
-	markerOf = "redo pgstore "
-	version  = "1"
-	marker   = markerOf + version
+// Reasons for which a table or a record can't be used. Each is found with errors.Is beside [store.ErrUnavailable].
+var (
+	// ErrNoTable: the table, or its schema, does not exist.
+	ErrNoTable = pgtable.ErrNoTable
+	// ErrForeign: the table is not one of this package's, or was changed by another program. It is left alone.
+	ErrForeign = pgtable.ErrForeign
+	// ErrVersion: this release does not work with the version of the table, or a later release wrote the record.
+	ErrVersion = pgtable.ErrVersion
+	// ErrStandby: the server is a standby, or its transactions are read-only by default. Records must be read and
+	// written on the primary.
+	ErrStandby = pgtable.ErrStandby
 )
 
-// migrationSQL makes everything or, in a transaction, nothing. The primary key holds the longest ID: 2 KiB of a
-// page's 2.6. Rows are updated twice in their life, so that vacuum has to come sooner than after a fifth of a
-// large table.
-const migrationSQL = `CREATE TABLE {table} (
+// steps are the migrations. Each must leave a table that the release before can read and write: see [Migration].
+//
+// The primary key holds the longest ID: 2 KiB of the 2.6 that fit an index page. A record is updated once or twice, so
+// that vacuum must come before a fifth of a large table has changed.
+//
+// Version 2 drops the index of pending records: its predicate named the state, so that no completion was a HOT update.
+// The fill factor leaves room for that update on the record's own page.
+var steps = []string{`CREATE TABLE {table} (
 	scope       bytea       NOT NULL,
 	key         bytea       NOT NULL,
 	fingerprint bytea       NOT NULL CHECK (octet_length(fingerprint) = 33),
@@ -35,127 +41,93 @@ const migrationSQL = `CREATE TABLE {table} (
 	lease_until timestamptz, -- NULL: no lease
 	created_at  timestamptz NOT NULL,
 	expires_at  timestamptz, -- NULL: never
-	CONSTRAINT {pkey} PRIMARY KEY (scope, key)
-) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
-CREATE INDEX {pending} ON {table} (created_at, born) WHERE state = 1;
-CREATE INDEX {expiry} ON {table} (expires_at) WHERE expires_at IS NOT NULL;
-CREATE SEQUENCE {fence} AS bigint CACHE 1 NO CYCLE OWNED BY {table}.fence;
-COMMENT ON TABLE {table} IS {marker};
-`
+	CONSTRAINT {_pkey} PRIMARY KEY (scope, key)
+);
+ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+CREATE INDEX {_pending} ON {table} (created_at, born) WHERE state = 1;
+CREATE INDEX {_expiry} ON {table} (expires_at) WHERE expires_at IS NOT NULL;
+CREATE SEQUENCE {.fence} AS bigint CACHE 1 NO CYCLE OWNED BY {table}.fence;
+`, `ALTER TABLE {table}
+	ADD COLUMN owner bytea, -- of the claim, while the record is pending
+	ADD COLUMN format smallint NOT NULL DEFAULT 1; -- a release refuses a record of a later format
+ALTER TABLE {table} SET (fillfactor = 80);
+DROP INDEX {.pending};
+`}
 
-// Migration returns the SQL that makes the table, its indexes and its sequence, to be read or applied by the program's
-// own migration tool, in one transaction. It fails where a table of that name exists. The schema must exist. Who
-// uses the store needs SELECT, INSERT, UPDATE and DELETE on the table and USAGE on the sequence, whose name is the
-// table's and "_fence".
-func Migration(opts ...Option) (string, error) {
+// Migration returns the SQL that makes the table, its indexes and its sequence, for the program's own migration tool.
+// Apply it in one transaction. It fails if the table exists. The schema must exist. The role that uses the store needs
+// SELECT, INSERT, UPDATE and DELETE on the table and USAGE on the sequence, whose name is the table's and "_fence".
+func Migration(opts ...Option) (string, error) { return MigrationFrom(0, opts...) }
+
+// MigrationFrom returns the SQL that makes this release's table out of that of an earlier version, which is the number
+// at the end of the table's comment. The SQL is "" if nothing is to be done.
+//
+// A release works with its own version and with the next one. So migrate first, and replace the processes afterwards:
+// the old ones go on with the new table.
+func MigrationFrom(version int, opts ...Option) (string, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
 		return "", err
 	}
-	return replacer(cfg.schema, cfg.table).Replace(migrationSQL), nil
+	return cfg.records().Migration(version)
 }
 
-// Migrate makes the table where there is none, and otherwise checks it as Check does. Any number of processes may
-// call it at a time. It returns an error that wraps [ErrForeign] or [ErrVersion], and changes nothing, where
-// the table is not one of this version's.
+// records returns the table of records.
+func (c config) records() pgtable.Table {
+	return pgtable.Table{
+		Package: "pgstore", Schema: c.schema, Name: c.table, Steps: steps,
+		Privileges: []string{"SELECT", "INSERT", "UPDATE", "DELETE"},
+	}
+}
+
+// Migrate makes the table if there is none, brings one of an earlier version to this release's, and checks it as Check
+// does. Each version is one transaction, which waits for a lock on the table no longer than 100 ms at a time:
+// statements of other processes go on. Any number of processes may call Migrate at a time. It returns an error that
+// wraps [ErrForeign], and changes nothing, if the table is not one of this package's.
 func (s *records) Migrate(ctx context.Context) error {
-	err := s.Check(ctx)
-	if !errors.Is(err, ErrNoTable) {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	// Commands sent as one text are one transaction. The lock makes processes that start together wait for the first.
-	name := digest("migration", s.name())
-	turn := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);\n", int64(binary.BigEndian.Uint64(name[:])))
-	text := turn + replacer(s.schema, s.table).Replace(migrationSQL)
-	err = s.run(ctx, true, func(on session) error {
-		_, err := on.exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
-		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == duplicateTable {
-			return nil // another process was first
-		}
-		return err
-	})
-	if err != nil {
+	if err := s.table.Migrate(ctx, s.conns); err != nil {
 		return err
 	}
 	return s.Check(ctx)
 }
 
-// checkSQL finds the table whatever its kind, and says what can be said without reading it.
-const checkSQL = `
-SELECT pg_is_in_recovery(),
-	EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text),
-	c.oid IS NOT NULL,
-	coalesce(c.relkind::text, ''),
-	coalesce(c.relpersistence::text, ''),
-	coalesce(obj_description(c.oid, 'pg_class'), ''),
-	coalesce(has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
-		AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')
-		AND has_table_privilege(c.oid, 'DELETE'), false),
-	coalesce(q.seqincrement = 1 AND q.seqcache = 1 AND NOT q.seqcycle, false),
-	coalesce(has_sequence_privilege(q.seqrelid, 'USAGE'), false)
-FROM (VALUES (1)) AS one
-LEFT JOIN pg_catalog.pg_class AS c ON c.relname = $2::text
-	AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)
-LEFT JOIN pg_catalog.pg_sequence AS q ON q.seqrelid = (
-	SELECT oid FROM pg_catalog.pg_class WHERE relname = $3::text AND relkind = 'S' AND relnamespace = c.relnamespace)`
+// sequenceSQL returns no row if the fences could go back.
+const sequenceSQL = `
+SELECT has_sequence_privilege(q.seqrelid, 'USAGE') FROM pg_catalog.pg_sequence AS q
+WHERE q.seqrelid = to_regclass($1::text) AND q.seqincrement = 1 AND q.seqcache = 1 AND NOT q.seqcycle`
 
-// A finding is what checkSQL returns.
-type finding struct {
-	standby, schema, table    bool
-	kind, persistence, marker string
-	granted, sequence, drawn  bool
-}
-
-// Check implements [store.Checker]: it returns nil when a primary answers, and the table and its sequence are those
-// of this version, logged, and open to the role that asks. Its errors wrap store.ErrUnavailable, and one of
-// [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] where that is why.
+// Check implements [store.Checker]. It returns nil if the server is a primary, and the table is logged, open to the
+// role, and of this release's version or the next. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable],
+// [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
 func (s *records) Check(ctx context.Context) error {
-	var f finding
-	err := s.run(ctx, false, func(on session) error {
-		return on.queryRow(ctx, checkSQL, s.schema, s.table, s.table+"_fence").Scan(&f.standby, &f.schema, &f.table,
-			&f.kind, &f.persistence, &f.marker, &f.granted, &f.sequence, &f.drawn)
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.table.Check(ctx, s.conns); err != nil {
+		return err
+	}
+	var usable *bool
+	err := s.run(ctx, false, func(on *pgx.Conn) error {
+		return on.QueryRow(ctx, "SELECT ("+sequenceSQL+")", s.table.Fill("{.fence}")).Scan(&usable)
 	})
-	if err != nil {
-		return err
-	}
-	if err := s.judge(f); err != nil {
-		return err
-	}
-	// Reads no row, and fails unless the columns are there.
-	err = s.run(ctx, false, func(on session) error {
-		_, err := s.sql.findOn(ctx, on, store.ID{})
-		return err
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// judge turns a finding into the first thing that is wrong.
-func (s *records) judge(f finding) error {
-	unfit := func(kind error, format string, args ...any) error {
-		return fmt.Errorf("%w: %s: %s: %w", kind, s.name(), fmt.Sprintf(format, args...), store.ErrUnavailable)
-	}
 	switch {
-	case f.standby:
-		return unfit(ErrStandby, "connect to the primary, with target_session_attrs=read-write for instance")
-	case !f.schema:
-		return unfit(ErrNoTable, "there is no such schema: create it first")
-	case !f.table:
-		return unfit(ErrNoTable, "create it with Migrate, or apply the text of Migration")
-	case f.kind != "r" || !strings.HasPrefix(f.marker, markerOf):
-		return unfit(ErrForeign, "it lacks the comment %q: choose another name with WithTable", marker)
-	case f.marker != marker:
-		return unfit(ErrVersion, "its comment is %.60q, this release wants %q", f.marker, marker)
-	case f.persistence != "p":
-		return unfit(ErrForeign, "it is not logged, so that a crash would empty it")
-	case !f.sequence:
-		return unfit(ErrForeign, "its sequence %q is missing or was changed: it must count by 1, without a cache or a cycle", s.table+"_fence")
-	case !f.granted:
-		return unfit(errNotGranted, "SELECT, INSERT, UPDATE and DELETE on the table and USAGE on its schema are needed")
-	case !f.drawn:
-		return unfit(errNotGranted, "USAGE on the sequence %q is needed", s.table+"_fence")
+	case err != nil:
+		return err
+	case usable == nil:
+		return s.table.Unfit(
+			ErrForeign,
+			"its sequence %q is missing or was changed: it must count by 1, without a cache or a cycle",
+			s.table.Name+"_fence",
+		)
+	case !*usable:
+		return s.table.Unfit(store.ErrUnavailable, "USAGE on the sequence %q is needed", s.table.Name+"_fence")
 	}
-	return nil
+	// This reads no row, and fails unless the columns exist.
+	return s.run(ctx, false, func(on *pgx.Conn) error {
+		_, err := on.Exec(ctx, s.sql.find, []byte{}, []byte{})
+		return err
+	})
 }

@@ -1,143 +1,151 @@
 package pgstore
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/pgstore/pgtable"
 )
 
-// statements holds the text of every transition for one table. Each is complete in itself, so that it can run on a
-// connection, in a transaction of its own, or inside somebody else's.
+// statements holds the texts for one table.
 type statements struct {
-	table                                  string // qualified
-	reserve, reserveNext, reserveHeld      string
-	extend, release, forget                string
-	complete, completeHeld, completeLazy   string
-	completeNobodys                        string
-	find, watch, pending, pendingIn, purge string
-	drop                                   string
+	table                                        string // qualified
+	reserve, reserveFreeing                      string
+	begin, beginOver                             string
+	extend, release, forget, drop, purge         string
+	complete, completeLazy                       string
+	settle, settleFreeing, find, pending, within string
 }
 
-// newStatements writes the names into the texts, which hold no other braces.
-func newStatements(schema, table string) statements {
-	names := replacer(schema, table)
+func newStatements(t pgtable.Table) statements {
+	fill := func(parts ...string) string {
+		return t.Fill(strings.NewReplacer(
+			"{columns}", columns, "{columns r}", qualified("r"), "{sound}", soundSQL("{table}"),
+			"{sound f}", soundSQL("f"), "{sound r}", soundSQL("r")).Replace(strings.Join(parts, "")))
+	}
 	return statements{
-		table:           names.Replace("{table}"),
-		reserve:         names.Replace(strings.Replace(reserveSQL, "{turn}", tryTurnSQL, 1)),
-		reserveNext:     names.Replace(strings.Replace(reserveSQL, "{turn}", waitTurnSQL, 1)),
-		reserveHeld:     names.Replace(reserveHeldSQL),
-		extend:          names.Replace(extendSQL),
-		complete:        names.Replace(completeSQL + ownedSQL),
-		completeHeld:    names.Replace(completeSQL + heldSQL),
-		completeNobodys: names.Replace(strings.Replace(completeSQL, "SET ", "SET fence = "+drawSQL+", ", 1) + ownedSQL),
-		completeLazy:    names.Replace(lazySQL + completeSQL + ownedSQL + " AND EXISTS (SELECT FROM lazy)"),
-		release:         names.Replace(releaseSQL),
-		forget:          names.Replace(forgetSQL),
-		find:            names.Replace(findSQL),
-		watch:           names.Replace(watchSQL),
-		pending:         names.Replace(pendingSQL + pendingOrderSQL),
-		pendingIn:       names.Replace(pendingSQL + " AND scope = $4::bytea" + pendingOrderSQL),
-		purge:           names.Replace(purgeSQL),
-		drop:            names.Replace(dropSQL),
+		table: t.String(),
+		reserve: fill(
+			reserveSQL,
+			writeSQL,
+			overSQL,
+			returningSQL,
+			strings.NewReplacer("{none}", "", "{freed}", "").Replace(grantSQL),
+		),
+		reserveFreeing: fill(
+			reserveSQL,
+			writeSQL,
+			overSQL,
+			returningSQL,
+			freeing("written", "$10"),
+			strings.NewReplacer("{none}", "0::bigint, NULL::timestamptz, ", "{freed}", freedSQL+", ").
+				Replace(grantSQL),
+		),
+		begin:        fill(beginSQL, writeSQL, "NOTHING", returningSQL, begunSQL, presentSQL, openSQL),
+		beginOver:    fill(beginSQL, writeSQL, overSQL, returningSQL, begunSQL, openSQL),
+		extend:       fill(extendSQL),
+		complete:     fill(completeSQL, ownedSQL),
+		completeLazy: fill(lazySQL, completeSQL, ownedSQL, " AND EXISTS (SELECT FROM lazy)"),
+		settle: fill(
+			"WITH settled AS (",
+			completeSQL,
+			placeSQL,
+			ownedSQL,
+			" RETURNING 1)",
+			settledSQL,
+			"0, NULL::timestamptz",
+		),
+		settleFreeing: fill("WITH settled AS (", completeSQL, placeSQL, ownedSQL, " RETURNING 1)",
+			freeing("settled", "$9", readCommittedSQL), settledSQL, freedSQL),
+		release: fill(releaseSQL),
+		forget:  fill(forgetSQL),
+		find:    fill(findSQL),
+		pending: fill(pendingSQL, pendingOrderSQL),
+		within:  fill(pendingSQL, " AND scope = $4::bytea", pendingOrderSQL),
+		purge:   fill(purgeSQL),
+		drop:    fill(dropSQL),
 	}
 }
 
-func replacer(schema, table string) *strings.Replacer {
-	qualified := func(suffix string) string { return pgx.Identifier{schema, table + suffix}.Sanitize() }
-	return strings.NewReplacer(
-		"{table}", qualified(""),
-		"{pkey}", pgx.Identifier{table + "_pkey"}.Sanitize(),
-		"{pending}", pgx.Identifier{table + "_pending"}.Sanitize(),
-		"{expiry}", pgx.Identifier{table + "_expiry"}.Sanitize(),
-		"{fence}", qualified("_fence"),
-		"{fence text}", literal(qualified("_fence")),
-		"{marker}", literal(marker),
-		"{sound}", soundSQL(""),
-		"{sound r}", soundSQL("r."),
-	)
-}
+// Two advisory locks guard an ID. Both end with their transaction.
+//
+// turn is held by the session that writes the record: by Reserve for one statement, and by Begin until its transaction
+// ends. It is tried before the clock and the fence are read. So fences are drawn in the order in which they are
+// written, and no insert waits for an uncommitted row.
+//
+// open is held by Begin after it has written the record. A Reserve that does not get the turn tries open. If it gets
+// that, another Reserve is writing, and it waits for the turn. Otherwise a transaction holds the ID, and it does not
+// wait.
+type locks struct{ turn, open int64 }
 
-// soundSQL is the condition that a row can be read, by the rules of row.record. of qualifies the columns: it is empty,
-// or an alias and a dot.
-func soundSQL(of string) string {
-	return strings.ReplaceAll(`coalesce(octet_length(.fingerprint) = 33 AND .state BETWEEN 1 AND 3 AND .fence > 0
-		AND isfinite(.created_at) AND isfinite(coalesce(.lease_until, .created_at))
-		AND isfinite(coalesce(.expires_at, .created_at)), false)`,
-		".", of)
-}
-
-// literal quotes a string. A backslash is read in one way only with the E, whatever standard_conforming_strings is.
-func literal(s string) string {
-	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
+// locksOf returns the locks of an ID. Two IDs whose numbers are equal by chance are in flight for each other.
+func (q *statements) locksOf(id store.ID) locks {
+	var buf [512]byte
+	in := append(buf[:0], "redo/pgstore/"...)
+	for _, part := range []string{"id", q.table, id.Scope, id.Key} {
+		in = append(binary.AppendUvarint(in, uint64(len(part))), part...)
 	}
-	return quoted
+	sum := sha256.Sum256(in)
+	return locks{int64(binary.BigEndian.Uint64(sum[:])), int64(binary.BigEndian.Uint64(sum[8:]))}
 }
 
-// Instants come from clock_timestamp(): now() stands still within a transaction. It is taken once where two
-// expressions have to agree on it.
-//
-// Durations come as microseconds: zero and -1 are the cases that a duration has beside its length.
+// claimArgs returns the arguments $1 to $9 of the statements that reserve.
+func (q *statements) claimArgs(c store.Claim) []any {
+	l := q.locksOf(c.ID)
+	var owner []byte
+	if c.Owner != "" {
+		owner = []byte(c.Owner)
+	}
+	return []any{[]byte(c.ID.Scope), []byte(c.ID.Key), c.Fingerprint[:], l.turn, c.Meta,
+		micros(c.Lease), micros(c.Retention), owner, l.open}
+}
 
-// reserveSQL looks first: where a record stands in the way nothing is written, locked or drawn, so that no
-// transaction id is assigned. Only otherwise may it be the claim's turn. Zero rows mean that somebody else wrote
-// between the look and the write; the next look sees it.
-//
-// The turn is a lock on the ID, told of at [lock]. The clock and the fence are read when it is had. Zero rows also mean
-// that it was not.
-//
-// On conflict the row is judged again, as it is now. An expired one is overwritten whole, and is told from a
-// take-over by its birth: born is the fence that the record was made under.
+// Instants come from clock_timestamp(), because now() does not move in a transaction. A duration is a number of
+// microseconds: 0 is none, and -1 is Forever.
+
+// reserveSQL reads the record first. If the record refuses the claim, the statement writes, locks and draws nothing, so
+// that it has no transaction id. Otherwise it takes the turn: see locks. It waits for the turn for a second at most.
 const reserveSQL = `
-WITH look AS MATERIALIZED (
-	SELECT fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp() AS read_at
-	FROM {table} WHERE scope = $1::bytea AND key = $2::bytea
-), standing AS MATERIALIZED (
-	SELECT * FROM look
-	WHERE (expires_at IS NULL OR expires_at > read_at)
-		AND (fingerprint <> $3::bytea OR state <> 1 OR lease_until > read_at OR NOT {sound})
+WITH found AS MATERIALIZED (
+	SELECT {columns}, clock_timestamp() AS read_at FROM {table} WHERE scope = $1::bytea AND key = $2::bytea
+), refusing AS MATERIALIZED (
+	SELECT * FROM found AS f WHERE (expires_at IS NULL OR expires_at > read_at)
+		AND (fingerprint <> $3::bytea OR state <> 1 OR lease_until > read_at OR NOT {sound f})
 ), turn AS MATERIALIZED (
-	SELECT CASE WHEN NOT EXISTS (SELECT FROM standing) THEN {turn} END AS had
-` + writeSQL + `
-SELECT false, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, read_at FROM standing
-UNION ALL
-SELECT true, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp() FROM written`
+	SELECT CASE
+		WHEN EXISTS (SELECT FROM refusing) THEN NULL
+		WHEN pg_try_advisory_xact_lock($4::bigint) THEN true
+		WHEN NOT pg_try_advisory_xact_lock_shared($9::bigint) THEN false
+		WHEN set_config('lock_timeout', '1s', true) IS NOT NULL THEN pg_advisory_xact_lock($4::bigint) IS NOT NULL
+	END AS had
+)`
 
-// The turn is tried, and waited for only behind another Reserve, which has it for a statement. Should a transaction that
-// stays open come in between, the wait is given up.
-const (
-	tryTurnSQL  = `pg_try_advisory_xact_lock($4::bigint)`
-	waitTurnSQL = `CASE WHEN set_config('lock_timeout', '1s', true) IS NOT NULL THEN pg_advisory_xact_lock($4::bigint) IS NOT NULL END`
-)
+// beginSQL does not read the record first: under serializable isolation that would lock a page of the index, and
+// transactions of different IDs would fail to serialize.
+const beginSQL = `WITH turn AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($4::bigint) AS had)`
 
-// reserveHeldSQL is reserveSQL for a transaction that stays open, whose caller has looked already. A look in it would
-// lock the index's page under serializable isolation, and transactions of different IDs would fail for each other's sake;
-// so would a search for the row when it is settled, which is why its place is returned. The label is taken once the row is
-// written, and is had by everybody who tries. The transaction's own number tells what became of it, see fateSQL.
-const reserveHeldSQL = `
-WITH turn AS MATERIALIZED (
-	SELECT pg_try_advisory_xact_lock($4::bigint) AS had
-` + writeSQL + `
-SELECT place::text, pg_current_xact_id()::text, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at,
-	CASE WHEN pg_try_advisory_xact_lock_shared($8::integer, $9::integer) IS NOT NULL THEN clock_timestamp() END FROM written`
-
-// drawSQL draws a fence: a place in the sequence and 16 bits of chance. A standby that was behind when it was promoted draws
-// places again that the lost primary gave out: the lease of an owner who is lost must not fit the record of another.
-const drawSQL = `nextval({fence text}::regclass) * 65536 + floor(random() * 65536)::bigint`
-
-const writeSQL = `), drawn AS MATERIALIZED (
-	SELECT clock_timestamp() AS instant, ` + drawSQL + ` AS fence
+// writeSQL draws a fence and writes the record. The fence is a number of the sequence and 16 random bits. A standby
+// that was behind when it was promoted draws numbers again. The random bits keep a lost owner's lease from fitting the
+// record.
+const writeSQL = `, drawn AS MATERIALIZED (
+	SELECT clock_timestamp() AS instant, nextval({'fence}::regclass) * 65536 + floor(random() * 65536)::bigint AS fence
 	FROM turn WHERE had
 ), written AS (
-	INSERT INTO {table} AS r (scope, key, fingerprint, state, meta, fence, born, lease_until, created_at, expires_at)
-	SELECT $1::bytea, $2::bytea, $3::bytea, 1, $5::bytea, fence, fence,
+	INSERT INTO {table} AS r
+		(scope, key, fingerprint, state, meta, owner, fence, born, lease_until, created_at, expires_at)
+	SELECT $1::bytea, $2::bytea, $3::bytea, 1, $5::bytea, $8::bytea, fence, fence,
 		CASE WHEN $6::bigint > 0 THEN instant + $6::bigint * interval '1 microsecond' END,
 		instant,
 		CASE WHEN $7::bigint > 0 THEN instant + greatest($6::bigint, $7::bigint) * interval '1 microsecond' END
 	FROM drawn
-	ON CONFLICT (scope, key) DO UPDATE SET
-		fingerprint = excluded.fingerprint, state = 1, result = NULL,
+	ON CONFLICT (scope, key) DO `
+
+// overSQL overwrites an expired record, or takes a pending one over. The row is judged again, as it is now. born tells
+// the two apart: it is the fence under which the record was made.
+const overSQL = `UPDATE SET
+		fingerprint = excluded.fingerprint, state = 1, result = NULL, owner = excluded.owner, format = excluded.format,
 		meta = CASE WHEN r.expires_at <= excluded.created_at THEN excluded.meta ELSE r.meta END,
 		fence = excluded.fence,
 		born = CASE WHEN r.expires_at <= excluded.created_at THEN excluded.born ELSE r.born END,
@@ -146,15 +154,62 @@ const writeSQL = `), drawn AS MATERIALIZED (
 		expires_at = excluded.expires_at
 	WHERE r.expires_at <= excluded.created_at
 		OR r.fingerprint = excluded.fingerprint AND r.state = 1
-			AND (r.lease_until IS NULL OR r.lease_until <= excluded.created_at) AND {sound r}
-	RETURNING ctid AS place, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at
+			AND (r.lease_until IS NULL OR r.lease_until <= excluded.created_at) AND {sound r}`
+
+const returningSQL = `
+	RETURNING ctid AS place, {columns}
 )`
 
-// ownedSQL holds for the pending record of a lease's owner, lease ended or not.
+// grantSQL returns whether the claim owns the record, and the record that refuses the claim or was written. There is no
+// row if a transaction holds the ID, or if another session wrote the record meanwhile: heldSQL tells them apart.
+const grantSQL = `
+SELECT false, {none}* FROM refusing UNION ALL SELECT true, {freed}{columns}, clock_timestamp() FROM written`
+
+// heldSQL reports whether an open transaction holds the ID with the lock.
+const heldSQL = `SELECT NOT pg_try_advisory_xact_lock_shared($1::bigint)`
+
+// begunSQL, presentSQL and openSQL return one row. Its columns are whether the turn was had, whether the open lock was
+// had, the place of the record that was written, the transaction's number, and the record. With presentSQL that may be
+// a record that is present already.
+const (
+	begunSQL = `, r AS (
+	SELECT place, {columns}, clock_timestamp() AS read_at FROM written`
+	presentSQL = ` UNION ALL
+	SELECT NULL, {columns}, clock_timestamp() FROM {table}
+	WHERE scope = $1::bytea AND key = $2::bytea AND NOT EXISTS (SELECT FROM written)`
+	openSQL = `
+)
+SELECT turn.had, CASE WHEN r.place IS NOT NULL THEN pg_try_advisory_xact_lock($9::bigint) ELSE false END,
+	coalesce(r.place::text, ''), coalesce(pg_current_xact_id_if_assigned()::text, ''),
+	{columns r}, r.read_at FROM turn LEFT JOIN r ON true`
+)
+
+// freeSQL deletes up to two expired records after a write, whose rows {after} names. It waits for no lock, and comes
+// after the statement's own locks, so that it can't be part of a deadlock. It begins at the instant {from}: under a
+// snapshot that another session holds, a scan from the beginning would pass all index entries that were deleted since.
+const freeSQL = `, expired AS MATERIALIZED (
+	SELECT scope, key, expires_at FROM {table}
+	WHERE EXISTS (SELECT FROM {after}) AND expires_at BETWEEN {from}::timestamptz AND (SELECT clock_timestamp())
+		AND (lease_until IS NULL OR lease_until <= clock_timestamp()) AND (scope, key) <> ($1::bytea, $2::bytea){where}
+	ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED
+), freed AS (
+	DELETE FROM {table} AS r USING expired AS e WHERE r.scope = e.scope AND r.key = e.key
+)`
+
+// readCommittedSQL keeps a user's transaction from a failure to serialize because of the records that it deletes.
+const readCommittedSQL = ` AND current_setting('transaction_isolation') = 'read committed'`
+
+func freeing(after, from string, where ...string) string {
+	return strings.NewReplacer("{after}", after, "{from}", from, "{where}", strings.Join(where, "")).Replace(freeSQL)
+}
+
+const freedSQL = `(SELECT count(*) FROM expired), (SELECT max(expires_at) FROM expired)`
+
+// ownedSQL holds for the pending record of a lease's owner, whether the lease has ended or not.
 const ownedSQL = `r.scope = $1::bytea AND r.key = $2::bytea AND r.fence = $3::bigint AND r.state = 1
 	AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp())`
 
-// extendSQL: greatest() passes over NULL, which here means never.
+// extendSQL: greatest() ignores NULL, which here means never.
 const extendSQL = `
 UPDATE {table} AS r SET
 	lease_until = CASE WHEN $4::bigint > 0 THEN clock.instant + $4::bigint * interval '1 microsecond' END,
@@ -164,20 +219,22 @@ UPDATE {table} AS r SET
 FROM (SELECT clock_timestamp() AS instant OFFSET 0) AS clock
 WHERE ` + ownedSQL
 
+// completeSQL changes no column of an index unless the outcome has a retention, so that it is a HOT update.
 const completeSQL = `
-UPDATE {table} AS r SET state = $4::smallint, result = $5::bytea, lease_until = NULL,
+UPDATE {table} AS r SET state = $4::smallint, result = $5::bytea, owner = NULL, lease_until = NULL,
 	expires_at = CASE $6::bigint WHEN 0 THEN r.expires_at WHEN -1 THEN NULL
 		ELSE clock_timestamp() + $6::bigint * interval '1 microsecond' END
 WHERE `
 
-// heldSQL is ownedSQL in the transaction that has written the row, where nobody else can have moved it.
-const heldSQL = `r.ctid = $7::text::tid AND pg_current_xact_id_if_assigned() = $8::text::xid8 AND ` + ownedSQL
+// placeSQL finds the row in the transaction that has written it without a search, which would lock a page of the index
+// under serializable isolation. It finds none in another transaction, which the user has begun.
+const placeSQL = `r.ctid = $7::text::tid AND pg_current_xact_id_if_assigned() = $8::text::xid8 AND `
 
-// fateSQL asks for the fate of a transaction. It is NULL of one that is older than the server remembers.
-const fateSQL = `SELECT coalesce(pg_xact_status($1::text::xid8), '')`
+// settledSQL fails with a division by zero if no record was settled, so that the COMMIT behind it is not executed.
+const settledSQL = `
+SELECT 1 / (SELECT count(*) FROM settled), `
 
-// lazySQL, before an update that refers to it, makes the transaction's commit asynchronous. It must not run in
-// somebody else's.
+// lazySQL makes the commit of the statement's transaction asynchronous.
 const lazySQL = `WITH lazy AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`
 
 const releaseSQL = `DELETE FROM {table} AS r WHERE ` + ownedSQL
@@ -186,41 +243,35 @@ const forgetSQL = `
 DELETE FROM {table} WHERE scope = $1::bytea AND key = $2::bytea AND fence = $3::bigint AND state <> 1
 	AND (expires_at IS NULL OR expires_at > clock_timestamp())`
 
-// dropSQL deletes a damaged row. It returns whether it did, and whether the row was sound before, NULL if there was
-// none. Both are false if another session deleted the damaged row first.
 const dropSQL = `
-WITH dropped AS (
-	DELETE FROM {table} WHERE scope = $1::bytea AND key = $2::bytea AND NOT {sound}
-		AND (expires_at IS NULL OR expires_at > clock_timestamp()) RETURNING true
-)
-SELECT EXISTS (SELECT FROM dropped), (SELECT {sound} FROM {table} WHERE scope = $1::bytea AND key = $2::bytea
-	AND (expires_at IS NULL OR expires_at > clock_timestamp()))`
+DELETE FROM {table} AS r WHERE scope = $1::bytea AND key = $2::bytea AND format <= 1 AND NOT {sound r}
+	AND (expires_at IS NULL OR expires_at > clock_timestamp())`
 
-// primarySQL makes a read fail on a standby as a write does, whose answer may have been overtaken: txid_current() is refused
-// there, and not called on the primary. In a subquery it is looked at once, and where no row is found as well.
+// primarySQL makes a read fail on a standby, whose records may be out of date: txid_current() is refused there, and is
+// not called on a primary. As a subquery it is evaluated once, and also if no row is found.
 const primarySQL = ` AND (SELECT CASE WHEN pg_is_in_recovery() THEN txid_current() IS NULL ELSE true END)`
 
-// Whether what a read finds has expired is judged by the instant that it returns.
 const findSQL = `
-SELECT fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp()
-FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
+SELECT {columns}, clock_timestamp() FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
 
-const watchSQL = `
-SELECT state = 1, fence, expires_at, clock_timestamp()
-FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
+// pendingSQL reads the IDs of a page after a position, of records that were made before the list began: a loop that
+// makes records would not end otherwise. It reads the table, or the records of one scope. There is no index of pending
+// records, because every completion would then change it.
+const (
+	pendingSQL = `
+SELECT created_at, born, scope, key, clock_timestamp() FROM {table}
+WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND created_at <= $3::timestamptz` + primarySQL
+	pendingOrderSQL = ` ORDER BY created_at, born LIMIT 10000`
+)
 
-// pendingSQL reads a page after a position, of what was made before the list began: a loop that makes records
-// would else never end.
-const pendingSQL = `
-SELECT scope, key, fingerprint, state, result, meta, fence, born, lease_until, created_at, expires_at, clock_timestamp()
-FROM {table} WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND created_at <= $3::timestamptz` + primarySQL
-
-const pendingOrderSQL = ` ORDER BY created_at, born LIMIT 64`
-
-// purgeSQL takes the clock in a subquery, since a volatile expression can't bound an index scan. A record never
-// expires before its lease ends; the lease is looked at all the same, as the last thing before a deletion.
+// purgeSQL reads the clock in a subquery, because a volatile expression can't bound an index scan. It deletes the rows by their
+// places, which are unique within a partition. The constant limit is for the planner: it would expect a share of the
+// table behind a parameter, and read the whole table for the join. The rows are locked, so that they stay in their places.
 const purgeSQL = `
-DELETE FROM {table} WHERE ctid = ANY (ARRAY(
-	SELECT ctid FROM {table}
+WITH expired AS MATERIALIZED (
+	SELECT tableoid AS part, ctid AS place FROM {table}
 	WHERE expires_at <= (SELECT clock_timestamp()) AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-	ORDER BY expires_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED))`
+	ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM {table} AS r USING (SELECT part, place FROM expired LIMIT $1::bigint) AS e
+WHERE r.ctid = e.place AND r.tableoid = e.part`

@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"database/sql"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -12,47 +11,41 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
+	"github.com/redo-go/redo/store/sqltx"
 	"github.com/redo-go/redo/store/storetest"
 )
 
-func TestTxContract(t *testing.T) { txContract(t, "read committed", place.open, byPgx) }
+func TestTxContract(t *testing.T) { txContract(t, "read committed", 0, place.open, byPgx, "COMMIT") }
 
 func TestTxContractAtStricterIsolationWithoutPreparedStatements(t *testing.T) {
-	open := func(p place, t testing.TB) *pgstore.Store {
-		p.opts = append(p.opts, pgstore.WithExecMode(pgx.QueryExecModeExec))
-		return p.open(t)
-	}
-	txContract(t, "serializable", open, byPgxStatements)
+	txContract(t, "serializable", pgx.QueryExecModeExec, place.open, byPgx, "ROLLBACK")
 }
 
-func TestTxContractOverSQL(t *testing.T) { txContract(t, "repeatable read", place.openSQL, bySQL) }
-
-func TestTxContractOfSQLStatements(t *testing.T) {
-	txContract(t, "read committed", place.openSQL, bySQLStatements)
+func TestTxContractOverSQL(t *testing.T) {
+	txContract(t, "repeatable read", 0, place.openSQL, bySQL, "COMMIT")
 }
 
-// An ender is how the engine's transaction is written through, and ended by who must not.
-type ender[T any] struct {
+func TestTxContractOverSQLWithoutPreparedStatements(t *testing.T) {
+	txContract(t, "read committed", pgx.QueryExecModeSimpleProtocol, place.openSQL, bySQL, "ROLLBACK")
+}
+
+// A user writes through a transaction, and calls the methods that must refuse.
+type user[T any] struct {
 	write            func(ctx context.Context, tx T, text string, args ...any) error
 	commit, rollback func(ctx context.Context, tx T) error
 }
 
 var (
-	byPgx = ender[pgx.Tx]{pgxWrite,
+	byPgx = user[pgx.Tx]{pgxWrite,
 		func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 		func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) }}
-	byPgxStatements = ender[pgx.Tx]{pgxWrite,
-		func(ctx context.Context, tx pgx.Tx) error { return pgxWrite(ctx, tx, "COMMIT") },
-		func(ctx context.Context, tx pgx.Tx) error { return pgxWrite(ctx, tx, "ROLLBACK") }}
-	bySQL = ender[*sql.Tx]{sqlWrite,
-		func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
-		func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }}
-	bySQLStatements = ender[*sql.Tx]{sqlWrite,
-		func(ctx context.Context, tx *sql.Tx) error { return sqlWrite(ctx, tx, "COMMIT") },
-		func(ctx context.Context, tx *sql.Tx) error { return sqlWrite(ctx, tx, "ROLLBACK") }}
+	bySQL = user[*sqltx.Tx]{sqlWrite,
+		func(_ context.Context, tx *sqltx.Tx) error { return tx.Commit() },
+		func(_ context.Context, tx *sqltx.Tx) error { return tx.Rollback() }}
 )
 
-// Each second handle is the other engine's: the two share one table.
+// Each second handle is of the other kind. The two share one table.
 func TestContractOverSQL(t *testing.T) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.Store {
@@ -73,7 +66,7 @@ func pgxWrite(ctx context.Context, tx pgx.Tx, text string, args ...any) error {
 	return err
 }
 
-func sqlWrite(ctx context.Context, tx *sql.Tx, text string, args ...any) error {
+func sqlWrite(ctx context.Context, tx *sqltx.Tx, text string, args ...any) error {
 	_, err := tx.ExecContext(ctx, text, args...)
 	return err
 }
@@ -83,8 +76,10 @@ type txStore[T any] interface {
 	Close() error
 }
 
-func txContract[T any, S txStore[T]](t *testing.T, level string, open func(p place, t testing.TB) S,
-	by ender[T]) {
+// txContract runs the suite. end is the SQL text that ends the transaction without the store.
+func txContract[T any, S txStore[T]](
+	t *testing.T, level string, mode pgx.QueryExecMode, open func(p place, t testing.TB) S, by user[T], end string,
+) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.TxStore[T] {
 		st := open(p, t)
@@ -96,6 +91,9 @@ func txContract[T any, S txStore[T]](t *testing.T, level string, open func(p pla
 			p := newPlace(t)
 			p.change = append(p.change, func(cfg *pgxpool.Config) {
 				cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+				if mode != 0 {
+					cfg.ConnConfig.DefaultQueryExecMode = mode
+				}
 			})
 			p.effects(t)
 			return at(t, p)
@@ -109,6 +107,7 @@ func txContract[T any, S txStore[T]](t *testing.T, level string, open func(p pla
 		Fail:     func(ctx context.Context, tx T) error { return by.write(ctx, tx, "SELECT 1/0") },
 		Commit:   by.commit,
 		Rollback: by.rollback,
+		End:      func(ctx context.Context, tx T) error { return by.write(ctx, tx, end) },
 	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(S).Close())
@@ -116,21 +115,10 @@ func txContract[T any, S txStore[T]](t *testing.T, level string, open func(p pla
 		}))
 }
 
-// openSQL is open by way of database/sql, over connections that are changed as the pool's are.
-func (p place) openSQL(t testing.TB) *pgstore.SQLStore {
-	t.Helper()
-	db := p.db(t)
-	st, err := pgstore.NewSQL(db, append([]pgstore.Option{pgstore.WithSchema(p.schema)}, p.opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, st.Close()) })
-	require.NoError(t, st.Migrate(context.Background()))
-	return st
-}
-
-// effects makes the table that the tests' work goes to, where its name alone leads to it.
+// effects makes a table for the tests' effects, and puts its schema on the search path.
 func (p *place) effects(t testing.TB) {
 	t.Helper()
-	sqlExec(t, admin(t, p.url), "CREATE TABLE "+p.effectsTable()+" (key text NOT NULL)")
+	pgtest.Exec(t, pgtest.Connect(t, p.url), "CREATE TABLE "+p.effectsTable()+" (key text NOT NULL)")
 	p.change = append(p.change, func(cfg *pgxpool.Config) {
 		cfg.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{p.schema}.Sanitize()
 	})

@@ -10,11 +10,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A wire is what a pool's connections go over: it counts round trips, and may call something when a COMMIT is about to
-// be sent.
+// A wire counts the round trips of a pool's connections. It may call a function before a write.
 type wire struct {
-	trips    atomic.Int64
-	onCommit atomic.Pointer[func(conn *wiredConn)]
+	trips   atomic.Int64
+	onWrite atomic.Pointer[func(conn *wiredConn)]
 }
 
 func (w *wire) under(cfg *pgxpool.Config) {
@@ -31,23 +30,37 @@ func (w *wire) count(f func()) int64 {
 	return w.trips.Load() - before
 }
 
-// atCommit calls f at the next COMMIT, once.
-func (w *wire) atCommit(f func(conn *wiredConn)) { w.onCommit.Store(&f) }
+// beforeWrite calls f before the next write, once.
+func (w *wire) beforeWrite(f func(conn *wiredConn)) { w.onWrite.Store(&f) }
+
+// beforeCommit calls f before the next write that is a COMMIT alone, once.
+func (w *wire) beforeCommit(f func(conn *wiredConn)) {
+	var again func(*wiredConn)
+	again = func(conn *wiredConn) {
+		if bytes.HasPrefix(conn.writing, []byte("Q\x00\x00\x00\x0bcommit\x00")) {
+			f(conn)
+		} else {
+			w.beforeWrite(again)
+		}
+	}
+	w.beforeWrite(again)
+}
 
 // A wiredConn may be read and written at a time: pgx reads ahead while it writes.
 type wiredConn struct {
 	net.Conn
 	wire  *wire
 	asked atomic.Bool // something was written since the last read
-	deaf  atomic.Bool // the next answer is lost
-	after func()      // called when what is being written has been
+	deaf  atomic.Bool // the next response is lost
+	after func()      // called after the write
+
+	writing []byte
 }
 
 func (c *wiredConn) Write(p []byte) (int, error) {
-	if bytes.HasPrefix(p, []byte("Q\x00\x00\x00\x0bcommit\x00")) {
-		if f := c.wire.onCommit.Swap(nil); f != nil {
-			(*f)(c)
-		}
+	c.writing = p
+	if f := c.wire.onWrite.Swap(nil); f != nil {
+		(*f)(c)
 	}
 	if !c.asked.Swap(true) {
 		c.wire.trips.Add(1)

@@ -1,4 +1,4 @@
-package pgoutbox_test
+package pgtest
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,50 +17,47 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/stretchr/testify/require"
 )
 
-// poolSize is how many connections a pooler has to its server.
-const poolSize = 5
+// PoolSize is how many connections a pooler has to its server.
+const PoolSize = 5
 
 var errNoPooler = errors.New("no pgbouncer on PATH or in /usr/sbin")
 
-// A pooler is a private PgBouncer in transaction mode, which gives each transaction the connection that was idle for the
-// longest: what a session has said before is with another one.
-type pooler struct{ host string }
+// A Pooler is a private PgBouncer in transaction mode. It gives each transaction the connection that was idle for the
+// longest time, so that two transactions of a session seldom share one.
+type Pooler struct{ host string }
 
-// newPooler starts a pooler before the server of a URL. It speaks to the server as the URL's user.
-func newPooler(t testing.TB, url string) pooler {
+// NewPooler starts a pooler in front of the server of a URL, and stops it when the test ends. It connects as the URL's
+// user.
+func NewPooler(t testing.TB, url string) Pooler {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if bin, err = exec.LookPath("/usr/sbin/pgbouncer"); err != nil {
-			if os.Getenv("REDO_TEST_REQUIRE") == "1" {
-				t.Fatalf("REDO_TEST_REQUIRE is set: %v", errNoPooler)
-			}
-			t.Skipf("needs a transaction pooler: %v", errNoPooler)
+			Skip(t, errNoPooler)
 		}
 	}
 	cfg, err := pgconn.ParseConfig(url)
-	require.NoError(t, err)
+	must(t, err)
 	dir, err := newDir()
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	// Another program may take the port between its choice and its use.
 	var said []byte
 	for range 5 {
 		port, err := freePort()
-		require.NoError(t, err)
-		p := pooler{fmt.Sprintf("127.0.0.1:%d", port)}
+		must(t, err)
+		p := Pooler{fmt.Sprintf("127.0.0.1:%d", port)}
 		out, err := os.Create(filepath.Join(dir, "log"))
-		require.NoError(t, err)
-		defer out.Close()
+		must(t, err)
+		defer func() { _ = out.Close() }()
 		cmd := exec.Command(bin, writeSettings(t, dir, port, cfg))
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 		if os.Geteuid() == 0 { // like Postgres it refuses to run as root
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(t, "postgres")}
 		}
-		require.NoError(t, cmd.Start())
+		must(t, cmd.Start())
 		ended := make(chan struct{})
 		go func() {
 			_ = cmd.Wait()
@@ -77,7 +75,7 @@ func newPooler(t testing.TB, url string) pooler {
 		said, _ = os.ReadFile(out.Name())
 	}
 	t.Fatalf("pgbouncer does not start:\n%s", said)
-	return pooler{}
+	return Pooler{}
 }
 
 // writeSettings writes a configuration file, which may hold the server's password, and returns its path.
@@ -101,12 +99,12 @@ default_pool_size = %d
 max_client_conn = 400
 server_round_robin = 1
 server_tls_sslmode = prefer
-`, server, port, poolSize)
+`, server, port, PoolSize)
 	path := filepath.Join(dir, "pgbouncer.ini")
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	if os.Geteuid() == 0 {
-		require.NoError(t, give(dir, "postgres"))
-		require.NoError(t, give(path, "postgres"))
+		must(t, give(dir, "postgres"))
+		must(t, give(path, "postgres"))
 	}
 	return path
 }
@@ -114,25 +112,25 @@ server_tls_sslmode = prefer
 func credential(t testing.TB, name string) *syscall.Credential {
 	t.Helper()
 	u, err := user.Lookup(name)
-	require.NoError(t, err)
+	must(t, err)
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	require.NoError(t, err)
+	must(t, err)
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	require.NoError(t, err)
+	must(t, err)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// url is a connection string by way of the pooler, in an execution mode of pgx's.
-func (p pooler) url(mode string) string {
+// URL returns a connection string through the pooler, in an execution mode of pgx.
+func (p Pooler) URL(mode string) string {
 	return fmt.Sprintf("postgres://anybody@%s/pooled?sslmode=disable&default_query_exec_mode=%s", p.host, mode)
 }
 
-// answers waits until the pooler has let somebody through to its server, or has ended.
-func (p pooler) answers(ended <-chan struct{}) bool {
+// answers waits until a client reaches the server through the pooler, or the pooler has ended.
+func (p Pooler) answers(ended <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {
-		conn, err := pgx.Connect(ctx, p.url("exec"))
+		conn, err := pgx.Connect(ctx, p.URL("exec"))
 		if err == nil {
 			err = conn.Ping(ctx)
 			_ = conn.Close(ctx)
@@ -148,4 +146,28 @@ func (p pooler) answers(ended <-chan struct{}) bool {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// Waiting returns how many clients wait for a connection to the server.
+func (p Pooler) Waiting(t testing.TB) int {
+	t.Helper()
+	conn, err := pgconn.Connect(
+		context.Background(),
+		fmt.Sprintf("postgres://anybody@%s/pgbouncer?sslmode=disable", p.host),
+	)
+	must(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	results, err := conn.Exec(context.Background(), "SHOW POOLS").ReadAll()
+	must(t, err)
+	column := slices.IndexFunc(
+		results[0].FieldDescriptions,
+		func(f pgconn.FieldDescription) bool { return f.Name == "cl_waiting" },
+	)
+	n := 0
+	for _, row := range results[0].Rows {
+		waiting, err := strconv.Atoi(string(row[column]))
+		must(t, err)
+		n += waiting
+	}
+	return n
 }

@@ -1,4 +1,6 @@
-package pgstore_test
+// Package pgtest starts the Postgres servers and the transaction poolers that tests of this project use. It has no
+// promise of compatibility.
+package pgtest
 
 import (
 	"bytes"
@@ -18,48 +20,64 @@ import (
 	"time"
 )
 
-// A server is a private Postgres on the loopback interface, made and stopped by the tests.
-type server struct {
+// A Server is a private Postgres on the loopback interface, made and stopped by the tests.
+type Server struct {
+	// URL is the connection string of the superuser, without a password. It changes when the server starts on another
+	// port.
+	URL string
+	// Port is on 127.0.0.1.
+	Port int
+
 	bin, dir string
-	port     int
-	url      string
 	killed   bool // and not started again
 }
 
-var errNoPostgres = errors.New("no pg_ctl and initdb on PATH or below /usr/lib/postgresql; most tests take REDO_TEST_POSTGRES as well")
+var errNoPostgres = errors.New(
+	"no pg_ctl and initdb on PATH or below /usr/lib/postgresql; most tests take REDO_TEST_POSTGRES as well",
+)
 
-// newDir makes a directory that another user can be given, which one below t.TempDir's could not reach.
-func newDir() (string, error) { return os.MkdirTemp("", "pgstore") }
+// newDir makes a directory outside of t.TempDir, which the server's user could not enter.
+func newDir() (string, error) { return os.MkdirTemp("", "pgtest") }
 
-// newServer makes a cluster in dir and starts it. Postgres refuses to run as root: there it runs as "postgres".
-func newServer(dir string) (*server, error) {
+// newServer makes a cluster in dir and starts a server. Postgres refuses to run as root, and then runs as "postgres".
+func newServer(dir string) (*Server, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{bin: bin, dir: dir}
+	s := &Server{bin: bin, dir: dir}
 	if os.Geteuid() == 0 {
 		if err := give(dir, "postgres"); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.run("initdb", "-D", s.cluster(), "-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "--no-sync"); err != nil {
+	if err := s.run(
+		"initdb",
+		"-D",
+		s.Cluster(),
+		"-U",
+		"postgres",
+		"-A",
+		"trust",
+		"--locale=C.UTF-8",
+		"--no-sync",
+	); err != nil {
 		return nil, err
 	}
 	return s, s.startSomewhere()
 }
 
-// startSomewhere starts the server on a free port. Another program may take that between its choice and its use.
-func (s *server) startSomewhere() (err error) {
+// startSomewhere starts the server on a free port. Another program may take the port before the server does.
+func (s *Server) startSomewhere() (err error) {
 	for range 5 {
-		if s.port, err = freePort(); err != nil {
+		if s.Port, err = freePort(); err != nil {
 			return err
 		}
 		if err = s.start(); err == nil {
 			break
 		}
 	}
-	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+	s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.Port)
 	return err
 }
 
@@ -104,26 +122,27 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-func (s *server) cluster() string { return filepath.Join(s.dir, "db") }
+// Cluster returns the data directory.
+func (s *Server) Cluster() string { return filepath.Join(s.dir, "db") }
 
-func (s *server) run(name string, args ...string) error {
+func (s *Server) run(name string, args ...string) error {
 	argv := append([]string{filepath.Join(s.bin, name)}, args...)
 	if os.Geteuid() == 0 {
 		argv = append([]string{runuser(), "-u", "postgres", "--"}, argv...)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = s.dir
-	// Into a file: the server inherits a pipe, and waiting for its end would be waiting for the server's.
-	out, err := os.CreateTemp("", "pgstore")
+	// The server inherits the output. If that were a pipe, Run would wait for the server to end.
+	out, err := os.CreateTemp("", "pgtest")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(out.Name())
-	defer out.Close()
+	defer func() { _ = os.Remove(out.Name()) }()
+	defer func() { _ = out.Close() }()
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(out.Name())
@@ -143,25 +162,26 @@ func runuser() string {
 	return "runuser"
 }
 
-func (s *server) start() error {
-	err := s.run("pg_ctl", "-D", s.cluster(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", "60",
-		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -p %d", s.port), "start")
+func (s *Server) start() error {
+	err := s.run("pg_ctl", "-D", s.Cluster(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", "60",
+		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -p %d", s.Port), "start")
 	if err == nil {
 		s.killed = false
 	}
 	return err
 }
 
-func (s *server) stop() error {
+// Stop stops the server without a checkpoint, as a crash of it would.
+func (s *Server) Stop() error {
 	if s.killed {
-		return nil // there is nobody to ask
+		return nil
 	}
-	return s.run("pg_ctl", "-D", s.cluster(), "-m", "immediate", "stop")
+	return s.run("pg_ctl", "-D", s.Cluster(), "-m", "immediate", "stop")
 }
 
-// kill ends the server's first process with SIGKILL; the others follow by themselves.
-func (s *server) kill() error {
-	pid, err := os.ReadFile(filepath.Join(s.cluster(), "postmaster.pid"))
+// Kill ends the server's first process with SIGKILL. The other processes then end too.
+func (s *Server) Kill() error {
+	pid, err := os.ReadFile(filepath.Join(s.Cluster(), "postmaster.pid"))
 	if err != nil {
 		return err
 	}
@@ -174,8 +194,8 @@ func (s *server) kill() error {
 	return syscall.Kill(n, syscall.SIGKILL)
 }
 
-// restart starts the server after kill, once the last of its processes is gone.
-func (s *server) restart(ctx context.Context) error {
+// Restart starts the server after Kill or Stop, when the last of its processes has ended.
+func (s *Server) Restart(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -191,28 +211,28 @@ func (s *server) restart(ctx context.Context) error {
 	}
 }
 
-// privateServer is a server of the test's own, to be killed.
-func privateServer(t *testing.T) *server {
+// NewServer starts a server for the test alone, and stops it when the test ends.
+func NewServer(t testing.TB) *Server {
 	t.Helper()
 	dir, err := newDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s, err := newServer(dir)
 	if err != nil {
-		skip(t, err) // one that can't be started here is as good as none
+		Skip(t, err)
 	}
 	t.Cleanup(func() {
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
 }
 
-// skip skips the test, or fails it where services are required.
-func skip(t testing.TB, why error) {
+// Skip skips the test, or fails it if REDO_TEST_REQUIRE is 1.
+func Skip(t testing.TB, why error) {
 	t.Helper()
 	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
 		t.Fatalf("REDO_TEST_REQUIRE is set: %v", why)

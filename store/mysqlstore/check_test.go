@@ -1,0 +1,109 @@
+package mysqlstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore"
+)
+
+func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
+	migration, err := mysqlstore.Migration()
+	require.NoError(t, err)
+	replace := func(text, by string) string { return strings.Replace(migration, text, by, 1) }
+	for name, c := range map[string]struct {
+		table  string
+		change func(*mysql.Config)
+		want   error
+	}{
+		"no table":                {"", nil, mysqlstore.ErrNoTable},
+		"another program's table": {"CREATE TABLE redo_records (id INT)", nil, mysqlstore.ErrForeign},
+		"another version":         {replace("mysqlstore 1", "mysqlstore 2"), nil, mysqlstore.ErrVersion},
+		"another engine":          {replace("InnoDB ROW_FORMAT=DYNAMIC", "Aria"), nil, mysqlstore.ErrForeign},
+		"a column that is gone": {
+			migration + "ALTER TABLE redo_records DROP COLUMN meta", nil, mysqlstore.ErrForeign,
+		},
+		"a view": {"CREATE VIEW redo_records AS SELECT 1 AS id", nil, mysqlstore.ErrForeign},
+		"a mode that cuts values": {migration, func(cfg *mysql.Config) {
+			cfg.Params = map[string]string{"sql_mode": "''"}
+		}, mysqlstore.ErrServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t, serverDSN(t))
+			for _, text := range strings.SplitAfter(c.table, ";\n") {
+				if text != "" {
+					p.exec(t, text)
+				}
+			}
+			change := c.change
+			if change == nil {
+				change = func(*mysql.Config) {}
+			}
+			st, err := mysqlstore.New(p.pool(t, p.dsn, change))
+			require.NoError(t, err)
+			err = st.Check(t.Context())
+			require.ErrorIs(t, err, c.want)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			if c.table != "" {
+				require.ErrorIs(t, st.Migrate(t.Context()), c.want, "it must be left alone")
+			}
+		})
+	}
+}
+
+func TestCheckTakesWhatTheProgramsOwnToolHasMade(t *testing.T) {
+	const name = "a `table` 'of' \"ours\""
+	p := newPlace(t, serverDSN(t))
+	migration, err := mysqlstore.Migration(mysqlstore.WithTable(name))
+	require.NoError(t, err)
+	p.exec(t, migration)
+	p.exec(t, "CREATE TABLE accounts (id INT)")
+	st, err := mysqlstore.Open(t.Context(), p.dsn, mysqlstore.WithTable(name))
+	require.NoError(t, err)
+	defer st.Close()
+	reserve(t, st, claim("k"), store.Acquired)
+}
+
+func TestTwoTablesAreTwoStores(t *testing.T) {
+	p := newPlace(t, serverDSN(t))
+	one, two := p.open(t), p.open(t, mysqlstore.WithTable("another"))
+	tx, _, err := one.Begin(t.Context(), unleased("k"))
+	require.NoError(t, err)
+	reserve(t, two, claim("k"), store.Acquired)
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	for _, name := range []string{"", strings.Repeat("t", 65), "nul\x00", "\xff", "blank "} {
+		_, err := mysqlstore.Migration(mysqlstore.WithTable(name))
+		require.ErrorIs(t, err, store.ErrInvalid, name)
+	}
+	_, err := mysqlstore.New(nil)
+	require.ErrorIs(t, err, store.ErrInvalid)
+	_, err = mysqlstore.Open(t.Context(), "root:secret@nowhere")
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestReadOnlyServerIsRefused(t *testing.T) {
+	s := privateServer(t)
+	p := newPlace(t, s.dsn)
+	st := p.open(t)
+	reserve(t, st, claim("k"), store.Acquired)
+	p.exec(t, "CREATE USER app@localhost")
+	p.exec(t, "CREATE USER app@'127.0.0.1'")
+	p.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON *.* TO app@'127.0.0.1'")
+	p.exec(t, "SET GLOBAL read_only = 1")
+	defer p.exec(t, "SET GLOBAL read_only = 0")
+	require.ErrorIs(t, st.Check(t.Context()), mysqlstore.ErrReadOnly)
+	app, err := mysqlstore.New(p.pool(t, p.dsn, func(cfg *mysql.Config) { cfg.User = "app" }))
+	require.NoError(t, err)
+	_, err = app.Reserve(t.Context(), claim("new"))
+	require.ErrorIs(t, err, mysqlstore.ErrReadOnly)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	reserve(t, app, claim("k"), store.InFlight)
+}

@@ -1,0 +1,42 @@
+// Package mysqlstore is a [store.Store] in a table of MySQL 8 or MariaDB 10.6 and later. Choose it for services whose
+// effects are in such a database: record and effect are then one transaction. Any number of processes share the table.
+// [Open] connects, and the store is handed to redo.WithStore or server.Middleware.
+//
+//	st, err := mysqlstore.Open(ctx, "app@tcp(db)/payments", mysqlstore.WithMigrate())
+//
+// [New] does the same over a pool that the program has. The table is made by [WithMigrate], by [Store.Migrate], or by
+// the program's own migration tool from the text that [Migration] returns.
+//
+// # What is promised
+//
+// A call that changes a record returns after the server has acknowledged the commit. What the server keeps then
+// depends on innodb_flush_log_at_trx_commit and sync_binlog, which must be 1. A lost connection is [store.ErrUnknown]
+// if something may have been written. Deadlocks and lock timeouts are retried as long as the context lasts. A failover
+// loses what the new primary had not received. Its fences may then be smaller than those of the lost history.
+//
+//	                                         round trips   commits
+//	first execution: Reserve, Complete       2 + 1         2
+//	first execution: Begin, Commit           5 + 4         1
+//	replay, mismatch, in flight              1             0
+//	Reserve that takes over, or reuses a row 7             1
+//	Begin that does                          8             0
+//
+// A Reserve that deletes expired records costs 4 round trips and one commit more.
+//
+// # Transactions
+//
+// [Store.Begin] opens a transaction that holds a record. The caller writes through its *sqltx.Tx, and Commit settles
+// the record in it and commits both. Most programs call [store.Once] with the Store. The transaction holds a lock of
+// its session (GET_LOCK), which others look at: a claim of the same ID is InFlight at once. Only a Reserve at the same
+// instant waits, and the Extend, Complete and Release of an earlier owner. Other IDs are not affected. If the process
+// or the connection dies, the server rolls back and frees the ID.
+//
+// The server commits before a statement such as CREATE TABLE, after which the outcome is unknown: see
+// [store.ErrTxEnded]. It rolls back the victim of a deadlock: Rollback then returns nil, Discard store.ErrUnavailable.
+//
+// # Server, clock, compatibility
+//
+// Check refuses a server that is read-only or too old, an sql_mode that is not strict, and a max_allowed_packet below
+// 4 MiB. Leases and retention are judged by the server's UTC_TIMESTAMP(6), which no time zone changes. The table
+// carries a version. A table of another version, or of another program, is refused and left alone.
+package mysqlstore

@@ -1,0 +1,107 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+// Error numbers, from the servers' reference manuals.
+const (
+	recordChanged   = 1020 // MariaDB
+	tableExists     = 1050
+	shutdown        = 1053
+	duplicateKey    = 1062
+	syntaxError     = 1064
+	packetTooLarge  = 1153
+	lockWaitTimeout = 1205
+	deadlock        = 1213
+	noSavepoint     = 1305
+	sessionKilled   = 1927 // MariaDB
+)
+
+// kinds are the errors that mean something of the table or the server: no such table, unknown column, read-only.
+var kinds = map[uint16]error{
+	1146: ErrNoTable, 1054: ErrForeign, 1290: ErrReadOnly, 1792: ErrReadOnly, 1836: ErrReadOnly,
+}
+
+var errClosed = fmt.Errorf("mysqlstore: closed: %w", store.ErrUnavailable)
+var errAgain = errors.New("mysqlstore: another claim was first, or has the row locked")
+
+// A read is the error of a statement that changes nothing, in a call that may change something after it.
+type read struct{ error }
+
+func (r read) Unwrap() error { return r.error }
+
+// run calls f with a connection until nothing is in its way, and translates its error. writes reports whether f may
+// have changed something if its connection is lost.
+func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) error) error {
+	for attempt := 0; ; attempt++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.closed.Load() {
+			return errClosed
+		}
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return s.failure(ctx, read{err}, writes)
+		}
+		err = f(conn)
+		if !errors.Is(err, errKept) {
+			_ = conn.Close() // it fails only if f has closed it
+		}
+		if !again(err) {
+			return s.failure(ctx, err, writes)
+		}
+		if err := sqltx.Pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// again reports whether the failed statement changed nothing and may succeed the next time. The driver returns
+// ErrBadConn only if nothing was sent.
+func again(err error) bool {
+	switch number(err) {
+	case deadlock, lockWaitTimeout, recordChanged:
+		return true
+	}
+	return errors.Is(err, errAgain) || errors.Is(err, driver.ErrBadConn)
+}
+
+// failure translates an error. writes reports whether something may have been changed.
+func (s *Store) failure(ctx context.Context, err error, writes bool) error {
+	if sqltx.Translated(err) {
+		return err
+	}
+	var r read
+	writes = writes && !errors.As(err, &r)
+	n, ended := number(err), ctx.Err()
+	switch responded := n != 0 && n != shutdown && n != sessionKilled; {
+	case kinds[n] != nil:
+		return fmt.Errorf("%w: %w: %w", kinds[n], store.ErrUnavailable, err)
+	case n == packetTooLarge || errors.Is(err, mysql.ErrPktTooLarge):
+		return fmt.Errorf("mysqlstore: %w: %w", store.ErrInvalid, err)
+	case !responded && writes:
+		return fmt.Errorf("mysqlstore: %w: %w", store.ErrUnknown, errors.Join(ended, err))
+	case !responded && ended != nil:
+		return ended
+	}
+	return fmt.Errorf("mysqlstore: %w: %w", store.ErrUnavailable, err) // the server has undone the statement
+}
+
+// number returns the number of an error that the server has returned, or zero.
+func number(err error) uint16 {
+	if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}

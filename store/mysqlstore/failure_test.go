@@ -1,0 +1,187 @@
+package mysqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+// onALine is a store on a line of its own, with a connection that is set up.
+func onALine(t *testing.T) (place, *mysqlstore.Store, *line) {
+	t.Helper()
+	l := &line{}
+	p := newPlace(t, serverDSN(t))
+	st := places{}.open(t, p, l.through(t))
+	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
+	return p, st, l
+}
+
+func TestRoundTrips(t *testing.T) {
+	_, st, l := onALine(t)
+	var g store.Grant
+	require.EqualValues(t, 2, l.requests(func() { g = reserve(t, st, claim("k"), store.Acquired) }))
+	require.EqualValues(t, 1, l.requests(func() { reserve(t, st, claim("k"), store.InFlight) }))
+	require.EqualValues(t, 1, l.requests(func() { require.NoError(t, st.Extend(t.Context(), g.Lease, 1, nil)) }))
+	complete := func() { require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{})) }
+	require.EqualValues(t, 1, l.requests(complete))
+	require.EqualValues(t, 1, l.requests(func() { reserve(t, st, claim("k"), store.Complete) }))
+	other := claim("k")
+	other.Fingerprint = store.Fingerprint{}
+	require.EqualValues(t, 1, l.requests(func() { reserve(t, st, other, store.Mismatch) }))
+	require.EqualValues(t, 1, l.requests(func() { _, _ = st.Find(t.Context(), g.Lease.ID) }))
+
+	var tx store.Tx[*sqltx.Tx]
+	begin := func() {
+		var err error
+		tx, _, err = st.Begin(t.Context(), unleased("transaction"))
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 5, l.requests(begin))
+	require.EqualValues(t, 4, l.requests(func() { require.NoError(t, tx.Commit(t.Context(), store.Outcome{})) }))
+	require.EqualValues(t, 2, l.requests(func() { reserve(t, st, unleased("taken over"), store.Acquired) }))
+	require.EqualValues(t, 7, l.requests(func() { reserve(t, st, unleased("taken over"), store.TakenOver) }))
+	require.EqualValues(t, 8, l.requests(func() {
+		var err error
+		tx, _, err = st.Begin(t.Context(), unleased("taken over"))
+		require.NoError(t, err)
+	}))
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
+func TestLostResponseOfAWriteIsUnknownAndCanBeFound(t *testing.T) {
+	for _, done := range []bool{true, false} {
+		_, st, l := onALine(t)
+		c := claim("k")
+		c.Owner = "owner of this claim"
+		l.lose.Store(&loss{"INSERT", done})
+		_, err := st.Reserve(t.Context(), c)
+		require.ErrorIs(t, err, store.ErrUnknown)
+		rec, err := st.Find(t.Context(), c.ID)
+		if !done {
+			require.ErrorIs(t, err, store.ErrNotFound)
+			reserve(t, st, c, store.Acquired)
+			rec, err = st.Find(t.Context(), c.ID)
+		}
+		require.NoError(t, err)
+		g, held := store.Held(rec, c)
+		require.True(t, held)
+		require.Equal(t, store.Acquired, g.Verdict)
+
+		l.lose.Store(&loss{"SET state", done})
+		require.ErrorIs(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("result")}), store.ErrUnknown)
+		rec, err = st.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		require.Equal(t, map[bool]store.State{true: store.StateComplete, false: store.StatePending}[done], rec.State)
+		require.Equal(t, g.Lease.Fence, rec.Fence)
+	}
+}
+
+func TestLostResponseOfAReadIsUnavailable(t *testing.T) {
+	_, st, l := onALine(t)
+	for _, f := range []func() error{
+		func() error { _, err := st.Reserve(t.Context(), claim("k")); return err },
+		func() error { _, err := st.Find(t.Context(), claim("k").ID); return err },
+		func() error { _, _, err := st.Begin(t.Context(), claim("k")); return err },
+	} {
+		l.lose.Store(&loss{"IS_USED_LOCK", true})
+		err := f()
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnknown)
+	}
+	reserve(t, st, claim("k"), store.Acquired)
+}
+
+// A connection that is lost before the commit undoes everything. The outcome of a lost commit is unknown.
+func TestLostConnectionOfATransaction(t *testing.T) {
+	for text, unknown := range map[string]bool{
+		"GET_LOCK": false, "RELEASE SAVEPOINT": false, "SET state": false, "DO RELEASE_LOCK": false, "COMMIT": true,
+	} {
+		for _, done := range []bool{true, false} {
+			p, st, l := onALine(t)
+			if text == "GET_LOCK" {
+				l.lose.Store(&loss{text, done})
+				_, _, err := st.Begin(t.Context(), unleased("k"))
+				require.ErrorIs(t, err, store.ErrUnavailable, text)
+				beginSoon(t, st, "k")
+				continue
+			}
+			tx, g, err := st.Begin(t.Context(), unleased("k"))
+			require.NoError(t, err)
+			_, err = tx.Tx().ExecContext(t.Context(), "INSERT INTO effects VALUES ('k')")
+			require.NoError(t, err)
+			l.lose.Store(&loss{text, done})
+			err = tx.Commit(t.Context(), store.Outcome{})
+			if unknown {
+				require.ErrorIs(t, err, store.ErrUnknown, text)
+			} else {
+				require.ErrorIs(t, err, store.ErrUnavailable, text)
+				require.NotErrorIs(t, err, store.ErrUnknown, text)
+			}
+			require.NotErrorIs(t, err, store.ErrTxEnded, text)
+			if unknown && done {
+				rec, err := st.Find(t.Context(), g.Lease.ID)
+				require.NoError(t, err)
+				require.Equal(t, store.StateComplete, rec.State)
+				require.Equal(t, g.Lease.Fence, rec.Fence)
+				require.Equal(t, 1, p.count(t, "SELECT COUNT(*) FROM effects"))
+				continue
+			}
+			next := beginSoon(t, st, "k")
+			require.Greater(t, next.Lease.Fence, g.Lease.Fence)
+			require.Zero(t, p.count(t, "SELECT COUNT(*) FROM effects"))
+		}
+	}
+}
+
+// beginSoon begins as soon as the server has noticed that a connection is gone.
+func beginSoon(t *testing.T, st *mysqlstore.Store, key string) (g store.Grant) {
+	t.Helper()
+	for {
+		tx, g, err := st.Begin(t.Context(), unleased(key))
+		require.NoError(t, err)
+		if tx != nil {
+			require.NoError(t, tx.Rollback(t.Context()))
+			return g
+		}
+		require.Equal(t, store.InFlight, g.Verdict)
+		require.NoError(t, sqltx.Pause(t.Context(), 1))
+	}
+}
+
+func TestServerThatIsDownIsUnavailable(t *testing.T) {
+	db, err := sql.Open("mysql", "root@tcp(127.0.0.1:1)/redo")
+	require.NoError(t, err)
+	defer db.Close()
+	st, err := mysqlstore.New(db)
+	require.NoError(t, err)
+	_, err = st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
+	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = st.Reserve(canceled, claim("k"))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestClosedStoreIsUnavailable(t *testing.T) {
+	p := newPlace(t, serverDSN(t))
+	st, err := mysqlstore.Open(t.Context(), p.dsn, mysqlstore.WithMigrate())
+	require.NoError(t, err)
+	l := reserve(t, st, claim("k"), store.Acquired).Lease
+	tx, _, err := st.Begin(t.Context(), unleased("open"))
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	_, err = st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{}), store.ErrUnavailable)
+	require.ErrorIs(t, st.Wait(t.Context(), l.ID, l.Fence), store.ErrUnavailable)
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}), "an open transaction outlives the store")
+	require.Equal(t, 1, p.count(t, "SELECT COUNT(*) FROM redo_records WHERE state = 2"))
+}

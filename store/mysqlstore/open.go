@@ -1,0 +1,116 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+var _ interface {
+	store.TxStore[*sqltx.Tx]
+	store.Waiter
+	store.Checker
+	store.Lister
+	store.Forgetter
+	store.Dropper
+} = (*Store)(nil)
+
+// A Store keeps records in one table. Create one with Open or New. All methods may be called concurrently, and any
+// number of Stores, in any number of processes, may use one table.
+type Store struct {
+	*store.Poller // implements store.Waiter
+	config
+	db     *sql.DB
+	owns   bool // Close closes db
+	text   statements
+	closed atomic.Bool
+}
+
+// An Option changes how Open, New and Migration set a store up.
+type Option func(*config)
+
+type config struct {
+	table   string
+	migrate bool
+}
+
+// WithTable names the table. The default is "redo_records". A name has 1 to 64 characters. Two tables are two stores.
+func WithTable(name string) Option { return func(c *config) { c.table = name } }
+
+// WithMigrate makes Open create the table if it does not exist. See [Store.Migrate].
+func WithMigrate() Option { return func(c *config) { c.migrate = true } }
+
+func newConfig(opts []Option) (config, error) {
+	c := config{table: "redo_records"}
+	for _, o := range opts {
+		o(&c)
+	}
+	odd := !utf8.ValidString(c.table) || strings.Contains(c.table, "\x00") || strings.HasSuffix(c.table, " ")
+	if n := utf8.RuneCountInString(c.table); odd || n < 1 || n > 64 {
+		return c, fmt.Errorf("mysqlstore: %w: the table's name is %.80q", store.ErrInvalid, c.table)
+	}
+	return c, nil
+}
+
+// Open connects to the database that dsn names, as mysql.ParseDSN reads it, and checks the table as [Store.Check]
+// does. The connections have interpolateParams set, so that a statement is one round trip. No error shows the
+// password.
+func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("mysqlstore: %w: the data source name is not valid", store.ErrInvalid) // err may show it
+	}
+	cfg.InterpolateParams = true
+	cfg.MaxAllowedPacket = 0 // ask the server
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("mysqlstore: %w: %w", store.ErrInvalid, err)
+	}
+	s, err := New(sql.OpenDB(connector), opts...)
+	if err != nil {
+		return nil, err
+	}
+	s.owns = true
+	if err = s.Check(ctx); s.migrate && errors.Is(err, ErrNoTable) {
+		err = s.Migrate(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// New returns a Store over a pool of this package's driver. The pool is the caller's to close. Without
+// interpolateParams in its data source name each statement is two round trips. New connects to nothing: call Check
+// before the first request.
+func New(db *sql.DB, opts ...Option) (*Store, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if db == nil {
+		return nil, fmt.Errorf("mysqlstore: %w: the pool is nil", store.ErrInvalid)
+	}
+	s := &Store{config: cfg, db: db, text: newStatements(cfg.table)}
+	s.Poller = store.Poll(s)
+	return s, nil
+}
+
+// Close closes the connections of a Store from Open. It does not end open transactions, which go on as before.
+// Afterwards all methods return an error that wraps store.ErrUnavailable, Wait included. Closing again does nothing.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	if !s.owns {
+		return nil
+	}
+	return s.db.Close()
+}

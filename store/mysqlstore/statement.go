@@ -1,0 +1,76 @@
+package mysqlstore
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+
+	"github.com/redo-go/redo/store"
+)
+
+const (
+	columns = `fingerprint, NULLIF(state, 0), result, meta, owner, GREATEST(fence, id), lease_until, created_at,
+	expires_at`
+	// nowSQL is the server's clock in microseconds. No time zone plays a part.
+	nowSQL = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+	// lockSQL names the lock of an open transaction. Names are common to all databases of a server.
+	lockSQL = `SHA2(CONCAT(DATABASE(), '.', ?), 256)`
+	ofID    = ` WHERE scope = ? AND id_key = ?`
+	ofLease = ofID + ` AND GREATEST(fence, id) = ? AND state IN {states} AND (expires_at IS NULL OR expires_at > {now})`
+	owned   = `UPDATE {t} SET revision = revision + 1, owner = ?, fence = ?, lease_until = ?, expires_at = ?`
+	pending = `(1)`
+	settled = `(2, 3)`
+	// removed leaves the row for an hour: an INSERT whose number is older finds it, and draws another.
+	removed = `UPDATE {t} SET state = 0, fingerprint = '', result = NULL, meta = NULL, owner = '', lease_until = NULL,
+	expires_at = {now} + 3600000000, revision = revision + 1` + ofLease
+)
+
+// statements are the texts for one table.
+type statements struct {
+	look, insert, lockRow, draw, undraw, takeOver, renew, hold, unhold     string
+	complete, extend, release, forget, drop, free, expired, clock, pending string
+}
+
+func newStatements(table string) statements {
+	on := func(text string, states ...string) string {
+		return strings.NewReplacer("{t}", quoted(table), "{now}", nowSQL, "{lock}", lockSQL, "{cols}", columns,
+			"{states}", strings.Join(states, "")).Replace(text)
+	}
+	return statements{
+		look: on(`SELECT {now}, IS_USED_LOCK({lock}) IS NOT NULL, EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
+	r.id IS NOT NULL, {cols} FROM (SELECT 1 AS one) AS o LEFT JOIN {t} AS r ON r.scope = ? AND r.id_key = ?`),
+		insert: on(`INSERT INTO {t} (scope, id_key, fingerprint, meta, owner, lease_until, created_at, expires_at,
+	state, fence, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)`),
+		lockRow: on(`SELECT {now}, {lock} IS NULL, 0, 1, {cols} FROM {t}` + ofID + ` FOR UPDATE`), // look's columns
+		draw: on(`INSERT INTO {t} (scope, id_key, fingerprint, state, owner, fence, revision, created_at)
+	VALUES (?, '', '', 0, '', 0, 0, 0)`),
+		undraw:   on(`DELETE FROM {t} WHERE scope = ? AND id_key = ''`),
+		takeOver: on(owned + ofID),
+		renew:    on(owned + `, state = 1, fingerprint = ?, result = NULL, meta = ?, created_at = ?` + ofID),
+		hold:     on(`SELECT GET_LOCK({lock}, 0)`),
+		unhold:   on(`DO RELEASE_LOCK({lock})`),
+		complete: on(`UPDATE {t} SET state = ?, result = ?, owner = '', lease_until = NULL, revision = revision + 1,
+	expires_at = CASE ? WHEN 0 THEN expires_at WHEN -1 THEN NULL ELSE {now} + ? END`+ofLease, pending),
+		extend: on(`UPDATE {t} SET revision = revision + 1, meta = COALESCE(?, meta),
+	lease_until = IF(? = 0, NULL, {now} + ?), expires_at = GREATEST(expires_at, {now} + ?)`+ofLease, pending),
+		release: on(removed, pending),
+		forget:  on(removed, settled),
+		drop:    on(`DELETE FROM {t}` + ofID),
+		free:    on(`DELETE FROM {t} WHERE id IN (?`),
+		expired: on(`SELECT id FROM {t} WHERE expires_at <= {now} ORDER BY expires_at LIMIT ? FOR UPDATE SKIP LOCKED`),
+		clock:   on(`SELECT {now}`),
+		pending: on(`SELECT {now}, id, scope, id_key, {cols} FROM {t}
+	WHERE state = 1 AND (created_at > ? OR created_at = ? AND id > ?) AND created_at <= ?
+	AND (expires_at IS NULL OR expires_at > {now}) AND (? = '' OR scope = ?) ORDER BY created_at, id LIMIT ?`),
+	}
+}
+
+// lockOf returns the last part of the name of an ID's lock.
+func (s *Store) lockOf(id store.ID) string {
+	h := sha256.New()
+	for _, part := range []string{s.table, id.Scope, id.Key} {
+		h.Write(append(binary.BigEndian.AppendUint64(nil, uint64(len(part))), part...))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,283 @@
+package mysqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+// A snapshot is what one statement has read of an ID.
+type snapshot struct {
+	rec     store.Record // zero: there is none
+	at      time.Time
+	held    bool // a transaction holds the ID
+	expired bool // there are records to delete, of any ID
+	row     bool // the ID has a row, of a record that was removed perhaps
+}
+
+// look reads an ID's row by one of the statements look and lockRow.
+func (s *Store) look(ctx context.Context, on sqltx.Queryer, text string, id store.ID) (now snapshot, err error) {
+	var at int64
+	var row sqltx.Row
+	err = on.QueryRowContext(ctx, text, s.lockOf(id), []byte(id.Scope), []byte(id.Key)).
+		Scan(append([]any{&at, &now.held, &now.expired, &now.row}, row.Dest()...)...)
+	if err == nil {
+		now.at = time.UnixMicro(at).UTC()
+		now.rec, err = row.Record(id, now.at)
+	}
+	if err != nil {
+		err = read{err}
+	}
+	return now, err
+}
+
+// judge returns the grant of a claim that does not own the ID.
+func (now snapshot) judge(c store.Claim) (g store.Grant, owned bool) {
+	v := store.Judge(now.rec, c, now.at)
+	switch {
+	case !v.Owned():
+		return store.Grant{Verdict: v, Record: now.rec}, false
+	case now.held:
+		known := store.Record{ID: c.ID, State: store.StatePending, ReadAt: now.at}
+		return store.Grant{Verdict: store.InFlight, Record: known}, false
+	}
+	return store.Grant{Verdict: v}, true
+}
+
+// Reserve implements [store.Store]. An ID that an open transaction holds is InFlight at once, unless the transaction
+// begins at the same time: Reserve then waits for it.
+func (s *Store) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
+	if err := c.Validate(); err != nil {
+		return store.Grant{}, err
+	}
+	err = s.run(ctx, true, func(conn *sql.Conn) error {
+		now, err := s.look(ctx, conn, s.text.look, c.ID)
+		if err != nil {
+			return err
+		}
+		var owned bool
+		if g, owned = now.judge(c); !owned {
+			return nil
+		}
+		if now.row {
+			return s.inTx(ctx, conn, func(tx *sql.Tx) error {
+				g, err = s.take(ctx, tx, c)
+				return err
+			})
+		}
+		if g, err = s.insert(ctx, conn, c, now.at); err == nil && now.expired {
+			_, _ = s.free(ctx, conn, freed) // the record is made; Purge or the next one deletes them
+		}
+		return err
+	})
+	if err != nil {
+		return store.Grant{}, err
+	}
+	return g, nil
+}
+
+// inTx runs f in a transaction of its own. It commits unless f fails.
+func (s *Store) inTx(ctx context.Context, conn *sql.Conn, f func(tx *sql.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return read{err}
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // the driver closes a connection that can't roll back
+		return read{err}
+	}
+	return tx.Commit()
+}
+
+// insert makes the record of an ID that has no row. The row's number is the fence.
+func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now time.Time) (store.Grant, error) {
+	rec := sqltx.Claimed(store.Record{}, store.Acquired, c, 0, now)
+	result, err := on.ExecContext(ctx, s.text.insert, []byte(c.ID.Scope), []byte(c.ID.Key), c.Fingerprint[:], rec.Meta,
+		[]byte(c.Owner), sqltx.Instant(rec.LeaseUntil), sqltx.Instant(now), sqltx.Instant(rec.ExpiresAt))
+	if number(err) == duplicateKey {
+		return store.Grant{}, errAgain
+	}
+	if err != nil {
+		return store.Grant{}, err
+	}
+	id, _ := result.LastInsertId() // the driver returns no error
+	rec.Fence = uint64(id)
+	return store.Grant{Verdict: store.Acquired, Lease: rec.Lease(), Record: rec}, nil
+}
+
+// take judges the claim again with the ID's row locked, and writes the record that it owns. The fence is drawn while
+// the row is locked, so that fences grow in the order in which they are granted. It skips a row that another one has
+// locked.
+func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim) (store.Grant, error) {
+	now, err := s.look(ctx, tx, s.text.lockRow+" SKIP LOCKED", c.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Grant{}, errAgain
+	}
+	if err != nil {
+		return store.Grant{}, err
+	}
+	g, owned := now.judge(c)
+	if !owned {
+		return g, nil
+	}
+	dummy := []byte(rand.Text()) // the scope of a row that lives for one statement
+	result, err := tx.ExecContext(ctx, s.text.draw, dummy)
+	if err != nil {
+		return store.Grant{}, err
+	}
+	fence, _ := result.LastInsertId() // the driver returns no error
+	if _, err = tx.ExecContext(ctx, s.text.undraw, dummy); err != nil {
+		return store.Grant{}, err
+	}
+	rec := sqltx.Claimed(now.rec, g.Verdict, c, uint64(fence), now.at)
+	args := []any{[]byte(c.Owner), fence, sqltx.Instant(rec.LeaseUntil), sqltx.Instant(rec.ExpiresAt)}
+	text := s.text.takeOver
+	if g.Verdict == store.Acquired {
+		text, args = s.text.renew, append(args, c.Fingerprint[:], rec.Meta, sqltx.Instant(now.at))
+	}
+	_, err = tx.ExecContext(ctx, text, append(args, []byte(c.ID.Scope), []byte(c.ID.Key))...)
+	return store.Grant{Verdict: g.Verdict, Lease: rec.Lease(), Record: rec}, err
+}
+
+// move changes the record of a lease in one statement.
+func (s *Store) move(ctx context.Context, text string, l store.Lease, more ...any) error {
+	return s.run(ctx, true, func(conn *sql.Conn) error { return sqltx.Move(ctx, conn, text, l, more...) })
+}
+
+// Extend implements [store.Store]. A negative d and store.Forever are refused with store.ErrInvalid.
+func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	// The rules for a claim's lease and meta are the rules here.
+	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+		return err
+	}
+	n := sqltx.Micros(d)
+	return s.move(ctx, s.text.extend, l, meta, n, n, n)
+}
+
+// Complete implements [store.Store]. A lazy outcome is written like any other.
+func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	return s.move(ctx, s.text.complete, l, outcome(o)...)
+}
+
+// outcome returns the parameters of complete before those of the lease.
+func outcome(o store.Outcome) []any {
+	return []any{sqltx.State(o), o.Result, sqltx.Micros(o.Retention), sqltx.Micros(o.Retention)}
+}
+
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, l store.Lease) error {
+	return s.move(ctx, s.text.release, l)
+}
+
+// Forget implements [store.Forgetter].
+func (s *Store) Forget(ctx context.Context, l store.Lease) error {
+	return s.move(ctx, s.text.forget, l)
+}
+
+// Find implements [store.Store]. An ID outside its limits is refused with store.ErrInvalid.
+func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
+	if err := id.Validate(); err != nil {
+		return store.Record{}, err
+	}
+	err = s.run(ctx, false, func(conn *sql.Conn) error {
+		now, err := s.look(ctx, conn, s.text.look, id)
+		if rec = now.rec; err == nil && (rec.State == 0 || rec.Expired(now.at)) {
+			return store.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return store.Record{}, err
+	}
+	return rec, nil
+}
+
+// Drop implements [store.Dropper].
+func (s *Store) Drop(ctx context.Context, id store.ID) error {
+	if err := id.Validate(); err != nil {
+		return err
+	}
+	return s.run(ctx, true, func(conn *sql.Conn) error {
+		return s.inTx(ctx, conn, func(tx *sql.Tx) error {
+			now, err := s.look(ctx, tx, s.text.lockRow, id)
+			switch {
+			case errors.Is(err, store.ErrDamaged):
+				_, err = tx.ExecContext(ctx, s.text.drop, []byte(id.Scope), []byte(id.Key))
+				return err
+			case errors.Is(err, sql.ErrNoRows) || err == nil && now.rec.State == 0:
+				return store.ErrNotFound
+			case err != nil:
+				return err
+			}
+			return fmt.Errorf("mysqlstore: %w: the record of %v is not damaged", store.ErrInvalid, id)
+		})
+	})
+}
+
+const freed = 2 // expired records that a new one removes
+// free deletes at most n expired records. It passes over those that another one has locked.
+func (s *Store) free(ctx context.Context, conn *sql.Conn, n int) (deleted int, err error) {
+	err = s.inTx(ctx, conn, func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, s.text.expired, n)
+		if err != nil {
+			return err
+		}
+		var ids []any
+		for rows.Next() {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return errors.Join(err, rows.Close())
+			}
+			ids = append(ids, id)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(ids) == 0 {
+			return err
+		}
+		deleted = len(ids)
+		_, err = tx.ExecContext(ctx, s.text.free+strings.Repeat(", ?", deleted-1)+")", ids...)
+		return err
+	})
+	return deleted, err
+}
+
+// Purge implements [store.Store], in transactions of at most 1,000 records. Any number may run at a time and share the
+// work.
+func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	return sqltx.Purge(limit, func(batch int) (n int, err error) {
+		err = s.run(ctx, true, func(conn *sql.Conn) error {
+			n, err = s.free(ctx, conn, batch)
+			return err
+		})
+		return n, err
+	})
+}
+
+// Pending implements [store.Lister]. It reads 64 records at a time, and has no connection over the loop's body. It
+// does not list records that are made while it runs.
+func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
+	var until int64
+	return sqltx.List(ctx, func(after sqltx.Position) (page []sqltx.Listed, err error) {
+		err = s.run(ctx, false, func(conn *sql.Conn) error {
+			if after.Row == 0 {
+				err = conn.QueryRowContext(ctx, s.text.clock).Scan(&until)
+			}
+			if err == nil {
+				page, err = sqltx.ReadPage(conn.QueryContext(ctx, s.text.pending, after.CreatedAt, after.CreatedAt,
+					after.Row, until, []byte(scope), []byte(scope), sqltx.PageSize))
+			}
+			return err
+		})
+		return page, err
+	})
+}

@@ -1,0 +1,150 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"time"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+const rollbackTimeout = 5 * time.Second // it does not end with the caller's context
+var errKept = errors.New("mysqlstore: the connection is an open transaction's")
+
+// A transaction is an open one that holds a record. It has the ID's lock, which others look at.
+type transaction struct {
+	s     *Store
+	conn  *sql.Conn
+	tx    *sql.Tx
+	end   context.CancelFunc // of the context that the transaction lives in
+	lease store.Lease
+}
+
+// Begin implements [store.TxStore]. The transaction takes one connection of the pool until it is over. Its isolation
+// level is the session's.
+func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*sqltx.Tx], store.Grant, error) {
+	if err := c.Validate(); err != nil {
+		return nil, store.Grant{}, err
+	}
+	c.Lease, c.Meta, c.Owner = 0, nil, ""
+	var h *sqltx.Held
+	var g store.Grant
+	err := s.run(ctx, false, func(conn *sql.Conn) error {
+		now, err := s.look(ctx, conn, s.text.look, c.ID)
+		if err != nil {
+			return err
+		}
+		var owned bool
+		if g, owned = now.judge(c); !owned {
+			return nil
+		}
+		if !now.row && now.expired {
+			_, _ = s.free(ctx, conn, freed) // Purge or the next one deletes them
+		}
+		h, g, err = s.hold(ctx, conn, c, now)
+		if h != nil {
+			return errKept
+		}
+		return err
+	})
+	switch {
+	case h != nil:
+		return h, g, nil
+	case err != nil:
+		g = store.Grant{}
+	}
+	return nil, g, err
+}
+
+// hold opens the transaction and takes the record in it. It returns nil if there is no transaction.
+func (s *Store) hold(
+	ctx context.Context, conn *sql.Conn, c store.Claim, now snapshot,
+) (h *sqltx.Held, g store.Grant, err error) {
+	// The transaction outlives the context, which ends it only as long as it begins.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	begun := context.AfterFunc(ctx, end)
+	t := &transaction{s: s, conn: conn, end: end, lease: store.Lease{ID: c.ID}}
+	if t.tx, err = conn.BeginTx(life, nil); err != nil {
+		end()
+		return nil, store.Grant{}, err
+	}
+	var locked sql.NullInt64
+	if err = t.tx.QueryRowContext(ctx, s.text.hold, s.lockOf(c.ID)).Scan(&locked); err != nil || locked.Int64 != 1 {
+		t.undo()
+		now.held = true
+		g, _ = now.judge(c)
+		return nil, g, err
+	}
+	if now.row {
+		g, err = s.take(ctx, t.tx, c)
+	} else {
+		g, err = s.insert(ctx, t.tx, c, now.at)
+	}
+	if t.lease.Fence = g.Lease.Fence; err == nil && g.Verdict.Owned() {
+		h, err = sqltx.Hold(ctx, s, t.tx, c, g.Lease.Fence, t)
+	}
+	if h != nil && !begun() {
+		h, err = nil, ctx.Err()
+	}
+	if h == nil {
+		t.undo()
+	}
+	return h, g, err
+}
+
+// undo rolls back. The lock is released first, while the session is certainly this one: a proxy may give the next
+// statement after a transaction to another. A session that keeps its lock is closed.
+func (t *transaction) undo() {
+	defer t.end()
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, t.end)()
+	if errors.Join(t.unlock(ctx), t.tx.Rollback()) != nil {
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+}
+
+func (t *transaction) unlock(ctx context.Context) error {
+	_, err := t.tx.ExecContext(ctx, t.s.text.unhold, t.s.lockOf(t.lease.ID))
+	return err
+}
+
+// Rollback implements [sqltx.Engine], as do the methods below.
+func (t *transaction) Rollback() {
+	t.undo()
+	_ = t.conn.Close() // it fails only if it is closed
+}
+
+// Commit releases the lock before it commits. A claim that comes in between waits for the commit, as for any row.
+func (t *transaction) Commit(ctx context.Context) error {
+	if err := t.unlock(ctx); err != nil {
+		t.Rollback()
+		return t.Failure(ctx, err)
+	}
+	// The driver's Commit knows no context.
+	done := make(chan error, 1)
+	go func() {
+		done <- t.tx.Commit()
+		t.end()
+		_ = t.conn.Close() // it fails only if it is closed
+	}()
+	select {
+	case err := <-done:
+		return t.s.failure(ctx, err, number(err) != deadlock)
+	case <-ctx.Done():
+		return t.s.failure(ctx, ctx.Err(), true)
+	}
+}
+
+func (t *transaction) Settle(ctx context.Context, o store.Outcome) error {
+	return sqltx.Move(ctx, t.tx, t.s.text.complete, t.lease, outcome(o)...)
+}
+
+func (t *transaction) Gone(err error) bool { return number(err) == noSavepoint }
+
+func (t *transaction) Failure(ctx context.Context, err error) error {
+	return t.s.failure(ctx, err, false)
+}

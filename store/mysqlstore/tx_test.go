@@ -1,0 +1,192 @@
+package mysqlstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+// begun is an open transaction that has had one effect.
+func begun(t *testing.T) (place, *mysqlstore.Store, store.Tx[*sqltx.Tx], store.Grant) {
+	t.Helper()
+	p := newPlace(t, serverDSN(t))
+	st := p.open(t)
+	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL PRIMARY KEY, n INT NOT NULL DEFAULT 0)")
+	tx, g, err := st.Begin(t.Context(), unleased("k"))
+	require.NoError(t, err)
+	require.Equal(t, store.Acquired, g.Verdict)
+	run(t, tx, "INSERT INTO effects (id_key) VALUES ('k')")
+	return p, st, tx, g
+}
+
+func run(t *testing.T, tx store.Tx[*sqltx.Tx], text string) {
+	t.Helper()
+	_, err := tx.Tx().ExecContext(t.Context(), text)
+	require.NoError(t, err, text)
+}
+
+func (p place) effects(t *testing.T) int { return p.count(t, "SELECT COUNT(*) FROM effects") }
+
+var endings = map[string]func(tx store.Tx[*sqltx.Tx], ctx context.Context) error{
+	"Commit":   func(tx store.Tx[*sqltx.Tx], ctx context.Context) error { return tx.Commit(ctx, store.Outcome{}) },
+	"Discard":  func(tx store.Tx[*sqltx.Tx], ctx context.Context) error { return tx.Discard(ctx, store.Outcome{}) },
+	"Rollback": store.Tx[*sqltx.Tx].Rollback,
+}
+
+// The server commits before it changes a table, too.
+func TestWorkThatAStatementCommittedIsOfUnknownOutcome(t *testing.T) {
+	for name, end := range endings {
+		for _, text := range []string{"COMMIT", "COMMIT AND CHAIN", "CREATE TABLE more (id INT)"} {
+			t.Run(name+" after "+text, func(t *testing.T) {
+				p, st, tx, g := begun(t)
+				run(t, tx, text)
+				err := end(tx, t.Context())
+				require.ErrorIs(t, err, store.ErrTxEnded)
+				require.ErrorIs(t, err, store.ErrUnknown)
+				require.Equal(t, 1, p.effects(t))
+				again := reserve(t, st, unleased("k"), store.Complete)
+				require.True(t, again.Record.OutcomeUnknown())
+				require.Greater(t, again.Record.Fence, g.Lease.Fence)
+			})
+		}
+	}
+}
+
+func TestCommitOfWorkThatAStatementRolledBackIsOfUnknownOutcome(t *testing.T) {
+	p, st, tx, _ := begun(t)
+	run(t, tx, "ROLLBACK")
+	run(t, tx, "INSERT INTO effects (id_key) VALUES ('on its own')")
+	err := tx.Commit(t.Context(), store.Outcome{})
+	require.ErrorIs(t, err, store.ErrTxEnded)
+	require.ErrorIs(t, err, store.ErrUnknown)
+	require.Equal(t, 1, p.effects(t))
+	require.True(t, reserve(t, st, unleased("k"), store.Complete).Record.OutcomeUnknown())
+}
+
+// InnoDB rolls the whole transaction of a deadlock's victim back. That is no fault of the program.
+func TestADeadlockLeavesTheIDFree(t *testing.T) {
+	for name, end := range endings {
+		t.Run(name, func(t *testing.T) {
+			p, st, tx, _ := begun(t)
+			p.exec(t, "INSERT INTO effects (id_key) VALUES ('a'), ('d')")
+			p.exec(t, `INSERT INTO effects (id_key) SELECT CONCAT('row ', table_name, column_name)
+				FROM information_schema.columns LIMIT 100`)
+			other, err := p.admin.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			defer other.Rollback()
+			// It has changed more, so that it is not the victim.
+			_, err = other.Exec("UPDATE effects SET n = n + 1 WHERE id_key = 'a' OR id_key LIKE 'row %'")
+			require.NoError(t, err)
+			run(t, tx, "UPDATE effects SET n = n + 1 WHERE id_key = 'd'")
+			waits := make(chan error)
+			go func() {
+				_, err := other.Exec("UPDATE effects SET n = n + 1 WHERE id_key = 'd'")
+				waits <- err
+			}()
+			_, err = tx.Tx().ExecContext(t.Context(), "UPDATE effects SET n = n + 1 WHERE id_key = 'a'")
+			require.ErrorContains(t, err, "1213")
+			require.NoError(t, <-waits)
+			require.NoError(t, other.Commit())
+			switch err := end(tx, t.Context()); name {
+			case "Rollback":
+				require.NoError(t, err)
+			case "Discard":
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				require.NotErrorIs(t, err, store.ErrUnknown)
+			case "Commit": // the program has ignored the error
+				require.ErrorIs(t, err, store.ErrUnknown)
+				return
+			}
+			require.Zero(t, p.count(t, "SELECT COUNT(*) FROM effects WHERE id_key = 'k'"))
+			reserve(t, st, unleased("k"), store.Acquired)
+		})
+	}
+}
+
+func TestARefusedRollbackUndoesTheWork(t *testing.T) {
+	for name, end := range endings {
+		t.Run(name, func(t *testing.T) {
+			p, st, tx, _ := begun(t)
+			require.ErrorIs(t, tx.Tx().Rollback(), store.ErrTxEnded)
+			err := end(tx, t.Context())
+			if name == "Rollback" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, store.ErrTxEnded)
+				require.NotErrorIs(t, err, store.ErrUnknown)
+			}
+			require.Zero(t, p.effects(t))
+			reserve(t, st, unleased("k"), store.Acquired)
+		})
+	}
+}
+
+func TestReserveOfAHeldIDIsInFlightAtOnce(t *testing.T) {
+	p, st, tx, _ := begun(t)
+	other := p.open(t)
+	for _, handle := range []*mysqlstore.Store{st, other} {
+		require.Equal(t, store.ID{Scope: "scope", Key: "k"}, reserve(t, handle, claim("k"), store.InFlight).Record.ID)
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	reserve(t, other, claim("k"), store.Acquired)
+}
+
+// A transaction that has taken over holds a row. IDs on both sides of it are not affected.
+func TestNeighborsOfAHeldRowAreFree(t *testing.T) {
+	p := newPlace(t, serverDSN(t))
+	st := p.open(t)
+	reserve(t, st, unleased("k"), store.Acquired)
+	released := reserve(t, st, claim("m"), store.Acquired).Lease
+	require.NoError(t, st.Release(t.Context(), released))
+	for key, want := range map[string]store.Verdict{"k": store.TakenOver, "m": store.Acquired, "o": store.Acquired} {
+		tx, g, err := st.Begin(t.Context(), unleased(key))
+		require.NoError(t, err)
+		require.Equal(t, want, g.Verdict)
+		defer tx.Rollback(context.Background())
+	}
+	for _, key := range []string{"j", "ka", "l", "lz", "ma", "n", "oa", "p"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		g, err := st.Reserve(ctx, claim(key))
+		require.NoError(t, err, key)
+		require.NoError(t, st.Complete(ctx, g.Lease, store.Outcome{}), key)
+		cancel()
+	}
+	require.Zero(t, p.count(t, "SELECT COUNT(*) FROM redo_records WHERE id_key = ''"), "a draw leaves no row")
+}
+
+// A session that ends without a word leaves nothing held.
+func TestDeadSessionHoldsNothing(t *testing.T) {
+	p, st, tx, g := begun(t)
+	var session int64
+	require.NoError(t, tx.Tx().QueryRow("SELECT CONNECTION_ID()").Scan(&session))
+	p.exec(t, "KILL ?", session)
+	require.Greater(t, beginSoon(t, st, "k").Lease.Fence, g.Lease.Fence)
+	require.ErrorIs(t, tx.Commit(t.Context(), store.Outcome{}), store.ErrUnavailable)
+	require.Zero(t, p.effects(t))
+}
+
+// After each ending the pool's connection holds no lock and no transaction.
+func TestConnectionComesBackClean(t *testing.T) {
+	for name, end := range endings {
+		p := newPlace(t, serverDSN(t))
+		p.conns = 1
+		st := p.open(t)
+		for _, key := range []string{"a", "b"} {
+			tx, _, err := st.Begin(t.Context(), unleased(key))
+			require.NoError(t, err)
+			require.NoError(t, end(tx, t.Context()), name)
+		}
+		other := p.open(t)
+		tx, g, err := other.Begin(t.Context(), unleased("c"))
+		require.NoError(t, err)
+		require.Equal(t, store.Acquired, g.Verdict)
+		require.NoError(t, tx.Rollback(t.Context()))
+		require.Zero(t, p.count(t, "SELECT COUNT(*) FROM information_schema.innodb_trx"), name)
+	}
+}

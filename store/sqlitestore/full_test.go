@@ -1,0 +1,74 @@
+package sqlitestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+// A full disk changes nothing, and nothing is unknown.
+func TestFullDiskChangesNothing(t *testing.T) {
+	st, err := Open(t.Context(), filepath.Join(t.TempDir(), "full.db"), WithMigrate())
+	require.NoError(t, err)
+	defer st.Close()
+	c := store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour}
+	first, err := st.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	_, err = st.writes.Exec("PRAGMA max_page_count = 12")
+	require.NoError(t, err)
+	big := bytes.Repeat([]byte("result"), 1<<16)
+
+	err = st.Complete(t.Context(), first.Lease, store.Outcome{Result: big})
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
+	rec, err := st.Find(t.Context(), c.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.StatePending, rec.State)
+
+	c.ID.Key = "transaction"
+	tx, _, err := st.Begin(t.Context(), c)
+	require.NoError(t, err)
+	err = tx.Commit(t.Context(), store.Outcome{Result: big})
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
+	_, err = st.Find(t.Context(), c.ID)
+	require.ErrorIs(t, err, store.ErrNotFound)
+
+	_, err = st.writes.Exec("PRAGMA max_page_count = 10000")
+	require.NoError(t, err)
+	require.NoError(t, st.Complete(t.Context(), first.Lease, store.Outcome{Result: big}))
+}
+
+// What a commit returns after it may have been made is unknown.
+func TestCommitThatFailsForAnotherReasonIsUnknown(t *testing.T) {
+	require.NoError(t, committed(nil))
+	require.ErrorIs(t, committed(fmt.Errorf("disk I/O error")), store.ErrUnknown)
+}
+
+// An owner that died leaves its announcement. The next write of the file removes it.
+func TestAnnouncementOfADeadOwnerIsRemoved(t *testing.T) {
+	st, err := Open(t.Context(), filepath.Join(t.TempDir(), "dead.db"), WithMigrate())
+	require.NoError(t, err)
+	defer st.Close()
+	id := store.ID{Scope: "scope", Key: "k"}
+	_, err = st.draw(t.Context(), id)
+	require.NoError(t, err)
+	held := func(id store.ID) bool {
+		now, err := st.read(context.Background(), st.reads, id)
+		require.NoError(t, err)
+		return now.held
+	}
+	require.True(t, held(id))
+	require.False(t, held(store.ID{Scope: "scope", Key: "another"}))
+	g, err := st.Reserve(t.Context(), store.Claim{ID: id, Retention: time.Hour})
+	require.NoError(t, err)
+	require.Equal(t, store.Acquired, g.Verdict)
+	require.False(t, held(id))
+}

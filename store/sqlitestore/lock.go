@@ -1,0 +1,125 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+var (
+	errClosed = fmt.Errorf("sqlitestore: closed: %w", store.ErrUnavailable)
+	// errOvertaken: another process drew a fence after this one did.
+	errOvertaken = errors.New("sqlitestore: another process was first")
+)
+
+// view runs f, which only reads, until it is not disturbed, and translates its error.
+func (s *Store) view(ctx context.Context, f func() error) error {
+	for attempt := 0; ; attempt++ {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		err := f()
+		if !busy(err) {
+			return s.failure(ctx, err)
+		}
+		if err := sqltx.Pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// change runs f in a transaction and commits it. It waits for other writers as long as ctx lasts. An error of f undoes
+// everything.
+func (s *Store) change(ctx context.Context, f func(tx *sql.Tx) error) error {
+	for attempt := 0; ; attempt++ {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		select {
+		case s.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := s.commit(f)
+		<-s.turn
+		if !busy(err) {
+			return s.failure(ctx, err)
+		}
+		if err := sqltx.Pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// commit is called by the goroutine whose turn it is. The transaction's own statements do not depend on a context, so
+// that a context that ends leaves no commit in doubt.
+func (s *Store) commit(f func(tx *sql.Tx) error) error {
+	tx, err := s.writes.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	err = f(tx)
+	if err == nil {
+		_, err = tx.ExecContext(context.Background(), withdrawSQL)
+	}
+	if err != nil {
+		_ = tx.Rollback() // it fails only if SQLite has rolled back already
+		return err
+	}
+	return committed(tx.Commit())
+}
+
+// committed translates the error of a commit.
+func committed(err error) error {
+	if err == nil || busy(err) || code(err) == sqlite3.SQLITE_FULL {
+		return err // nothing was committed
+	}
+	return fmt.Errorf("sqlitestore: %w: %w", store.ErrUnknown, err)
+}
+
+func (s *Store) ready(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
+
+// failure translates the error of a statement that has changed nothing.
+func (s *Store) failure(ctx context.Context, err error) error {
+	switch {
+	case sqltx.Translated(err):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.closed.Load():
+		return errClosed
+	case code(err) == sqlite3.SQLITE_NOTADB:
+		return unavailable(fmt.Errorf("%w: %w", ErrForeign, err))
+	case code(err) == sqlite3.SQLITE_TOOBIG:
+		return fmt.Errorf("sqlitestore: %w: %w", store.ErrInvalid, err)
+	}
+	return unavailable(err)
+}
+
+// code returns SQLite's primary result code, or zero.
+func code(err error) int {
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// busy reports whether another connection was in the way, and nothing was changed.
+func busy(err error) bool {
+	return code(err) == sqlite3.SQLITE_BUSY || code(err) == sqlite3.SQLITE_LOCKED || errors.Is(err, errOvertaken)
+}

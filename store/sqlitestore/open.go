@@ -1,0 +1,139 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+// Interfaces that a Store implements.
+var (
+	_ store.TxStore[*sqltx.Tx] = (*Store)(nil)
+	_ store.Waiter             = (*Store)(nil)
+	_ store.Checker            = (*Store)(nil)
+	_ store.Lister             = (*Store)(nil)
+	_ store.Forgetter          = (*Store)(nil)
+	_ store.Dropper            = (*Store)(nil)
+)
+
+// A Store keeps records in one SQLite file. Create one with Open. All methods may be called concurrently. Any number
+// of Stores, in any number of processes of one machine, may use one file.
+type Store struct {
+	*store.Poller // implements store.Waiter
+	config
+
+	// reads only reads. writes has the one connection that changes records. draws has one too, whose commits are not
+	// synced: see draw.
+	reads, writes, draws *sql.DB
+	// turn holds a value while a goroutine of this Store writes, or has a transaction open.
+	turn chan struct{}
+	// step is added to the last fence for the next one. It is read and changed by the goroutine whose turn it is.
+	step   int64
+	closed atomic.Bool
+}
+
+const maxReads = 8 // connections that only read
+
+// Open opens the file at path and checks it as [Store.Check] does.
+func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
+	if path == "" || strings.HasPrefix(path, ":memory:") {
+		return nil, fmt.Errorf("sqlitestore: %w: the path is %q, it must name a file", store.ErrInvalid, path)
+	}
+	cfg := config{now: time.Now}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	s := &Store{config: cfg, turn: make(chan struct{}, 1), step: firstStep}
+	s.Poller = store.Poll(s)
+	for db, pragma := range map[**sql.DB]string{
+		&s.reads: "query_only(1)", &s.writes: "synchronous(FULL)", &s.draws: "synchronous(NORMAL)",
+	} {
+		// The store waits for locks itself, as long as a context lasts.
+		const settings = "?mode=rw&_txlock=immediate&_pragma=busy_timeout(0)&_pragma="
+		*db, err = sql.Open("sqlite", "file:"+escape.Replace(path)+settings+pragma)
+		if err != nil {
+			return nil, errors.Join(unavailable(err), s.Close())
+		}
+		(*db).SetMaxOpenConns(1)
+	}
+	s.reads.SetMaxOpenConns(maxReads)
+	s.reads.SetMaxIdleConns(maxReads)
+	if err := s.prepare(ctx, path); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// escape keeps the characters of a path that mean something in a URI.
+var escape = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
+
+// prepare makes the file, which is an empty database at first, if there is none and it may. Then it checks it.
+func (s *Store) prepare(ctx context.Context, path string) error {
+	if !s.migrate {
+		if _, err := os.Stat(path); err != nil {
+			return unavailable(fmt.Errorf("%w: %w", ErrNoTable, err))
+		}
+		return s.Check(ctx)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return unavailable(err)
+	}
+	_ = f.Close() // nothing was written
+	err = s.view(ctx, func() error {
+		_, err := s.writes.ExecContext(ctx, "PRAGMA journal_mode=WAL")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.Migrate(ctx)
+}
+
+// Close closes the file. It does not end open transactions: they can be committed, discarded and rolled back, and the
+// last one of them closes its connection. Afterwards all methods return an error that wraps store.ErrUnavailable, Wait
+// included. Closing again does nothing.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	var errs []error
+	for _, db := range []*sql.DB{s.reads, s.draws, s.writes} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// An Option changes how Open sets a store up.
+type Option func(*config)
+
+type config struct {
+	migrate bool
+	now     func() time.Time
+}
+
+// WithMigrate makes Open create the file and the tables if they do not exist. Without it a path that does not exist is
+// an error: a new file has no record of what was done under its keys.
+func WithMigrate() Option { return func(c *config) { c.migrate = true } }
+
+// WithClock makes now the store's clock. The default is time.Now. It is meant for tests. now must be safe for
+// concurrent use. All processes that use a file must agree on the time.
+func WithClock(now func() time.Time) Option { return func(c *config) { c.now = now } }
+
+// clock returns the store's time as the file keeps it.
+func (s *Store) clock() time.Time { return time.UnixMicro(s.now().UnixMicro()).UTC() }

@@ -1,0 +1,218 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqlitestore"
+)
+
+func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		want  error
+	}{
+		"no file": {func(*testing.T, string) {}, sqlitestore.ErrNoTable},
+		"a file without tables": {func(t *testing.T, path string) {
+			sqlExec(t, path, "PRAGMA journal_mode=WAL; CREATE TABLE accounts (id INTEGER)")
+		}, sqlitestore.ErrNoTable},
+		"no database": {func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("a text, and not a database\n", 100)), 0o600))
+		}, sqlitestore.ErrForeign},
+		"a directory": {func(t *testing.T, path string) {
+			require.NoError(t, os.Mkdir(path, 0o700))
+		}, store.ErrUnavailable},
+		"another program's table": {func(t *testing.T, path string) {
+			sqlExec(t, path, "PRAGMA journal_mode=WAL; CREATE TABLE redo_records (id INTEGER)")
+		}, sqlitestore.ErrForeign},
+		"a table that was altered": {func(t *testing.T, path string) {
+			require.NoError(t, open(t, path).Close())
+			sqlExec(t, path, "ALTER TABLE redo_records ADD COLUMN note TEXT")
+		}, sqlitestore.ErrForeign},
+		"another version": {func(t *testing.T, path string) {
+			later := strings.ReplaceAll(sqlitestore.Migration(), "sqlitestore 1", "sqlitestore 2")
+			sqlExec(t, path, "PRAGMA journal_mode=WAL; "+later)
+		}, sqlitestore.ErrVersion},
+		"a journal that is not WAL": {func(t *testing.T, path string) {
+			sqlExec(t, path, sqlitestore.Migration())
+		}, sqlitestore.ErrForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newFile(t)
+			c.spoil(t, path)
+			before, _ := os.ReadFile(path)
+			_, err := sqlitestore.Open(t.Context(), path)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			after, _ := os.ReadFile(path)
+			require.Equal(t, before, after, "the file must be left alone")
+		})
+	}
+}
+
+func TestMigrateLeavesForeignTablesAlone(t *testing.T) {
+	path := newFile(t)
+	sqlExec(t, path, "CREATE TABLE redo_fence (id INTEGER)")
+	_, err := sqlitestore.Open(t.Context(), path, sqlitestore.WithMigrate())
+	require.ErrorIs(t, err, sqlitestore.ErrForeign)
+	sqlExec(t, path, "INSERT INTO redo_fence VALUES (1)")
+}
+
+func TestOpenTakesAFileThatOtherTablesShare(t *testing.T) {
+	path := newFile(t)
+	sqlExec(t, path, "CREATE TABLE accounts (id INTEGER)")
+	require.NoError(t, open(t, path).Close())
+	st, err := sqlitestore.Open(t.Context(), path)
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	sqlExec(t, path, "INSERT INTO accounts VALUES (1)")
+}
+
+func TestOpenTakesWhatTheProgramsOwnToolHasMade(t *testing.T) {
+	path := newFile(t)
+	sqlExec(t, path, "PRAGMA journal_mode=WAL; "+sqlitestore.Migration())
+	st, err := sqlitestore.Open(t.Context(), path)
+	require.NoError(t, err)
+	defer st.Close()
+	reserve(t, st, claim("k"), store.Acquired)
+}
+
+func TestOpenRefusesPathsThatNameNoFile(t *testing.T) {
+	for _, path := range []string{"", ":memory:"} {
+		_, err := sqlitestore.Open(t.Context(), path, sqlitestore.WithMigrate())
+		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+}
+
+func TestANewFileIsItsOwnersAlone(t *testing.T) {
+	path := newFile(t)
+	open(t, path)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestManyMigrateAtATime(t *testing.T) {
+	path := newFile(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			st, err := sqlitestore.Open(context.Background(), path, sqlitestore.WithMigrate())
+			if err == nil {
+				err = st.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	reserve(t, open(t, path), claim("k"), store.Acquired)
+}
+
+func TestClosedStoreIsUnavailable(t *testing.T) {
+	st := open(t, newFile(t))
+	l := reserve(t, st, claim("k"), store.Acquired).Lease
+	require.NoError(t, st.Close())
+	_, err := st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	_, err = st.Find(t.Context(), l.ID)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	_, _, err = st.Begin(t.Context(), claim("other"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{}), store.ErrUnavailable)
+	require.ErrorIs(t, st.Wait(t.Context(), l.ID, l.Fence), store.ErrUnavailable)
+	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
+}
+
+// The clock is an argument, so that nothing here waits.
+func TestLeasesAndRetentionGoByTheClock(t *testing.T) {
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	st := open(t, newFile(t), sqlitestore.WithClock(func() time.Time { return now }))
+	c := claim("k")
+	reserve(t, st, c, store.Acquired)
+	now = now.Add(c.Lease - time.Microsecond)
+	reserve(t, st, c, store.InFlight)
+	now = now.Add(time.Microsecond)
+	g := reserve(t, st, c, store.TakenOver)
+	require.Equal(t, now.Add(c.Lease), g.Record.LeaseUntil)
+	now = now.Add(c.Retention - time.Microsecond)
+	reserve(t, st, c, store.TakenOver)
+	now = now.Add(c.Retention)
+	reserve(t, st, c, store.Acquired)
+}
+
+func TestANewRecordFreesTwoExpiredOnes(t *testing.T) {
+	now := time.Now()
+	path := newFile(t)
+	st := open(t, path, sqlitestore.WithClock(func() time.Time { return now }))
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		c := claim(key)
+		c.Lease, c.Retention = 0, time.Minute
+		reserve(t, st, c, store.Acquired)
+	}
+	count := func() (n int) {
+		db := connect(t, path)
+		defer db.Close()
+		require.NoError(t, db.QueryRow("SELECT count(*) FROM redo_records").Scan(&n))
+		return n
+	}
+	reserve(t, st, claim("live"), store.Acquired)
+	require.Equal(t, 6, count(), "nothing has expired")
+	now = now.Add(time.Minute)
+	reserve(t, st, claim("live"), store.InFlight)
+	require.Equal(t, 6, count(), "no record was made")
+	reserve(t, st, claim("next"), store.Acquired)
+	require.Equal(t, 5, count())
+	tx, _, err := st.Begin(t.Context(), claim("in a transaction"))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+	require.Equal(t, 4, count())
+}
+
+// Another program's transaction is in the way of writes, and of nothing else.
+func TestWritesWaitForOtherProgramsAsLongAsTheirContext(t *testing.T) {
+	path := newFile(t)
+	st := open(t, path)
+	done := reserve(t, st, claim("done"), store.Acquired).Lease
+	require.NoError(t, st.Complete(t.Context(), done, store.Outcome{}))
+	db := connect(t, path)
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+
+	reserve(t, st, claim("done"), store.Complete)
+	require.NoError(t, st.Check(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = st.Reserve(ctx, claim("new"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, st.Forget(ctx, done), context.DeadlineExceeded)
+
+	got := make(chan error)
+	go func() {
+		_, err := st.Reserve(t.Context(), claim("new"))
+		got <- err
+	}()
+	_, err = conn.ExecContext(t.Context(), "COMMIT")
+	require.NoError(t, err)
+	require.NoError(t, <-got)
+}
+
+func reserve(t testing.TB, st store.Store, c store.Claim, want store.Verdict) store.Grant {
+	t.Helper()
+	g, err := st.Reserve(context.Background(), c)
+	require.NoError(t, err)
+	require.Equal(t, want, g.Verdict)
+	return g
+}

@@ -1,0 +1,129 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+// marker begins each table's text, which SQLite keeps as it was written. The version follows.
+const (
+	markerOf = "/* redo sqlitestore "
+	marker   = markerOf + "1 */"
+)
+
+const (
+	recordsSQL = `CREATE TABLE redo_records (` + marker + `
+	scope       BLOB NOT NULL,
+	id_key      BLOB NOT NULL,
+	fingerprint BLOB NOT NULL,
+	state       INTEGER NOT NULL, -- 1 pending, 2 complete, 3 failed
+	result      BLOB,
+	meta        BLOB,
+	owner       BLOB NOT NULL,
+	fence       INTEGER NOT NULL,
+	lease_until INTEGER, -- microseconds since 1970, UTC, as are the next two; NULL: no lease
+	created_at  INTEGER NOT NULL,
+	expires_at  INTEGER, -- NULL: never
+	PRIMARY KEY (scope, id_key)
+) STRICT`
+	// The one row has the last fence that was drawn for any ID, and the ID that the last transaction has held.
+	fenceSQL = `CREATE TABLE redo_fence (` + marker + `
+	last   INTEGER NOT NULL,
+	scope  BLOB,
+	id_key BLOB
+) STRICT`
+	indexSQL = `CREATE INDEX redo_records_pending ON redo_records (created_at) WHERE state = 1;
+CREATE INDEX redo_records_expiry ON redo_records (expires_at) WHERE expires_at IS NOT NULL;
+INSERT INTO redo_fence (last) VALUES (0)`
+)
+
+// Migration returns the SQL that makes the tables, for the program's own migration tool. It is for one transaction,
+// and fails if a table of these names exists. The file must be in WAL mode: PRAGMA journal_mode=WAL.
+func Migration() string { return recordsSQL + ";\n" + fenceSQL + ";\n" + indexSQL + ";\n" }
+
+// Migrate makes the tables if they do not exist, and checks them as Check does. Any number of processes may call it at
+// a time. It changes nothing and returns an error that wraps [ErrForeign] or [ErrVersion] if the tables are not this
+// version's.
+func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.Check(ctx); !errors.Is(err, ErrNoTable) {
+		return err
+	}
+	err := s.change(ctx, func(tx *sql.Tx) error {
+		if err := tables(ctx, tx); !errors.Is(err, ErrNoTable) {
+			return err // another process was first
+		}
+		_, err := tx.ExecContext(ctx, Migration())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.Check(ctx)
+}
+
+// Check implements [store.Checker]. It returns nil if the file can be read, is in WAL mode, and has the tables of this
+// version. Its errors wrap store.ErrUnavailable, and [ErrNoTable], [ErrForeign] or [ErrVersion] if that is the reason.
+func (s *Store) Check(ctx context.Context) error {
+	return s.view(ctx, func() error {
+		var mode string
+		if err := s.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+			return err
+		}
+		if mode != "wal" {
+			return fmt.Errorf("%w: the journal mode is %q, not WAL", ErrForeign, mode)
+		}
+		return tables(ctx, s.reads)
+	})
+}
+
+// tables compares the tables' texts with this version's. SQLite keeps a text with its comments, and rewrites it if the
+// table is altered.
+func tables(ctx context.Context, on sqltx.Queryer) error {
+	var missing string
+	for name, want := range map[string]string{"redo_records": recordsSQL, "redo_fence": fenceSQL} {
+		var text string
+		err := on.QueryRowContext(ctx, "SELECT sql FROM sqlite_schema WHERE name = ?", name).Scan(&text)
+		switch {
+		case errors.Is(err, sql.ErrNoRows) && missing == "":
+			missing = name
+		case errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("%w: create the tables with Migrate, or apply the text of Migration", ErrNoTable)
+		case err != nil:
+			return err
+		case text == want:
+		case strings.Contains(text, markerOf) && !strings.Contains(text, marker):
+			return fmt.Errorf("%w: %s lacks the comment %q", ErrVersion, name, marker)
+		default:
+			return fmt.Errorf("%w: %s is another program's, or was altered", ErrForeign, name)
+		}
+	}
+	if missing != "" {
+		return fmt.Errorf("%w: %s is missing", ErrForeign, missing)
+	}
+	return nil
+}
+
+// Why a file can't be used. Each error wraps [store.ErrUnavailable] too.
+var (
+	// ErrNoTable: the file, or a table in it, does not exist.
+	ErrNoTable = errors.New("sqlitestore: table missing")
+	// ErrForeign: the file is no SQLite database, or a table in it was not made by this package or was changed. It is
+	// left alone.
+	ErrForeign = errors.New("sqlitestore: not a file of this package")
+	// ErrVersion: another version of this package made the table.
+	ErrVersion = errors.New("sqlitestore: table of another version")
+)
+
+// unavailable adds store.ErrUnavailable to an error that has no meaning of the contract yet.
+func unavailable(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("sqlitestore: %w: %w", store.ErrUnavailable, err)
+}

@@ -46,7 +46,7 @@ func TestAllocations(t *testing.T) {
 	for i := range keys {
 		keys[i] = "key-" + strconv.Itoa(i)
 	}
-	guarded := server.Middleware(memstore.New(), server.Required())(handler)
+	guarded := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(handler)
 	next := 0
 	first := testing.AllocsPerRun(runs, func() {
 		lines[0] = keys[next]
@@ -58,6 +58,6 @@ func TestAllocations(t *testing.T) {
 	require.Equal(t, "replayed", w.header.Get("Idempotency-Status"))
 
 	t.Logf("bare handler %v, first run +%v, replay +%v", bare, first-bare, again-bare)
-	require.LessOrEqual(t, first-bare, 20.0, "first run")
+	require.LessOrEqual(t, first-bare, 22.0, "first run, and one less without the race detector")
 	require.LessOrEqual(t, again-bare, 12.0, "replay")
 }

@@ -16,15 +16,15 @@ var (
 	errBodyConsumed = errors.New("server: the body was read before the middleware saw it")
 )
 
-// A body is a request's body that was read whole, to be read again by the handler. It is a plain io.ReadCloser, as
-// what net/http gives to handlers is.
+// A body is a request's body that was read whole. The handler reads it again. It is a plain io.ReadCloser, like the
+// bodies of net/http.
 type body struct{ bytes.Reader }
 
-// Close implements io.Closer; the body it stands for was closed when it was read.
+// Close implements io.Closer. It does nothing: the server closes the request's own body.
 func (*body) Close() error { return nil }
 
-// readBody reads the whole body, at most limit bytes of it. A body that does not have the length that the request
-// states is an error: what is hashed has to be what was sent.
+// readBody reads the whole body, at most limit bytes of it. A body whose length is not the request's Content-Length is
+// an error, because the fingerprint must cover the whole body.
 func readBody(r *http.Request, limit int) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -40,7 +40,8 @@ func readBody(r *http.Request, limit int) ([]byte, error) {
 		return nil, errBodyConsumed
 	}
 	if r.ContentLength >= 0 && int64(len(b)) != r.ContentLength {
-		return nil, fmt.Errorf("server: the body has %d bytes, Content-Length says %d: %w", len(b), r.ContentLength, io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("server: the body has %d bytes, Content-Length says %d: %w",
+			len(b), r.ContentLength, io.ErrUnexpectedEOF)
 	}
 	return b, nil
 }

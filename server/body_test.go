@@ -7,6 +7,8 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -96,6 +98,26 @@ func TestBody(t *testing.T) {
 	}
 }
 
+// A client that announces a large body, sends a little of it and stops, makes the middleware hold little memory.
+func TestSlowBodiesTakeLittleMemory(t *testing.T) {
+	const limit, many = 1 << 20, 20
+	hold := func(arrived int) (bytes uint64) {
+		g := newRig(t, memstore.New(), nil, server.MaxBody(limit))
+		data := strings.NewReader(strings.Repeat("b", arrived))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range many {
+			data.Reset(strings.Repeat("b", arrived))
+			w := g.do(withKey(strconv.Itoa(i)), withReader(io.MultiReader(data, iotest.ErrReader(io.ErrUnexpectedEOF)), limit))
+			require.Equal(t, 400, w.Code)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / many
+	}
+	require.Less(t, hold(100), uint64(100<<10), "bytes for one request")
+	require.Greater(t, hold(limit/2), uint64(limit/2), "a body that does arrive is held")
+}
+
 func TestCanonicalJSON(t *testing.T) {
 	jsonType := withHeader("Content-Type", "application/json; charset=utf-8")
 	t.Run("a document that was marshalled again is the same request", func(t *testing.T) {
@@ -170,6 +192,10 @@ func TestFingerprintUpgrade(t *testing.T) {
 						requireReplayed(t, <-waiting, 201, "")
 					} else {
 						requireStored(t, <-waiting, 201, `{"id":"rf_123"}`)
+						rec, err := b.Find(t.Context(), refundID)
+						require.NoError(t, err)
+						own := map[bool]byte{true: store.CanonicalJSONV1, false: store.RawV1}[c.after != nil]
+						require.Equal(t, own, rec.Fingerprint.Version(), "what it runs itself is stored by the route's own algorithm")
 					}
 				})
 			}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
@@ -36,13 +35,13 @@ func newBank(t *testing.T, wrap func(*boltstore.Store) store.Store, run http.Han
 	if wrap != nil {
 		over = wrap(st)
 	}
-	return &bank{newRig(t, over, refunding(run), append(opts, server.Required(), server.Transactional[*bbolt.Tx]())...), st}
+	return &bank{newRig(t, over, refunding(run), append(opts, server.Required(), server.Transactional[*boltstore.Tx]())...), st}
 }
 
 // refunding makes the entry of a refund and then runs next.
 func refunding(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		tx, ok := server.Tx[*bbolt.Tx](r.Context())
+		tx, ok := server.Tx[*boltstore.Tx](r.Context())
 		if !ok {
 			panic("no transaction")
 		}
@@ -64,7 +63,7 @@ func refunding(next http.HandlerFunc) http.HandlerFunc {
 // effects counts the refunds that are committed.
 func (b *bank) effects() (n int) {
 	b.t.Helper()
-	require.NoError(b.t, b.st.View(b.t.Context(), func(tx *bbolt.Tx) error {
+	require.NoError(b.t, b.st.View(b.t.Context(), func(tx *boltstore.Tx) error {
 		if own := tx.Bucket(refunds); own != nil {
 			n = own.Stats().KeyN
 		}
@@ -117,8 +116,8 @@ func TestTransactionInBolt(t *testing.T) {
 		requireReplayed(t, b.do(), 422, "no such charge")
 		require.Zero(t, b.effects())
 	})
-	t.Run("a 4xx after Store is replayed, and kept", func(t *testing.T) {
-		b := newBank(t, nil, after(server.Store, answer(422, "x")))
+	t.Run("a 4xx after Applied is replayed, and kept", func(t *testing.T) {
+		b := newBank(t, nil, after(applied, answer(422, "x")))
 		requireStored(t, b.do(), 422, "x")
 		require.Equal(t, 1, b.effects())
 	})
@@ -150,8 +149,8 @@ func TestTransactionInBolt(t *testing.T) {
 		requireStored(t, b.do(), 201, `{"id":"rf_123"}`)
 		require.Equal(t, 2, b.effects())
 	})
-	t.Run("a panic after Store is undone, and never runs again", func(t *testing.T) {
-		b := newBank(t, nil, after(server.Store, func(http.ResponseWriter, *http.Request) { panic("x") }))
+	t.Run("a panic after Applied is undone, and never runs again", func(t *testing.T) {
+		b := newBank(t, nil, after(applied, func(http.ResponseWriter, *http.Request) { panic("x") }))
 		require.Panics(t, func() { b.do() })
 		requireProblem(t, b.do(), 409, "CONFLICT.idempotency.outcome_unknown")
 		require.Zero(t, b.effects())
@@ -182,12 +181,23 @@ func TestTransactionInBolt(t *testing.T) {
 	})
 	t.Run("a handler that rolls back by itself gets no success, and has done nothing", func(t *testing.T) {
 		b := newBank(t, nil, func(w http.ResponseWriter, r *http.Request) {
-			tx, _ := server.Tx[*bbolt.Tx](r.Context())
-			require.NoError(t, tx.Rollback())
+			tx, _ := server.Tx[*boltstore.Tx](r.Context())
+			require.ErrorIs(t, tx.Rollback(), store.ErrTxEnded)
 			created(w, r)
 		})
 		requireProblem(t, b.do(), 503, "DEPENDENCY.unavailable")
 		require.Zero(t, b.effects())
+	})
+	t.Run("a handler that commits by itself is refused, and its transaction goes on", func(t *testing.T) {
+		b := newBank(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			tx, _ := server.Tx[*boltstore.Tx](r.Context())
+			require.ErrorIs(t, tx.Commit(), store.ErrTxEnded)
+			created(w, r)
+		})
+		before := b.st.Stats().Commits
+		requireStored(t, b.do(), 201, `{"id":"rf_123"}`)
+		require.Equal(t, before+1, b.st.Stats().Commits)
+		require.Equal(t, 1, b.effects())
 	})
 	t.Run("a two-step record that stands is taken over, and rolled back to what it was", func(t *testing.T) {
 		turn := 0
@@ -199,7 +209,7 @@ func TestTransactionInBolt(t *testing.T) {
 			}
 			created(w, r)
 		})
-		c := store.Claim{ID: refundID, Retention: time.Hour, Meta: []byte("note"), Fingerprint: store.Raw(http.MethodPost, "/refunds/ch_1", "", []byte(`{"amount":1000}`))}
+		c := store.Claim{ID: refundID, Retention: time.Hour, Fingerprint: store.Raw(http.MethodPost, "/refunds/ch_1", "", []byte(`{"amount":1000}`))}
 		_, err := b.st.Reserve(t.Context(), c)
 		require.NoError(t, err)
 		before, err := b.st.Find(t.Context(), refundID)
@@ -221,7 +231,7 @@ type failingOnce struct {
 	made bool
 }
 
-func (f *failingOnce) Begin(ctx context.Context, c store.Claim) (store.Tx[*bbolt.Tx], store.Grant, error) {
+func (f *failingOnce) Begin(ctx context.Context, c store.Claim) (store.Tx[*boltstore.Tx], store.Grant, error) {
 	tx, g, err := f.Store.Begin(ctx, c)
 	if tx != nil {
 		tx = &failingTx{tx, f}
@@ -229,7 +239,7 @@ func (f *failingOnce) Begin(ctx context.Context, c store.Claim) (store.Tx[*bbolt
 	return tx, g, err
 }
 
-type boltTx = store.Tx[*bbolt.Tx]
+type boltTx = store.Tx[*boltstore.Tx]
 
 type failingTx struct {
 	boltTx

@@ -33,11 +33,29 @@ type entry struct {
 	before  *store.Record // the record that was taken over
 	written []string
 	ended   string // by which method
-	over    chan struct{}
+	// endedByUser is true after End, refused after the pen's Rollback.
+	endedByUser, refused bool
+	over                 chan struct{}
 }
 
 // A pen is what a book's transactions are to their users.
 type pen struct{ e *entry }
+
+// End commits or rolls back behind the store's back, as an SQL text can.
+func (p *pen) End(commit bool) {
+	p.e.b.mu.Lock()
+	defer p.e.b.mu.Unlock()
+	if commit {
+		p.e.b.lines = append(p.e.b.lines, p.e.written...)
+	}
+	p.e.written, p.e.endedByUser = nil, true
+}
+
+// Rollback is refused, and makes the commit fail.
+func (p *pen) Rollback() error {
+	p.e.refused = true
+	return store.ErrTxEnded
+}
 
 // Write adds a line, as long as the transaction is open.
 func (p *pen) Write(line string) {
@@ -141,10 +159,16 @@ func (e *entry) settle(ctx context.Context, method string, o store.Outcome) erro
 		panic(method + " after " + e.ended)
 	}
 	e.ended = method
+	if e.endedByUser {
+		return e.b.call(method, func() error { return e.unknown(ctx) })
+	}
 	made := false
 	err := e.b.call(method, func() error {
 		if err := errors.Join(ctx.Err(), o.Validate()); err != nil {
 			return err
+		}
+		if e.refused {
+			return store.ErrTxEnded
 		}
 		made = true
 		e.b.mu.Lock()
@@ -165,8 +189,23 @@ func (e *entry) Rollback(ctx context.Context) error {
 		return nil
 	}
 	e.ended = "Rollback"
+	if e.endedByUser {
+		return e.b.call("Rollback", func() error { return e.unknown(ctx) })
+	}
 	e.undo(ctx)
 	return e.b.call("Rollback", ctx.Err)
+}
+
+// unknown settles the record of a transaction that its user has ended, under a new fence.
+func (e *entry) unknown(ctx context.Context) error {
+	e.undo(ctx)
+	c := e.claim
+	c.Lease, c.Meta = 0, nil
+	g, err := e.b.Store.Reserve(ctx, c)
+	if err == nil {
+		err = e.b.Store.Complete(ctx, g.Lease, store.UnknownOutcome())
+	}
+	return errors.Join(store.ErrTxEnded, store.ErrUnknown, err)
 }
 
 func (e *entry) undo(ctx context.Context) {
@@ -223,5 +262,6 @@ func dies(t *testing.T, b *book, note string) {
 		_, _ = io.WriteString(w, "lost")
 	})
 	requireProblem(t, dead.do(), 503, "DEPENDENCY.unavailable")
+	dead.shutdown()
 	time.Sleep(server.DefaultLeaseTTL)
 }

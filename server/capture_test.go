@@ -86,9 +86,29 @@ func TestOversize(t *testing.T) {
 	t.Run("a header beyond all limits is not stored either", func(t *testing.T) {
 		g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["X-Many"] = make([]string, 2000)
+			w.WriteHeader(http.StatusOK)
 		})
 		require.Len(t, g.do().Header()["X-Many"], 2000)
 		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
+	})
+}
+
+// net/http finds the length of a short body by itself.
+func TestLengthOfALongResponse(t *testing.T) {
+	for size, want := range map[int]string{2048: "", 2049: "2049", 5000: "5000"} {
+		g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "7") // not believed
+			_, _ = io.WriteString(w, strings.Repeat("x", size))
+		})
+		require.Equal(t, want, g.do().Header().Get("Content-Length"), "the first response of %d bytes", size)
+		require.Equal(t, want, g.do().Header().Get("Content-Length"), "the replay")
+	}
+	t.Run("with trailers is not known in advance", func(t *testing.T) {
+		g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "X-Sum")
+			_, _ = io.WriteString(w, strings.Repeat("x", 5000))
+		})
+		require.Empty(t, g.do().Header().Get("Content-Length"))
 	})
 }
 
@@ -97,7 +117,7 @@ func TestReplayIsExact(t *testing.T) {
 		rule string
 		run  http.HandlerFunc
 	}{
-		{"nothing written", func(http.ResponseWriter, *http.Request) {}},
+		{"nothing written, where that is meant", func(http.ResponseWriter, *http.Request) {}},
 		{"an empty body", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }},
 		{"204", answer(204, "")},
 		{"304 with an ETag", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Etag", `"1"`); w.WriteHeader(304) }},
@@ -126,7 +146,7 @@ func TestReplayIsExact(t *testing.T) {
 		}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			g := newRig(t, memstore.New(), c.run)
+			g := newRig(t, memstore.New(), c.run, server.SilentOK())
 			first, second := g.do().Result(), g.do().Result()
 			require.Equal(t, "stored", first.Header.Get("Idempotency-Status"))
 			require.Equal(t, "replayed", second.Header.Get("Idempotency-Status"))
@@ -158,6 +178,7 @@ func TestNeverReplayedHeaders(t *testing.T) {
 		}
 		w.Header().Set("Connection", "X-Hop")
 		w.Header().Set("X-Own", "kept")
+		w.WriteHeader(http.StatusOK)
 	})
 	inner := g.Handler
 	turn := "outer 1"

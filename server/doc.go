@@ -1,40 +1,104 @@
-// Package server makes HTTP handlers safe to repeat. Its middleware runs a handler once for each
-// Idempotency-Key, keeps the response, and answers every repetition of the request with it:
+// Package server makes HTTP handlers safe to repeat. Its middleware runs a handler once for each Idempotency-Key,
+// stores the response, and replays it for every repetition of the request:
 //
-//	mux.Handle("POST /refunds", server.Middleware(st, server.Required())(createRefund))
+//	mux.Handle("POST /refunds", server.Middleware(st, server.Required(), server.Principal(customer))(createRefund))
 //
-// Most programs need [Middleware], [Required] and [Principal]; a program that wants to see a wrong option before it
-// serves calls [New] instead. A handler that asks for nothing needs no change; one that wants to can read its
-// [Key], say when it has made its effect ([Store]), or that it has not ([Release]).
+// Most programs need [Middleware], [Required] and [Principal], which returns the customer of a request. A program
+// whose callers share one key space gives [SharedKeys] instead. With neither of the two the middleware refuses to
+// serve. [New] returns an error for a wrong option, before the program serves. A handler needs no change. It can read
+// its [Key], and report the state of its effect: [Applied], [Release], [Fail] or [Unknown].
 //
 // # What is promised
 //
-// A key names one request within its scope: the route's pattern and the principal. The same request again gets the
-// same status, the same end-to-end headers and the same bytes. Another request under the key is refused (409), and
-// so is the same one while the first is still running. The handler is never run without its key reserved, nor is its
-// response written before the store has it; when the store can't be reached the answer is 503, unless the route
-// asks for [FailOpen].
+// A key names one request within its scope: the route and the principal. The same request again gets the same status,
+// the same end-to-end headers and the same bytes. Another request under the key is refused with 409. So is the same
+// one while the first is still running. The handler runs only after its key is reserved. Its response is sent only
+// after the store has recorded it. If the store can't be reached, the response is 503, unless the route has
+// [FailOpen].
 //
-// One gap is left: a process that dies between its effect and the record of it. Whoever comes next with the key
-// takes it over, and [TakeOver] says what happens then.
+// # When the store or the handler fails
 //
-// A handler whose effect is a write to the store's own engine closes the gap with [Transactional]: what it writes through
-// the transaction that [Tx] gives to it is committed together with the record, or neither is.
+// If the store does not accept the outcome of a handler, the middleware repeats the write for [StoreTimeout]. The
+// client then gets 503 with Retry-After, and the middleware keeps the key and goes on in the background. No outage
+// makes the handler run twice in a process that knows of the first run. A program that stops calls
+// [Background.Shutdown].
 //
-// # Where it stands
+// An outage that lasts longer than the lease hides the first run from other processes. A handler closes that gap by
+// calling [Applied] after its effect. Applied returns after the mark is in the store, and the handler never runs
+// again for a marked key.
 //
-// Wrap each route, inside the mux, so that http.Request.Pattern is known: wrapped around a mux the scope falls back
-// to the method and the raw path. Authentication, rate limits, CORS and compression belong outside: they run for a
-// replay too, so that a principal who has lost its rights gets no replay. What they set on the response is
-// made anew for a replay and not stored. The handler never sees Accept-Encoding, so that what is stored suits every
-// client. It must not need http.Hijacker. What it flushes is held back until the response is recorded, and trailers
-// reach the first caller alone.
+// A handler that panics releases its key, unless it has called Applied or written a status below 400. If a handler's
+// time ends before it has written anything, the client gets 504. Its key is then released as after a panic, but on a
+// route with [Refuse] or [Recover] the policy decides about the retry.
+//
+// A handler that writes nothing at all is a mistake in the wiring: its framework hides the response. The client gets
+// 500, the log gets an error, and the handler never runs again for the key. [SilentOK] is for handlers that respond
+// with an empty 200.
+//
+// # Two gaps
+//
+// A process that dies between its effect and its record leaves a key whose effect is unknown. The next request with
+// the key takes it over, and [TakeOver] decides whether the handler runs.
+//
+// A virtual machine's snapshot or SIGSTOP can pause a process for longer than its lease. When the process continues,
+// it does not see that another one has taken its key over, and makes its effect. [Fence] closes this gap for effects
+// in the service's own database: the database refuses the write of an old owner.
+//
+// [Transactional] closes both for a handler whose effect is a write to the store's own engine. [Tx] returns a
+// transaction. The handler's writes through it are committed together with the record, or not at all.
+//
+// # Time limits
+//
+// Use [HandlerTimeout] to bound a handler: its context ends, and the middleware waits until it returns. Do not put
+// http.TimeoutHandler between the middleware and the handler. It returns while the handler is still running, so the
+// effect is unknown. The middleware detects this, logs an error, and refuses every retry with 409, code
+// CONFLICT.idempotency.outcome_unknown. Outside of the middleware http.TimeoutHandler is harmless. The middleware
+// can't detect any other middleware that returns before its handler. Do not use one.
+//
+// # Scope
+//
+// The scope of a key is the pattern that the mux has matched, or the name given to [Route], and the principal. A
+// pattern with a host keeps the hosts of a mux apart. Under a pattern without a host, all hosts of a service share
+// their keys, so that a client can retry at another host. If the handler's effect depends on the host, let Principal
+// return the host too. Outside of a mux, where there is no pattern, all paths share one scope for each method.
+// [Scope] adds the name of the service, for services that share the records of one store.
+//
+// # Where it belongs
+//
+// Wrap each route, inside the mux, so that http.Request.Pattern is known. Authentication, rate limits, CORS and
+// compression belong outside. They run for a replay too, so that a principal that has lost its rights gets no replay.
+// The headers that they set are not stored, but set again for a replay. If the handler deletes such a header, the
+// replay lacks it too.
+//
+// The handler never sees Accept-Encoding, so that the stored response suits every client. It must not need
+// http.Hijacker. Flushed bytes are held back until the response is recorded. Only the first caller gets trailers.
 //
 // # Bodies
 //
-// The body of a request with a key is read whole, up to [MaxBody], and identified by a hash of its bytes. A
-// multipart body has another boundary in each attempt of most clients, and a compressed one may have other bytes:
-// give [Fingerprint] a function that hashes what counts.
+// The body of a request with a key is read whole, up to [MaxBody], and identified by a hash of its bytes. Most
+// clients choose another boundary for a multipart body in each attempt, and a compressed body may have other bytes.
+// Give [Fingerprint] a function that hashes the significant content. The handler's request has a GetBody, so that the
+// handler can forward it.
+//
+// A client that announces a large body and sends none costs a buffer of 64 KiB: larger ones are made as the data
+// arrives. It also costs a connection. An http.Server has no time limits by default. Set ReadHeaderTimeout,
+// ReadTimeout, which bounds the whole body, and IdleTimeout. A WriteTimeout must be longer than ReadTimeout, Wait,
+// HandlerTimeout and twice StoreTimeout together, or the connection ends before the response.
+//
+// # Options
+//
+//   - Owner of a key: [Principal] or [SharedKeys], [Route], [Scope], [Pepper].
+//   - Requests with a key: [Required], [Methods], [Skip], [Header], [KeyFormat], [UUIDKeys].
+//   - Sameness of requests: [CanonicalJSON], [Fingerprint], [MaxBody].
+//   - Stored responses: [Keep], [Retention], [RefuseExpiredKeys], [MaxResponse], [ReplayHeader], [SilentOK]; for one
+//     response [KeepFor].
+//   - The run of the handler: [HandlerTimeout], [CancelOnDisconnect], [LeaseTTL], [TakeOver], [Transactional].
+//   - Failures of the store: [StoreTimeout], [RunIn], [FailOpen].
+//   - Keys in flight: [Wait], [MaxWaiters], [MaxWaitersPerPrincipal], [MaxWaitersPerKey].
+//   - Refusals: [Refusal], [IETFStatuses], [InFlightStatus].
+//   - Operation: [Logger], [Observe].
+//
+// [StatusHandler] takes the options of a route, and reports to a principal the state of its keys.
 //
 // Everything in this package may be used concurrently.
 package server

@@ -8,14 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// The ledger's entry and the record of the response are one commit: no crash leaves the one without the other. A refusal
-// is recorded, and what was written before it is undone.
+// The ledger's entry and the record of the response are one commit: no crash leaves the one without the other. A
+// refusal is recorded, and what was written before it is undone.
 func ExampleTransactional() {
 	dir, err := os.MkdirTemp("", "redo")
 	if err != nil {
@@ -29,7 +27,7 @@ func ExampleTransactional() {
 	defer st.Close()
 
 	createRefund := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tx, ok := server.Tx[*bbolt.Tx](r.Context())
+		tx, ok := server.Tx[*boltstore.Tx](r.Context())
 		if !ok {
 			http.Error(w, "no transaction", http.StatusInternalServerError)
 			return
@@ -44,12 +42,12 @@ func ExampleTransactional() {
 			w.WriteHeader(http.StatusCreated)
 		}
 	})
-	bank := server.Middleware(st, server.Required(), server.Transactional[*bbolt.Tx]())(createRefund)
+	bank := server.Middleware(st, server.Required(), server.SharedKeys(), server.Transactional[*boltstore.Tx]())(createRefund)
 
 	post(bank, "k1", `{"charge":"ch_9ab"}`)
 	post(bank, "k1", `{"charge":"ch_9ab"}`)
 	post(bank, "k2", `{"charge":"ch_9ab"}`)
-	_ = st.View(context.Background(), func(tx *bbolt.Tx) error {
+	_ = st.View(context.Background(), func(tx *boltstore.Tx) error {
 		return tx.Bucket([]byte("ledger")).ForEach(func(key, amount []byte) error {
 			_, err := fmt.Printf("in the ledger: %s for %s\n", amount, key)
 			return err
@@ -63,7 +61,7 @@ func ExampleTransactional() {
 }
 
 // enter puts an entry into the ledger and returns how many there are.
-func enter(tx *bbolt.Tx, key, amount string) (uint64, error) {
+func enter(tx *boltstore.Tx, key, amount string) (uint64, error) {
 	ledger, err := tx.CreateBucketIfNotExists([]byte("ledger"))
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -14,38 +15,48 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An execution is one request with a key on its way through the middleware. It is one allocation for nearly everything that the
-// way needs.
+// An execution is the path of one request with a key through the middleware. It holds nearly all state of the path in
+// one allocation.
 type execution struct {
 	*route
 	w       http.ResponseWriter
 	r       *http.Request
 	key     string
+	caller  string // the principal, "" if the keys are shared
 	payload []byte
 	started time.Time
 	claim   store.Claim
 	event   Event
-	err     error // what the store said, for the log
+	err     error // for the log
+	faulty  bool  // err is an error in the program, for the log
 
-	watch
+	leaseTimer
 	lease     store.Lease
-	own       ownership // nil unless the key is this request's
+	asked     time.Time     // when the key was last claimed
+	guards    []store.Lease // of the key's IDs under other secrets
+	own       ownership     // nil until the key is this request's
 	takenOver bool
 	settled   bool // the record is settled
+	kept      bool // the background goes on with the end of the lease
 	body      body
 	out       recorder
 
-	mu       sync.Mutex // of what the handler says, from whatever goroutine
+	mu       sync.Mutex // guards what the handler reports, from any goroutine
 	override override
 	effect   bool
+	keepFor  time.Duration // zero: the route's retention
+
+	noteMu sync.Mutex // guards note, also while it is written
+	note   note
 }
 
-// execute runs the handler, while the key is this request's, and settles the record.
+// execute runs the handler, which owns the key, and settles the record.
 func (c *execution) execute(g store.Grant) {
 	c.takenOver = g.Verdict == store.TakenOver
 	c.event.To = store.StatePending
 
-	ctx, cancel := context.WithTimeout(c.own.context(), c.timeLimit())
+	began := time.Now()
+	ctx, cancel := context.WithDeadline(c.own.context(began), began.Add(c.timeLimit()))
 	defer cancel()
 	if c.cancelOnDisconnect {
 		defer context.AfterFunc(c.r.Context(), cancel)()
@@ -53,8 +64,7 @@ func (c *execution) execute(g store.Grant) {
 	r := c.request(ctx)
 	c.out.init(c.w, c.room(), c)
 
-	// A panic, runtime.Goexit and http.ErrAbortHandler go on their way: nothing is recovered, so that the trace
-	// is the handler's.
+	// A panic, runtime.Goexit and http.ErrAbortHandler are not recovered, so that the stack trace is the handler's.
 	returned := false
 	defer func() {
 		if !returned {
@@ -69,15 +79,14 @@ func (c *execution) execute(g store.Grant) {
 			return
 		}
 	}
-	began := time.Now()
 	next.ServeHTTP(&c.out, r)
 	returned = true
 	c.duration.add(time.Since(began))
 	c.finish(ctx)
 }
 
-// request returns the request as the handler sees it: with its body rewound, on a context that outlives the client, and
-// without Accept-Encoding, so that what is stored suits a retry that accepts another encoding.
+// request returns the request for the handler. Its body is rewound, and its context outlives the client. It has no
+// Accept-Encoding, so that the stored response suits a retry that accepts another encoding.
 func (c *execution) request(ctx context.Context) *http.Request {
 	r := c.r.WithContext(ctx)
 	c.rewind(r)
@@ -91,9 +100,20 @@ func (c *execution) request(ctx context.Context) *http.Request {
 func (c *execution) rewind(r *http.Request) {
 	c.body.Reset(c.payload)
 	r.Body, r.ContentLength, r.TransferEncoding = &c.body, int64(len(c.payload)), nil
+	if len(c.payload) > 0 {
+		r.GetBody = c.getBody
+	}
 }
 
-// timeLimit is the shorter one of the route's and the client's.
+// getBody is the GetBody of the handler's request, for a handler that passes the request on and may have to resend
+// it.
+func (c *execution) getBody() (io.ReadCloser, error) {
+	b := new(body)
+	b.Reset(c.payload)
+	return b, nil
+}
+
+// timeLimit returns the shorter one of the route's limit and the client's.
 func (c *execution) timeLimit() time.Duration {
 	if d, ok := budget(c.r.Header); ok {
 		return min(d, c.handlerTimeout)
@@ -101,8 +121,8 @@ func (c *execution) timeLimit() time.Duration {
 	return c.handlerTimeout
 }
 
-// room is how much of the response is held back until it is recorded. In a transaction it is all of it: the record is not
-// committed, nor anything sent, before the handler is done.
+// room returns how many bytes of the response are held back until it is recorded. In a transaction the whole response
+// is held back, because nothing is committed or sent before the handler has returned.
 func (c *execution) room() int {
 	if c.begin != nil {
 		return math.MaxInt
@@ -110,81 +130,113 @@ func (c *execution) room() int {
 	return c.maxResponse
 }
 
-// successor says which handler runs after a take-over; not ok means that the request has been answered.
+// successor returns the handler that runs after a take-over. It reports false if it has refused the request.
 func (c *execution) successor(ctx context.Context, r *http.Request, meta []byte) (next http.Handler, ok bool) {
+	left, err := decodeNote(meta)
 	switch p := c.takeOver; {
-	case p.refuse:
-		c.own.handBack()
-		c.refuse(taxonomy.OutcomeUnknown, "The first request with this key ended without an outcome: read back what it did.")
+	case err != nil:
+		c.err = err
+		_ = c.own.handBack()
+		c.refuse(taxonomy.Unavailable, "The first request with this key was served by a newer version of this service.")
 		return nil, false
 	case p.recover != nil:
-		next, err := p.recover(ctx, r, c.key, meta)
+		next, err := p.recover(ctx, r, c.key, left.checkpoint)
 		if err != nil {
 			c.err = err
-			c.own.handBack()
-			c.refuse(taxonomy.Unavailable, "What became of the first request with this key can't be found out now.")
+			_ = c.own.handBack()
+			c.refuse(taxonomy.Unavailable, "The outcome of the first request with this key can't be found out now.")
 			return nil, false
 		}
 		if next != nil {
 			c.rewind(r)
 			return next, true
 		}
+	case p.refuses(left):
+		_ = c.own.handBack()
+		c.refuse(taxonomy.OutcomeUnknown,
+			"The first request with this key ended without an outcome: read back what it did.")
+		return nil, false
 	}
+	c.note.checkpoint = left.checkpoint
 	c.rewind(r)
 	return c.next, true
 }
 
-// finish settles the record by what the handler did, and only then answers.
+// finish settles the record by the handler's response, and then sends the response.
 func (c *execution) finish(ctx context.Context) {
 	if c.settled || c.out.mode == discarding {
 		return
 	}
-	override, effect := c.said()
-	if c.out.silent() && ctx.Err() != nil && override == overrideNone {
-		// A handler that gives up when its time is over has said nothing, which is not the 200 that net/http
-		// would make of it.
+	override, effect := c.reported()
+	switch {
+	case c.out.silent() && ctx.Err() != nil && override == overrideNone:
+		// A handler that returns because its time is over has not responded with the 200 of net/http.
 		c.timedOut(ctx)
+		return
+	case c.out.silent() && !c.silentOK:
+		c.refuseSilence(override, effect)
 		return
 	}
 	c.out.finish()
 	c.event.Status = c.out.status
-	s := endingOf(c.out.status, override, effect, c.storeServerErrors)
-	undo := undoes(s, override, effect)
-	if c.out.mode == passing {
-		// It was to be released when it grew too large, and the client has it. The handler may since have said more.
-		if s == settleRelease {
-			_ = c.own.giveBack()
-		} else {
-			_ = c.record(s, undo, wire.AppendTombstone(nil, c.out.status))
-		}
+	e := endingOf(c.out.status, override, effect, c.keeps(c.out.status))
+	if c.out.abandonedInside() && !effect && e != endFailed {
+		c.outliveHandler()
 		return
 	}
-	if s == settleRelease {
-		err := c.own.giveBack()
-		if errors.Is(err, store.ErrTxEnded) || errors.Is(err, store.ErrLost) && c.out.status < 400 {
-			c.answerLost(err)
-			return
+	undo := undoes(e, override, effect)
+	switch {
+	case e == endRelease || e == endHandBack:
+		err := c.giveUp(e)
+		switch {
+		case c.out.mode == passing:
+			// The client has the response already.
+		case errors.Is(err, store.ErrTxEnded) || errors.Is(err, store.ErrLost) && c.out.status < 400:
+			c.refuseLost(err)
+		default:
+			c.out.send(false, true)
 		}
-		c.out.send(false, true)
-		return
+	case c.out.mode == passing:
+		// The response was to be released when it grew too large. The handler has then reported something else.
+		_ = c.record(e, undo, wire.AppendTombstone(nil, c.out.status))
+	default:
+		c.finishStored(e, undo)
 	}
-	result, kept := c.out.envelope(c.maxResponse)
-	if err := c.record(s, undo, result); err != nil {
-		c.answerLost(err)
+}
+
+// finishStored records the response and sends it.
+func (c *execution) finishStored(e ending, undo bool) {
+	result, kept := c.out.envelope(c.maxResponse, c.replayHeader)
+	err := c.record(e, undo, result)
+	if errors.Is(err, store.ErrInvalid) && kept && c.begin == nil {
+		// The store does not accept this result. Even so the handler must not run again.
+		kept = false
+		err = c.record(e, undo, wire.AppendTombstone(nil, c.out.status))
+	}
+	if err != nil {
+		c.refuseLost(err)
 		return
 	}
 	c.out.send(kept, true)
 }
 
-// overflow implements capture's question: the record is settled before the first byte goes out, as ever, and says
-// that the response was not kept.
+// giveUp ends the ownership without an outcome.
+func (c *execution) giveUp(e ending) error {
+	if e == endHandBack {
+		return c.own.handBack()
+	}
+	return c.own.release()
+}
+
+// overflow is called by the recorder for a response that is too large to be stored. It settles the record before the
+// first byte is sent.
 func (c *execution) overflow() captureMode {
-	override, effect := c.said()
-	s := endingOf(c.out.status, override, effect, c.storeServerErrors)
-	if s != settleRelease {
+	override, effect := c.reported()
+	e := endingOf(c.out.status, override, effect, c.keeps(c.out.status))
+	if e != endRelease && e != endHandBack {
 		c.event.Status = c.out.status
-		if err := c.record(s, false, wire.AppendTombstone(nil, c.out.status)); err != nil {
-			c.answerLost(err)
+		if err := c.record(e, false, wire.AppendTombstone(nil, c.out.status)); err != nil {
+			c.refuseLost(err)
 			return discarding
 		}
 	}
@@ -192,67 +244,76 @@ func (c *execution) overflow() captureMode {
 	return passing
 }
 
-// abandon settles the record of a handler that did not return. An effect that was made is never run again: a retry
-// learns that it was made and that there is no response to show. Its writes in a transaction may be half of what was to be
-// written, and are undone: a retry then learns that nobody knows.
+// abandon settles the record of a handler that has panicked, or called runtime.Goexit. With evidence of an effect the
+// handler never runs again. The evidence is the handler's mark, or a success status that it has written. A
+// transaction undoes its writes, so there only the mark counts. Layers outside of the middleware may then send a
+// response.
 func (c *execution) abandon() {
 	c.event.Status = http.StatusInternalServerError
-	if c.settled || c.out.mode == discarding {
+	if c.out.mode == discarding {
 		return
 	}
-	if _, effect := c.said(); !effect {
-		_ = c.own.giveBack()
+	defer c.out.passOn()
+	if c.settled {
 		return
 	}
+	override, effect := c.reported()
 	status := c.out.status
-	if status < 200 {
-		status = http.StatusInternalServerError
+	succeeded := status >= 200 && status < 400 && c.begin == nil
+	switch {
+	case effect, succeeded && override != overrideRelease && override != overrideUnknown:
+		if status < 200 {
+			status = http.StatusInternalServerError
+		}
+		_ = c.record(endComplete, true, c.own.unfinished(status))
+	case override == overrideRelease:
+		_ = c.own.release()
+	case override == overrideUnknown, c.takeOver.decides():
+		_ = c.own.handBack()
+	default:
+		_ = c.own.release()
 	}
-	_ = c.record(settleComplete, true, c.own.unfinished(status))
 }
 
-// timedOut answers for a handler that returned without a word after its context had ended.
+// timedOut ends the request of a handler that had written nothing when its context ended. On a route with Refuse or
+// Recover the next request takes the key over, because the handler may have made its effect.
 func (c *execution) timedOut(ctx context.Context) {
 	lost := errors.Is(context.Cause(ctx), store.ErrLost)
-	err := c.own.giveBack()
+	e := endRelease
+	if c.takeOver.decides() {
+		e = endHandBack
+	}
+	err := c.giveUp(e)
 	switch {
 	case errors.Is(err, store.ErrTxEnded):
-		c.answerLost(err)
-		return
+		c.refuseLost(err)
 	case lost || errors.Is(err, store.ErrLost):
-		c.answerLost(store.ErrLost)
-		return
+		c.refuseLost(store.ErrLost)
+	default:
+		c.out.withdraw()
+		c.refuse(taxonomy.Timeout, "The handler did not respond in time.")
 	}
-	c.out.withdraw()
-	c.refuse(taxonomy.Timeout, "The request was given up when its time was over.")
 }
 
-// answerLost answers when the outcome of a handler that has run is not in the store. The client never sees a success that
-// a later replay could contradict.
-func (c *execution) answerLost(err error) {
+// refuseLost sends a response in place of the handler's, whose outcome is not in the store. The client never gets a
+// success that a later replay could contradict.
+func (c *execution) refuseLost(err error) {
 	c.err = err
-	detail := "The outcome could not be recorded. The same request will tell it, or find it out."
+	detail := "The outcome is not recorded yet. Send the same request again to get it."
 	switch {
 	case errors.Is(err, errRolledBack):
 		detail = "The outcome could not be committed. Nothing was done."
 	case errors.Is(err, store.ErrLost):
-		detail = "Another request took the key over. The same request will tell its outcome."
+		detail = "Another request has taken the key over. Send the same request again to get its outcome."
 	}
 	c.out.withdraw()
 	c.refuse(taxonomy.Unavailable, detail)
 }
 
-// runUntracked runs the handler as if there were no store, which the route has asked for.
+// runUntracked runs the handler without the store, for FailOpen.
 func (c *execution) runUntracked() {
 	c.event.Kind, c.event.Code = FailedOpen, taxonomy.Unavailable
 	r := c.r.WithContext(context.WithValue(c.r.Context(), callKey{}, c))
 	c.rewind(r)
 	c.next.ServeHTTP(c.w, r)
-}
-
-// said returns what the handler has said of its outcome so far.
-func (c *execution) said() (override, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.override, c.effect
 }

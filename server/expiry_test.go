@@ -97,9 +97,9 @@ func TestKeyFormat(t *testing.T) {
 	})
 }
 
-func TestStoredResponseOfAnotherVersion(t *testing.T) {
+func TestStoredResponseThatIsDamaged(t *testing.T) {
 	for rule, result := range map[string][]byte{
-		"a later version": {2, 0, 0}, "damaged": {1, 1}, "empty": {}, "absent": nil,
+		"version 0": {0, 0, 0}, "damaged": {1, 1}, "empty": {}, "absent": nil,
 		"a bomb": {1, 0, 0xc8, 0x01, 0x80, 0x02, 0x80, 0x08, 0x80, 0x80, 0x40},
 	} {
 		t.Run(rule+" is a 500 and never runs the handler again", func(t *testing.T) {
@@ -111,6 +111,16 @@ func TestStoredResponseOfAnotherVersion(t *testing.T) {
 			require.Equal(t, 1, g.ran())
 		})
 	}
+}
+
+// During a rolling deployment a process of the newer version can replay what an older one can't read.
+func TestStoredResponseOfANewerVersion(t *testing.T) {
+	g := newRig(t, &rewriting{memstore.New(), []byte{2, 0, 0}}, nil)
+	requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+	w := g.do()
+	require.True(t, requireProblem(t, w, 503, "DEPENDENCY.unavailable").Retryable)
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+	require.Equal(t, 1, g.ran())
 }
 
 // rewriting is a store that keeps another result than it was given.

@@ -8,7 +8,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// identify returns the fingerprint by which the route tells requests apart.
+// identify returns the request's fingerprint by the route's algorithm.
 func (c *execution) identify() (store.Fingerprint, error) {
 	switch {
 	case c.fingerprint != nil:
@@ -20,8 +20,8 @@ func (c *execution) identify() (store.Fingerprint, error) {
 	}
 }
 
-// identifyAs uses one algorithm; the zero Fingerprint, which equals no record's, stands for one that it does not
-// know. The path is the raw one, since the record's scope has only the route's pattern.
+// identifyAs returns the request's fingerprint by one algorithm. It returns the zero Fingerprint, which equals no
+// record's, for an unknown one. The path is the raw path, because the record's scope has only the route's pattern.
 func (c *execution) identifyAs(version byte) (store.Fingerprint, error) {
 	u := c.r.URL
 	switch version {
@@ -34,10 +34,10 @@ func (c *execution) identifyAs(version byte) (store.Fingerprint, error) {
 	}
 }
 
-// reserve claims the key. A mismatch with a record whose fingerprint was made by another algorithm, by an older
-// version or before an option changed, is no mismatch if the record's own algorithm finds the request to be the same. The
-// record of an open transaction does not show its algorithm: there each one is asked.
-func (c *execution) reserve() (store.Grant, error) {
+// reserveRecord claims the ID. The record may have a fingerprint by another algorithm, from an older version or from
+// before an option changed. If the request has the same fingerprint by that algorithm, it is not a mismatch. The
+// record of an open transaction does not show its algorithm, so every algorithm is tried there.
+func (c *execution) reserveRecord() (store.Grant, error) {
 	own := c.claim.Fingerprint
 	g, err := c.tryReserve()
 	for _, version := range [...]byte{store.RawV1, store.CanonicalJSONV1} {
@@ -49,7 +49,7 @@ func (c *execution) reserve() (store.Grant, error) {
 		if version == own.Version() || !unseen && version != theirs.Version() {
 			continue
 		}
-		// A request that their algorithm can't read is not the one that it read: it fails to match.
+		// A request that the record's algorithm can't read is another request.
 		fp, unread := c.identifyAs(version)
 		if unread != nil || !unseen && fp != theirs {
 			continue
@@ -63,7 +63,7 @@ func (c *execution) reserve() (store.Grant, error) {
 	return g, err
 }
 
-// isJSON reports whether the body says that it is JSON: application/json, or a type with the suffix +json (RFC 6839).
+// isJSON reports whether the Content-Type is JSON: application/json, or a type with the suffix +json (RFC 6839).
 func isJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))

@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -36,12 +40,12 @@ func TestOutcomes(t *testing.T) {
 		{"a 429 releases", answer(429, "x"), nil, 429, false, 2},
 		{"a 500 releases", answer(500, "x"), nil, 500, false, 2},
 		{"a 503 releases", answer(503, "x"), nil, 503, false, 2},
-		{"a 500 is stored by choice", answer(500, "x"), []server.Option{server.StoreServerErrors()}, 500, true, 1},
-		{"a 500 after Store is stored", after(server.Store, answer(500, "x")), nil, 500, true, 1},
+		{"a 500 is stored by choice", answer(500, "x"), []server.Option{keepServerErrors()}, 500, true, 1},
+		{"a 500 after Applied is stored", after(applied, answer(500, "x")), nil, 500, true, 1},
 		{"a 200 after Release releases", after(server.Release, answer(200, "x")), nil, 200, false, 2},
 		{"a 200 after Fail is stored", after(server.Fail, answer(200, "x")), nil, 200, true, 1},
 		{"a 500 after Fail is stored", after(server.Fail, answer(500, "x")), nil, 500, true, 1},
-		{"a 200 after Store and Release is stored", after(server.Store, after(server.Release, answer(200, "x"))), nil, 200, true, 1},
+		{"a 200 after Applied and Release is stored", after(applied, after(server.Release, answer(200, "x"))), nil, 200, true, 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			g := newRig(t, memstore.New(), c.run, c.opts...)
@@ -69,6 +73,12 @@ func TestPanic(t *testing.T) {
 	goexit := func(http.ResponseWriter, *http.Request) { runtime.Goexit() }
 	panics := func(v any) http.HandlerFunc { return func(http.ResponseWriter, *http.Request) { panic(v) } }
 	boom := errors.New("boom")
+	panicsAfter := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			panic(boom)
+		}
+	}
 	t.Run("goes on with its own value, and releases the key", func(t *testing.T) {
 		for _, v := range []any{boom, http.ErrAbortHandler} {
 			st := newFaults(nil)
@@ -93,10 +103,71 @@ func TestPanic(t *testing.T) {
 		require.Equal(t, 2, g.ran())
 		require.Equal(t, 2, st.count("Release"))
 	})
+	for _, status := range []int{200, 201, 204, 303} {
+		for _, v := range []any{boom, http.ErrAbortHandler} {
+			t.Run(fmt.Sprintf("%v after %d was written never runs the handler again", v, status), func(t *testing.T) {
+				st := newFaults(nil)
+				g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
+					w.WriteHeader(status)
+					panic(v)
+				})
+				require.PanicsWithValue(t, v, func() { g.do() })
+				require.Zero(t, st.count("Release"))
+				requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
+				require.Equal(t, 1, g.ran())
+			})
+		}
+	}
+	for rule, run := range map[string]http.HandlerFunc{
+		"a status that releases":    panicsAfter(503),
+		"a refusal":                 panicsAfter(422),
+		"an informational status":   panicsAfter(103),
+		"a success and Release too": after(server.Release, panicsAfter(200)),
+	} {
+		t.Run("after "+rule+" releases the key", func(t *testing.T) {
+			g := newRig(t, newFaults(nil), run)
+			for range 2 {
+				require.PanicsWithValue(t, boom, func() { g.do() })
+			}
+			require.Equal(t, 2, g.ran())
+		})
+	}
+	t.Run("in a transaction undoes a success too, and releases the key", func(t *testing.T) {
+		b := newBook(nil)
+		g := newBookRig(t, b, writing("half", panicsAfter(201)))
+		for range 2 {
+			require.PanicsWithValue(t, boom, func() { g.do() })
+		}
+		require.Equal(t, 2, g.ran())
+		require.Empty(t, b.committed())
+	})
+	t.Run("of a reverse proxy whose upstream's 201 was cut never runs it again", func(t *testing.T) {
+		effects := 0
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			effects++
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, "cut")
+		}))
+		t.Cleanup(upstream.Close)
+		target, err := url.Parse(upstream.URL)
+		require.NoError(t, err)
+		proxy := &httputil.ReverseProxy{
+			Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			ErrorLog: log.New(io.Discard, "", 0),
+		}
+		g := newRig(t, newFaults(nil), proxy.ServeHTTP)
+		served := func(r *http.Request) { // ReverseProxy panics only under a server
+			*r = *r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{}))
+		}
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() { g.do(served) })
+		requireProblem(t, g.do(served), 409, "CONFLICT.idempotency.result_not_stored")
+		require.Equal(t, 1, effects)
+	})
 	for rule, end := range map[string]http.HandlerFunc{"a panic": panics(boom), "ErrAbortHandler": panics(http.ErrAbortHandler)} {
 		t.Run(rule+" after an effect never runs the handler again", func(t *testing.T) {
 			st := newFaults(nil)
-			g := newRig(t, st, after(server.Store, after(server.Release, end)))
+			g := newRig(t, st, after(applied, after(server.Release, end)))
 			require.Panics(t, func() { g.do() })
 			require.Zero(t, st.count("Release"))
 			p := requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
@@ -107,7 +178,7 @@ func TestPanic(t *testing.T) {
 }
 
 func TestTakeOver(t *testing.T) {
-	// A first request runs its handler and dies before the outcome is recorded.
+	// A first request runs its handler, and its process dies before the outcome is recorded.
 	died := func(t *testing.T, opts ...server.Option) *rig {
 		t.Helper()
 		st := newFaults(failing("Complete", store.ErrUnavailable))
@@ -119,7 +190,9 @@ func TestTakeOver(t *testing.T) {
 			created(w, r)
 		}, opts...)
 		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+		g.shutdown()
 		st.heal()
+		synctest.Wait()
 		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")
 		time.Sleep(server.DefaultLeaseTTL)
 		return g
@@ -228,5 +301,12 @@ func after(say func(context.Context), next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		say(r.Context())
 		next(w, r)
+	}
+}
+
+// applied is Applied where it has to succeed.
+func applied(ctx context.Context) {
+	if err := server.Applied(ctx); err != nil {
+		panic(err)
 	}
 }

@@ -1,70 +1,10 @@
 package server
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"net/http"
-	"strconv"
 	"time"
-
-	"github.com/redo-go/redo/store"
 )
-
-// maxPlainScope is the longest scope that is written out, for operators to read. A longer one is hashed, so that no
-// path and no principal is too long for a store.
-const maxPlainScope = 512
-
-// recordID names the record of a key within its route and, if the middleware asks for one, its principal. Each part
-// is preceded by its length, so that no two different pairs make the same scope.
-func (c *config) recordID(r *http.Request, key, principal string) store.ID {
-	route := routeOf(r)
-	if c.pepper != nil {
-		return store.ID{Scope: scope(route, "", false), Key: c.peppered(route, principal, key)}
-	}
-	return store.ID{Scope: scope(route, principal, c.principal != nil), Key: key}
-}
-
-// routeOf returns the pattern that the mux matched, or the method and the raw path when the middleware runs outside
-// of one, where requests to different resources of a route can't be told to be the same route.
-func routeOf(r *http.Request) string {
-	if r.Pattern != "" {
-		return r.Pattern
-	}
-	return r.Method + " " + r.URL.EscapedPath()
-}
-
-func scope(route, principal string, scoped bool) string {
-	var buf [maxPlainScope]byte
-	b := appendPart(buf[:0], route)
-	if scoped {
-		b = appendPart(b, principal)
-	}
-	if len(b) > maxPlainScope {
-		sum := sha256.Sum256(b)
-		return "sha256:" + hex.EncodeToString(sum[:])
-	}
-	return string(b)
-}
-
-func appendPart(b []byte, s string) []byte {
-	b = strconv.AppendInt(b, int64(len(s)), 10)
-	b = append(b, ':')
-	return append(b, s...)
-}
-
-func (c *config) peppered(parts ...string) string {
-	mac := hmac.New(sha256.New, c.pepper)
-	var in []byte
-	for _, part := range parts {
-		in = binary.AppendUvarint(in, uint64(len(part)))
-		in = append(in, part...)
-	}
-	mac.Write(in)
-	return hex.EncodeToString(mac.Sum(nil))
-}
 
 // checkFormat applies the route's own rules.
 func (c *config) checkFormat(key string) error {
@@ -85,8 +25,8 @@ func checkUUID(key string) error {
 	return nil
 }
 
-// parseUUID reads the one form that RFC 9562 section 4 defines: five groups of hexadecimal digits. Braces and URNs, which
-// general parsers accept, would make several keys of one UUID.
+// parseUUID reads the one form that RFC 9562 section 4 defines: five groups of hexadecimal digits. Braces and URNs,
+// which general parsers accept, would make several keys of one UUID.
 func parseUUID(key string) (u [16]byte, ok bool) {
 	if len(key) != 36 || key[8] != '-' || key[13] != '-' || key[18] != '-' || key[23] != '-' {
 		return u, false
@@ -112,7 +52,7 @@ func madeAt(key string) (time.Time, bool) {
 	return time.UnixMilli(ms), true
 }
 
-// expired reports whether a record of this key may have been forgotten. A record lives at least until the key's
+// expired reports whether a record of this key may have expired. A record lives at least until the key's
 // time plus the retention. A client whose clock is ahead makes keys that look younger than they are, so the
 // margin is taken off the retention and not added.
 func expired(key string, retention time.Duration, now time.Time) bool {

@@ -3,98 +3,137 @@ package server
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
-// A byLease is the ownership of a key by a lease on its record, which is renewed as long as the handler runs.
-type byLease struct{ call *execution }
+// A leaseOwnership owns a key by the lease on its record, which is renewed while the handler runs.
+type leaseOwnership struct{ call *execution }
 
 // context implements ownership.
-func (l byLease) context() context.Context { return l.call.hold() }
-
-// settle implements ownership. What the handler has done can't be undone, so a record that can't be settled is left
-// pending, and never released.
-func (l byLease) settle(o store.Outcome, _ bool) error {
-	return l.persist(o, false)
+func (l leaseOwnership) context(now time.Time) context.Context {
+	return l.call.hold(l.call.asked, now)
 }
 
-// giveBack implements ownership. When it fails the lease runs out, and the next request takes the key over.
-func (l byLease) giveBack() error {
-	err := l.persist(store.Outcome{}, true)
-	if err == nil {
-		l.call.event.To = 0
+// settle implements ownership. It repeats the write for StoreTimeout. If the store has not accepted it by then, the
+// attempts go on in the background, and this request still owns the key.
+func (l leaseOwnership) settle(o store.Outcome, _ bool) error {
+	c := l.call
+	ctx := c.callContext(time.Now())
+	defer c.endCall()
+	err := c.store.Complete(ctx, c.lease, o)
+	if unsettled(err) {
+		s := c.settlement()
+		s.outcome = o
+		err = l.persist(ctx, s, err)
+	}
+	c.err = errors.Join(c.err, err)
+	return err
+}
+
+// persist goes on with a Complete that returned err.
+func (l leaseOwnership) persist(ctx context.Context, s *settlement, err error) error {
+	if s.unsure = lostResponse(err); s.unsure {
+		err = s.verify(ctx)
+	}
+	if !unsettled(err) {
+		return err
+	}
+	l.call.exclude()
+	if err = s.repeat(ctx, 0, err); unsettled(err) {
+		l.call.kept = l.call.background.start(s, err)
 	}
 	return err
 }
 
-// unfinished implements ownership: the effect stands, and there is no response to show.
-func (byLease) unfinished(status int) []byte { return wire.AppendTombstone(nil, status) }
-
-// handBack implements ownership: it gives up the lease, and not the record. Failing that the lease runs out.
-func (l byLease) handBack() { _ = l.call.extend(l.call.visit(), 0, nil) }
-
-// checkpoint implements ownership. It renews the lease too.
-func (l byLease) checkpoint(ctx context.Context, meta []byte) error {
-	if meta == nil {
-		meta = []byte{} // nil would keep the earlier note
-	}
-	visit, done := context.WithTimeout(ctx, l.call.storeTimeout)
-	defer done()
-	return l.call.extend(visit, l.call.leaseTTL, meta)
-}
-
-// persist makes the one write that ends the lease, with a few tries within StoreTimeout.
-func (l byLease) persist(o store.Outcome, release bool) error {
+// release implements ownership. A release that fails goes on in the background, since the response does not depend on
+// it.
+func (l leaseOwnership) release() error {
 	c := l.call
-	ctx := c.visit()
-	defer c.rest()
-	pause, unsure := settlePause, false
-	for try := 1; ; try++ {
-		err := l.write(ctx, o, release)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, store.ErrUnknown), unsure && errors.Is(err, store.ErrLost):
-			// Once an answer was lost, a lease that is gone may be gone because the write was made.
-			unsure = true
-			err = l.verify(ctx, release)
+	ctx := c.callContext(time.Now())
+	defer c.endCall()
+	err := c.store.Release(ctx, c.lease)
+	if unsettled(err) {
+		s := c.settlement()
+		s.release = true
+		if s.unsure = lostResponse(err); s.unsure {
+			err = s.verify(ctx)
 		}
-		if err == nil || errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrInvalid) || try == settleTries {
-			c.err = err
-			return err
+		if unsettled(err) {
+			c.exclude()
+			c.kept = c.background.start(s, err)
 		}
-		if !sleep(ctx, pause) {
-			c.err = err
-			return err
-		}
-		pause *= 2
 	}
+	if err == nil {
+		c.event.To = 0
+	}
+	c.err = errors.Join(c.err, err)
+	return onlyLost(err)
 }
 
-func (l byLease) write(ctx context.Context, o store.Outcome, release bool) error {
-	if release {
-		return l.call.release(ctx)
-	}
-	return l.call.complete(ctx, o)
+// handBack implements ownership: it gives up the lease and keeps the record. If that fails, the lease ends by itself.
+func (l leaseOwnership) handBack() error {
+	c := l.call
+	ctx := c.callContext(time.Now())
+	defer c.endCall()
+	err := c.store.Extend(ctx, c.lease, 0, nil)
+	c.err = errors.Join(c.err, err)
+	return onlyLost(err)
 }
 
-// verify reads from the record whether a write whose answer was lost has been made.
-func (l byLease) verify(ctx context.Context, release bool) error {
-	lease := l.call.lease
-	rec, err := l.call.find(ctx, lease.ID)
-	switch {
-	case errors.Is(err, store.ErrNotFound) && release:
-		return nil
-	case errors.Is(err, store.ErrNotFound):
-		return store.ErrLost
-	case err != nil:
-		return errors.Join(store.ErrUnknown, err)
-	case rec.Fence != lease.Fence:
-		return store.ErrLost
-	case rec.State == store.StatePending:
-		return store.ErrUnknown // it was not made: once more
+// onlyLost returns err if it is store.ErrLost.
+func onlyLost(err error) error {
+	if errors.Is(err, store.ErrLost) {
+		return err
 	}
 	return nil
+}
+
+// unfinished implements ownership: the effect is made, and its response is not stored.
+func (leaseOwnership) unfinished(status int) []byte { return wire.AppendTombstone(nil, status) }
+
+// applied implements ownership. The end of the handler's context does not end the attempts, because the effect is
+// made.
+func (l leaseOwnership) applied() error {
+	return l.keep(&l.call.root, func(n *note) bool {
+		if n.applied {
+			return false
+		}
+		n.applied = true
+		return true
+	})
+}
+
+// checkpoint implements ownership.
+func (l leaseOwnership) checkpoint(ctx context.Context, meta []byte) error {
+	return l.keep(ctx, func(n *note) bool {
+		n.checkpoint = append([]byte{}, meta...) // not nil: Recover gets nil only if there was no checkpoint
+		return true
+	})
+}
+
+// keep writes the note that change returns true for, and renews the lease with it. It repeats the write for
+// StoreTimeout.
+func (l leaseOwnership) keep(ctx context.Context, change func(*note) bool) error {
+	c := l.call
+	c.noteMu.Lock() // two writes of one handler must not overtake each other
+	defer c.noteMu.Unlock()
+	changed := c.note
+	if !change(&changed) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.storeTimeout, errStoreTimeout)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := c.store.Extend(ctx, c.lease, c.leaseTTL, changed.encode())
+		if err == nil {
+			c.note = changed
+			return nil
+		}
+		if !unsettled(err) || !sleep(ctx, pause) {
+			return err
+		}
+	}
 }

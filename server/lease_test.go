@@ -111,20 +111,18 @@ func TestLease(t *testing.T) {
 	t.Run("a stale owner's success is never seen", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(failing("Extend", store.ErrUnavailable))
-			turn := 0
 			g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
-				turn++
-				if turn == 1 {
-					time.Sleep(time.Minute) // deaf to its context
-					answer(201, "stale")(w, r)
-					return
-				}
+				time.Sleep(time.Minute) // deaf to its context
+				answer(201, "stale")(w, r)
+			}, server.LeaseTTL(30*time.Second), server.HandlerTimeout(time.Hour))
+			other := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
 				require.True(t, server.TakenOver(r.Context()))
 				answer(201, "fresh")(w, r)
-			}, server.LeaseTTL(30*time.Second), server.HandlerTimeout(time.Hour))
+			})
 			first := g.start()
 			time.Sleep(30 * time.Second)
-			requireStored(t, g.do(), 201, "fresh")
+			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight") // this process knows that it runs
+			requireStored(t, other.do(), 201, "fresh")
 			requireProblem(t, <-first, 503, "DEPENDENCY.unavailable")
 			requireReplayed(t, g.do(), 201, "fresh")
 		})
@@ -132,18 +130,14 @@ func TestLease(t *testing.T) {
 	t.Run("a stale owner's release changes nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(failing("Extend", store.ErrUnavailable))
-			turn := 0
 			g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
-				if turn++; turn == 1 {
-					time.Sleep(time.Minute)
-					answer(500, "stale")(w, r)
-					return
-				}
-				slow(40*time.Second)(w, r)
+				time.Sleep(time.Minute)
+				answer(500, "stale")(w, r)
 			}, server.LeaseTTL(30*time.Second), server.HandlerTimeout(time.Hour))
+			other := newRig(t, newFaultsOver(st.Store), slow(40*time.Second), server.HandlerTimeout(time.Hour))
 			first := g.start()
 			time.Sleep(35 * time.Second)
-			second := g.start()
+			second := other.start()
 			require.Equal(t, 500, (<-first).Code)
 			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")
 			requireStored(t, <-second, 201, `{"id":"rf_123"}`)
@@ -246,6 +240,7 @@ func TestCheckpoint(t *testing.T) {
 			st := newFaults(failing("Complete", store.ErrUnavailable))
 			g := g(t, st)
 			requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+			g.shutdown()
 			st.heal()
 			time.Sleep(server.DefaultLeaseTTL)
 			requireStored(t, g.do(), 200, "recovered")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -11,15 +12,16 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Middleware returns what makes a handler safe to repeat, with its records in st. It may wrap any number of
-// handlers; those share the limit on waiters.
+// Middleware returns a function that makes a handler safe to repeat, with its records in st. The function may wrap any
+// number of handlers. They share the limits on waiters.
 //
-// With wrong options (see New, which returns the error instead) every request is answered with a 500 problem that
-// names them, and no handler runs: nothing is ever done untracked because of a typing error.
+// With wrong options no handler runs, and every response is a 500 that names the options. A wrong option therefore
+// never leaves a handler untracked. [New] returns the error instead.
 func Middleware(st store.Store, opts ...Option) func(http.Handler) http.Handler {
-	mw, err := New(st, opts...)
+	cfg, err := newConfig(opts)
+	mw, err := newMiddleware(st, cfg, err)
 	if err != nil {
-		return func(http.Handler) http.Handler { return refuseAll(err) }
+		return func(http.Handler) http.Handler { return cfg.refuseAll(err) }
 	}
 	return mw
 }
@@ -27,10 +29,15 @@ func Middleware(st store.Store, opts ...Option) func(http.Handler) http.Handler 
 // New is Middleware with an error, which names every option that is wrong.
 func New(st store.Store, opts ...Option) (func(http.Handler) http.Handler, error) {
 	cfg, err := newConfig(opts)
+	return newMiddleware(st, cfg, err)
+}
+
+// newMiddleware returns the middleware of a configuration. err is the error of its options.
+func newMiddleware(st store.Store, cfg config, err error) (func(http.Handler) http.Handler, error) {
 	var begin opener
 	switch {
 	case st == nil:
-		err = errors.Join(errors.New("server: the store must not be nil"), err)
+		err = errors.Join(errNoStore, err)
 	case cfg.transactional != nil:
 		var unfit error
 		begin, unfit = cfg.transactional(st)
@@ -39,29 +46,35 @@ func New(st store.Store, opts ...Option) (func(http.Handler) http.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{config: cfg, store: st, begin: begin, places: make(chan struct{}, cfg.maxWaiters)}
+	if cfg.background == nil {
+		cfg.background = new(Background)
+	}
+	g := &gate{config: cfg, store: &observedStore{st, cfg.observer}, begin: begin}
 	if cfg.wait > 0 {
 		if waiter, ok := st.(store.Waiter); ok {
 			g.waiter = waiter
 		} else {
-			g.waiter = newPoller(st, cfg.storeTimeout)
+			g.waiter = store.Poll(st)
 		}
 	}
 	return func(next http.Handler) http.Handler {
 		if next == nil {
-			return refuseAll(errors.New("server: the handler must not be nil"))
+			return cfg.refuseAll(errors.New("server: the handler must not be nil"))
 		}
 		return &route{gate: g, next: next}
 	}, nil
 }
 
-// A gate is one middleware: its options, its store and its waiting room.
+// errNoStore is the error for a nil store.
+var errNoStore = errors.New("server: the store must not be nil")
+
+// A gate is one middleware: its options, its store and the requests that wait.
 type gate struct {
 	config
-	store  store.Store
+	store  *observedStore
 	begin  opener // nil: by lease
 	waiter store.Waiter
-	places chan struct{} // one taken for each request that waits
+	seats  seats
 }
 
 // A route is one handler behind a gate.
@@ -73,7 +86,7 @@ type route struct {
 
 // ServeHTTP implements http.Handler.
 func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !rt.covers(r.Method) {
+	if rt.skip != nil && rt.skip(r) || !rt.covers(r.Method) {
 		rt.next.ServeHTTP(w, r)
 		return
 	}
@@ -85,7 +98,8 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &execution{route: rt, w: w, r: r, key: key, started: time.Now()}
 	defer c.report()
 	if err != nil {
-		c.refuseKey(err)
+		no := c.refuseKey(err)
+		c.refuse(no.code, no.detail)
 		return
 	}
 	if c.admit() {
@@ -93,19 +107,14 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit checks what can be checked without the store, and makes the claim. It answers what it refuses.
+// admit makes the checks that need no store, and makes the claim. It reports false if it has refused the request.
 func (c *execution) admit() bool {
-	if err := c.checkFormat(c.key); err != nil {
-		c.refuse(taxonomy.KeyMalformed, "The key breaks a rule of this route: "+err.Error()+".")
+	principal, no := c.checkOwner(c.r, c.key)
+	if no != nil {
+		c.refuse(no.code, no.detail)
 		return false
 	}
-	principal := ""
-	if c.principal != nil {
-		if principal = c.principal(c.r); principal == "" {
-			c.refuse(taxonomy.Unauthenticated, "A key belongs to an authenticated principal, and there is none.")
-			return false
-		}
-	}
+	c.caller = principal
 	payload, err := readBody(c.r, c.maxBody)
 	if err != nil {
 		c.refuseBody(err)
@@ -118,7 +127,7 @@ func (c *execution) admit() bool {
 		return false
 	}
 	c.claim = store.Claim{
-		ID:          c.recordID(c.r, c.key, principal),
+		ID:          c.recordID(c.r, c.key, c.caller, c.pepper()),
 		Fingerprint: fp,
 		Lease:       c.leaseTTL,
 		Retention:   c.retention,
@@ -126,10 +135,11 @@ func (c *execution) admit() bool {
 	return true
 }
 
-// serve reserves the key and does what the verdict asks for.
+// serve reserves the key and acts on the verdict.
 func (c *execution) serve() {
-	c.open()
-	defer c.close()
+	c.start()
+	defer c.unguard() // after stop, which ends an open transaction
+	defer c.stop()
 
 	old := c.refuseExpired && expired(c.key, c.retention, time.Now())
 	if old && !c.remembered() {
@@ -149,8 +159,8 @@ func (c *execution) serve() {
 	case store.Acquired:
 		c.event.From = 0
 		if old {
-			// The record that remembered saw has expired since.
-			_ = c.own.giveBack()
+			// The record that remembered found has expired since.
+			_ = c.own.release()
 			c.refuseOld()
 			return
 		}
@@ -170,9 +180,9 @@ func (c *execution) serve() {
 	}
 }
 
-// remembered looks an old key up before anything is written for it.
+// remembered reports whether an old key has a record. If not, it refuses the request before anything is written.
 func (c *execution) remembered() bool {
-	_, err := c.find(c.visit(), c.claim.ID)
+	_, err := find(c.callContext(time.Now()), c.store, c.recordIDs(c.r, c.key, c.caller))
 	switch {
 	case err == nil:
 		return true
@@ -184,10 +194,21 @@ func (c *execution) remembered() bool {
 	return false
 }
 
-// replay answers with what is recorded.
+// find returns the first record that one of the IDs has, or store.ErrNotFound.
+func find(ctx context.Context, st store.Store, ids []store.ID) (rec store.Record, err error) {
+	for _, id := range ids {
+		if rec, err = st.Find(ctx, id); !errors.Is(err, store.ErrNotFound) {
+			break
+		}
+	}
+	return rec, err
+}
+
+// replay sends the recorded response.
 func (c *execution) replay(rec store.Record) {
 	if rec.OutcomeUnknown() {
-		c.refuse(taxonomy.OutcomeUnknown, "What the first request with this key did is not known: read back what it did.")
+		c.refuse(taxonomy.OutcomeUnknown,
+			"The outcome of the first request with this key is not known: read back what it did.")
 		return
 	}
 	resp, err := wire.DecodeResponse(rec.Result)
@@ -196,15 +217,18 @@ func (c *execution) replay(rec store.Record) {
 		c.refuse(taxonomy.ResultNotStored, "The request was done, and its response was not kept.")
 		return
 	case err != nil:
-		// Running the handler again is the one thing that must not happen here.
+		// The handler must not run again.
 		c.err = err
-		c.refuse(Unreadable, "The stored response was written by another version of this service, or is damaged.")
+		no := unreadable(err)
+		c.refuse(no.code, no.detail)
 		return
 	}
 	c.event.Kind, c.event.Status = Replayed, resp.Status
 	h := c.w.Header()
 	for name, list := range resp.Header {
-		h[name] = list
+		if c.replayHeader == nil || c.replayHeader(name) {
+			h[name] = list
+		}
 	}
 	h[wire.HeaderStatus] = replayedValues
 	h[wire.HeaderReplayed] = trueValues
@@ -217,7 +241,7 @@ func (c *execution) replay(rec store.Record) {
 	}
 }
 
-// plain takes the package's prefix off an error that a client is told.
+// plain returns the text of an error for a client, without the package's prefix.
 func plain(err error) string {
 	s := err.Error()
 	for _, prefix := range [...]string{"wire: ", "server: ", "store: "} {

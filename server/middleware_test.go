@@ -170,7 +170,7 @@ func TestKeyless(t *testing.T) {
 			_, limited := r.Context().Deadline()
 			require.False(t, limited)
 			require.Empty(t, server.Key(r.Context()))
-			server.Store(r.Context())
+			server.Applied(r.Context())
 			require.NoError(t, server.Checkpoint(r.Context(), []byte("x")))
 			created(w, r)
 		})

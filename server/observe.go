@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -10,30 +9,32 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An Observer is told what the middleware does, for metrics and traces. Its methods are called on the request's
-// goroutine (and, for heartbeats, on others), so they must be quick and safe for concurrent use.
+// An Observer receives the events of the middleware, for metrics and traces. Its methods are called in the request's
+// goroutine, and in others while a lease is renewed. They must be quick and safe for concurrent use.
 type Observer interface {
-	// ObserveRequest is called once for each request that brought a key, or lacked a required one, after it was answered;
-	// also when the handler panicked.
+	// ObserveRequest is called once for each request that has a key, or lacks a required one. It is called after the
+	// response, even if the handler has panicked.
 	ObserveRequest(ctx context.Context, e Event)
 	// ObserveStore is called after each call to the store.
 	ObserveStore(ctx context.Context, s StoreCall)
 }
 
-// A Kind says what became of a request. The zero value is no kind.
+// A Kind is the way in which a request ended. The zero value is no kind.
 type Kind uint8
 
 const (
 	Created     Kind = iota + 1 // the handler ran, as the first for the key
 	TookOver                    // the handler ran, after an earlier request with the key had died
-	Replayed                    // the stored response was given
-	Conflicted                  // refused for what the key stands for; Event.Code tells which conflict
-	Refused                     // refused for the request itself, before the store was asked
-	Unavailable                 // refused because the store did not answer, or the outcome could not be recorded
-	FailedOpen                  // the handler ran untracked, because the store did not answer
+	Replayed                    // the stored response was sent
+	Conflicted                  // refused because of the key's record; Event.Code names the conflict
+	Refused                     // refused because of the request itself, before a call to the store
+	Unavailable                 // refused because the store failed, or did not record the outcome
+	FailedOpen                  // the handler ran untracked, because the store failed
 )
 
-var kindNames = [...]string{"none", "created", "taken over", "replayed", "conflict", "refused", "unavailable", "failed open"}
+var kindNames = [...]string{
+	"none", "created", "taken over", "replayed", "conflict", "refused", "unavailable", "failed open",
+}
 
 // String returns the kind in words.
 func (k Kind) String() string {
@@ -43,34 +44,35 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// An Event is one request with a key, after it was answered.
+// An Event is one request with a key, after its response.
 type Event struct {
 	Kind      Kind
-	Operation string            // the route: its pattern, or method and path where there is none
-	Key       string            // the key as it is kept: with Pepper, its HMAC
+	Operation string            // the route: the name given to Route, or its pattern, or "POST *" outside of a mux
+	Key       string            // the key as it is stored: with Pepper, its HMAC
 	Payload   store.Fingerprint // zero for a request that was refused before its body was read
-	Status    int               // of the answer; zero if it is not known, which it is not for FailedOpen
-	Code      taxonomy.Code     // empty unless the answer is the middleware's own
-	From, To  store.State       // of the record, before and after; zero: there was, or is, none
-	Elapsed   time.Duration     // from the request's arrival to its answer
+	Status    int               // of the response; zero if it is not known, as for FailedOpen
+	Code      taxonomy.Code     // empty unless the response is the middleware's own
+	From, To  store.State       // of the record, before and after; zero if there is none
+	Elapsed   time.Duration     // from the request's arrival to its response
 }
 
 // A StoreCall is one call to the store.
 type StoreCall struct {
-	Method  string // as the interface names it: Reserve, Extend, Complete, Release, Find, Begin, Commit, Discard or Rollback
+	// Method is Reserve, Extend, Complete, Release, Find, Begin, Commit, Discard or Rollback.
+	Method  string
 	Elapsed time.Duration
 	Err     error
 }
 
-// report tells the observer and the logger how the call ended.
+// report sends the event to the observer and the logger.
 func (c *execution) report() {
 	if c.observer == nil && c.logger == nil {
 		return
 	}
 	e := &c.event
-	e.Operation = routeOf(c.r)
+	e.Operation = c.operation(c.r)
 	e.Key = c.claim.ID.Key
-	if e.Key == "" && c.pepper == nil {
+	if e.Key == "" && c.pepper() == nil {
 		e.Key = c.key
 	}
 	e.Payload = c.claim.Fingerprint
@@ -83,12 +85,12 @@ func (c *execution) report() {
 	}
 }
 
-// log writes one line. It holds nothing that the key's owner would not tell an operator: no body, no header but the
-// correlation ID, no query string.
+// log writes one line. It has no body, no query string, and no header other than the
+// correlation ID.
 func (c *execution) log() {
 	e, level := &c.event, slog.LevelInfo
 	switch {
-	case e.Kind == Unavailable || e.Kind == FailedOpen || e.Code.In(taxonomy.Configuration) || errors.Is(c.err, store.ErrTxEnded):
+	case e.Kind == Unavailable || e.Kind == FailedOpen || e.Code.In(taxonomy.Configuration) || c.faulty:
 		level = slog.LevelError
 	case e.Kind == TookOver || e.Kind == Conflicted:
 		level = slog.LevelWarn
@@ -127,7 +129,7 @@ func stateName(s store.State) string {
 	return s.String()
 }
 
-// correlation returns the first ID that is of a decent length: a client must not be able to fill the log.
+// correlation returns the first ID that is not too long, because a client must not be able to fill the log.
 func correlation(ids ...string) string {
 	const most = 128
 	for _, id := range ids {

@@ -86,6 +86,25 @@ func TestObserver(t *testing.T) {
 			require.Equal(t, []string{"Reserve", "Complete", "Reserve", "Reserve"}, methods)
 		})
 	})
+	t.Run("sees how long each call to the store took", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for i, st := range []store.Store{
+				newFaults(func(_ string, _ int, do func() error) error { time.Sleep(3 * time.Second); return do() }),
+				newBook(func(_ string, _ int, do func() error) error { time.Sleep(3 * time.Second); return do() }),
+			} {
+				var seen recorder
+				opts := []server.Option{server.Observe(&seen)}
+				if i == 1 {
+					opts = append(opts, server.Transactional[*pen]())
+				}
+				newRig(t, st, nil, opts...).do()
+				require.Len(t, seen.calls, 2)
+				for _, call := range seen.calls {
+					require.Equal(t, 3*time.Second, call.Elapsed, call.Method)
+				}
+			}
+		})
+	})
 	t.Run("sees a release, a panic and what the store said", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -13,21 +14,100 @@ import (
 
 // Defaults of the options.
 const (
-	DefaultRetention      = 24 * time.Hour
-	DefaultLeaseTTL       = 30 * time.Second
-	DefaultHandlerTimeout = time.Minute
-	DefaultStoreTimeout   = 5 * time.Second
-	DefaultMaxBody        = 1 << 20 // bytes
-	DefaultMaxResponse    = 1 << 20 // bytes
-	DefaultMaxWaiters     = 256
+	DefaultRetention              = 24 * time.Hour
+	DefaultLeaseTTL               = 30 * time.Second
+	DefaultHandlerTimeout         = time.Minute
+	DefaultStoreTimeout           = 5 * time.Second
+	DefaultMaxBody                = 1 << 20 // bytes
+	DefaultMaxResponse            = 1 << 20 // bytes
+	DefaultMaxWaiters             = 256
+	DefaultMaxWaitersPerPrincipal = 128
+	DefaultMaxWaitersPerKey       = 64
 )
 
-// An Option changes how the middleware works. Of two options that set the same thing the later one wins.
+// An Option changes how the middleware works. If two options set the same thing, the later one wins. The package
+// comment groups the options by purpose.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
+
+// Principal sets the function that returns the authenticated caller of a request: an account, a tenant or a user. The
+// principal is part of the key's scope. Two principals never see each other's records, nor whether they exist. If f
+// returns "", a request with a key is refused with 401. f must be safe for concurrent use.
+//
+// A principal must stay the same when a token is renewed. Do not use the Authorization header itself.
+//
+// New refuses to start without Principal or [SharedKeys], and with both.
+func Principal(f func(*http.Request) string) Option {
+	return optionFunc(func(c *config) {
+		c.check(f != nil, "Principal", "the function must not be nil")
+		c.principal = f
+	})
+}
+
+// SharedKeys states that all callers share one key space. Use it for a service with one caller, or if all callers may
+// see each other's responses. Do not use it for a service with several customers. A customer that sends another
+// customer's key, by chance or on purpose, gets the other's response. Use [Principal] there. Callers at different
+// hosts share their keys too, unless the host is in the route's pattern.
+func SharedKeys() Option { return optionFunc(func(c *config) { c.sharedKeys = true }) }
+
+// Route sets the name of the route, for the scope of its keys and for Event.Operation, in place of the pattern that
+// the mux has matched. The keys then survive a renamed wildcard of the pattern and a moved path. To keep the keys of
+// a route that had no name so far, give it the old pattern as its name, for example "POST /refunds/{id}".
+//
+// Routes with the same name share their keys. So do all handlers that one middleware with Route wraps: create one
+// middleware for each route. The host of a pattern stays part of the scope, so that the same route of several hosts
+// can have one name. Without a name and outside of a mux the name is the method and an asterisk, such as "POST *".
+// All paths then share their keys, and a key that is sent to a second path is refused as a mismatch. An empty name is
+// an error.
+func Route(name string) Option {
+	return optionFunc(func(c *config) {
+		c.check(name != "", "Route", "the name must not be empty")
+		c.routeName = name
+	})
+}
+
+// Scope sets the name of the service, as a part of the scope of its keys. It keeps services apart that use the same
+// store with the same prefix or table. Processes of one service must use the same name. By default there is none. An
+// empty name is an error.
+func Scope(name string) Option {
+	return optionFunc(func(c *config) {
+		c.check(name != "", "Scope", "the name must not be empty")
+		c.scopeName = name
+	})
+}
+
+// Pepper keeps keys and principals out of the store: the key of a record is the HMAC-SHA256 of route, principal and
+// key. Logs show the HMAC and not the key. A secret must have at least 16 bytes. By default keys and principals are
+// stored as text.
+//
+// The middleware still finds the records of old secrets. To replace a secret while several processes serve, deploy in
+// three steps:
+//
+//	Pepper(old, new)   until every process knows both
+//	Pepper(new, old)   for at least the retention
+//	Pepper(new)
+//
+// During the second step no handler runs again for a key that was used under the old secret, even if the key is in
+// flight. A service that stops all processes before it starts new ones can leave the first step out. With old secrets
+// each request makes one more store call. Each old secret adds up to three more to a new request, and up to one more
+// to a replay. Without the old secret its records are no longer found.
+func Pepper(secret []byte, old ...[]byte) Option {
+	peppers := make([][]byte, 0, 1+len(old))
+	for _, s := range append([][]byte{secret}, old...) {
+		peppers = append(peppers, slices.Clone(s))
+	}
+	return optionFunc(func(c *config) {
+		for i, s := range peppers {
+			c.check(len(s) >= minPepper, "Pepper", "a secret must have at least %d bytes", minPepper)
+			same := slices.ContainsFunc(peppers[:i], func(p []byte) bool { return bytes.Equal(p, s) })
+			c.check(!same, "Pepper", "a secret is given twice")
+		}
+		c.peppers = peppers
+	})
+}
 
 // Required refuses a request without a key header with 400, code VALIDATION.idempotency_key.missing. Without
 // this option such a request runs the handler plainly: nothing is recorded and nothing captured.
@@ -45,64 +125,26 @@ func Header(name string) Option {
 	})
 }
 
-// Principal says who sends the request, as authentication outside has found. It is part of the key's scope: two
-// principals never see each other's records, nor whether they exist. A request with a key for which f returns ""
-// is refused with 401. The principal has to stay the same when a token is renewed: never use the
-// Authorization header itself.
-//
-// Without this option all callers share one scope, which is right only where there is one tenant.
-func Principal(f func(*http.Request) string) Option {
-	return optionFunc(func(c *config) {
-		c.check(f != nil, "Principal", "the function must not be nil")
-		c.principal = f
-	})
-}
-
-// Retention is how long a response is kept, counted from the first request; the default is 24 hours. It must be
-// positive and no shorter than LeaseTTL. A client that retries later than this runs the handler again, unless
-// RefuseExpiredKeys stops it.
-func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
-
-// LeaseTTL is how long a request that has died blocks its key; the default is 30 seconds. While the handler runs
-// the lease is renewed every third of it, so that it need not be as long as the handler takes. It must be at
-// least a millisecond. With Transactional it has no meaning.
-func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.leaseTTL = d }) }
-
-// HandlerTimeout is how long the handler may run before its context ends; the default is one minute, or the
-// retention if that is shorter. A client's X-Request-Timeout shortens it. The handler's context does not end when
-// the client disconnects: see CancelOnDisconnect.
-func HandlerTimeout(d time.Duration) Option {
-	return optionFunc(func(c *config) { c.handlerTimeout, c.ownTimeout = d, true })
-}
-
-// StoreTimeout is how long one visit to the store may take, retries included, before the answer is 503; the default
-// is 5 seconds.
-func StoreTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.storeTimeout = d }) }
-
-// CancelOnDisconnect ends the handler's context when the client's connection does, as net/http has it. By default
-// the handler runs on, so that its outcome is there when the client retries.
-func CancelOnDisconnect() Option {
-	return optionFunc(func(c *config) { c.cancelOnDisconnect = true })
-}
-
-// Wait makes a request whose key is in flight wait for the first one's outcome, at most so long and no longer than
-// the client's X-Request-Timeout, before it is refused. Zero, the default, refuses at once.
-func Wait(atMost time.Duration) Option { return optionFunc(func(c *config) { c.wait = atMost }) }
-
-// MaxWaiters is how many requests may wait at a time; the default is 256. A request beyond it is refused at once.
-// Without Wait it means nothing.
-func MaxWaiters(n int) Option { return optionFunc(func(c *config) { c.maxWaiters = n }) }
-
-// Methods are the methods whose key counts; the default is POST and PATCH. A request with another method runs
-// the handler plainly, Required or not. The safe methods (GET, HEAD, OPTIONS, TRACE and QUERY) have no effect to
-// protect, and New refuses them.
+// Methods sets the methods for which the middleware reads the key. The default is POST and PATCH. A request with
+// another method runs the handler plainly, Required or not. The safe methods (GET, HEAD, OPTIONS, TRACE and QUERY)
+// have no effect to protect, and New refuses them.
 func Methods(methods ...string) Option {
 	methods = slices.Clone(methods)
 	return optionFunc(func(c *config) { c.methods = methods })
 }
 
-// KeyFormat adds a rule to those that every key keeps (1 to 255 printable ASCII characters). A key for which f
-// returns an error is refused with 400, and the error's text is told to the client.
+// Skip sets a function that returns true for requests whose handler runs plainly, as without the middleware: their key
+// is not read, nothing is recorded, and [Key] is "". It is called before anything else, for every request, and must be
+// safe for concurrent use. By default no request is skipped.
+func Skip(f func(*http.Request) bool) Option {
+	return optionFunc(func(c *config) {
+		c.check(f != nil, "Skip", "the function must not be nil")
+		c.skip = f
+	})
+}
+
+// KeyFormat adds a rule to those for every key (1 to 255 printable ASCII characters). A key for which f returns an
+// error is refused with 400, and the response contains the error's text.
 func KeyFormat(f func(key string) error) Option {
 	return optionFunc(func(c *config) {
 		c.check(f != nil, "KeyFormat", "the function must not be nil")
@@ -113,30 +155,15 @@ func KeyFormat(f func(key string) error) Option {
 // UUIDKeys refuses keys that are not UUIDs, of any version, in the 36-character form of RFC 9562.
 func UUIDKeys() Option { return KeyFormat(checkUUID) }
 
-// RefuseExpiredKeys refuses a UUIDv7 key that is older than the retention, and has no record, with 409, code
-// CONFLICT.idempotency.expired: its record may have been forgotten, and running the handler could repeat the effect. A
-// key's age is what its time says by this machine's clock; five minutes are allowed for clocks that differ (a tenth
-// of the retention where that is less). Keys of other forms have no age and are not affected.
-func RefuseExpiredKeys() Option { return optionFunc(func(c *config) { c.refuseExpired = true }) }
-
-// IETFStatuses answers a key that was used for another payload with 422, as
-// draft-ietf-httpapi-idempotency-key-header-07 section 2.7 has it, and not with 409.
-func IETFStatuses() Option { return optionFunc(func(c *config) { c.ietfStatuses = true }) }
-
-// InFlightStatus is the status of a request that is refused because the first one with its key is still running:
-// 409, the default, or 425.
-func InFlightStatus(status int) Option {
-	return optionFunc(func(c *config) { c.inFlightStatus = status })
-}
-
 // CanonicalJSON identifies JSON bodies by their canonical form, so that the same document with other white space or
-// another order of members is the same request. A body whose Content-Type is JSON and that is not, or that
-// repeats a member, is refused with 400. Bodies of other types are identified by their bytes.
+// another order of members is the same request. If the Content-Type is JSON, a body that is not JSON or that repeats
+// a member is refused with 400. Bodies of other types are identified by their bytes.
 func CanonicalJSON() Option { return optionFunc(func(c *config) { c.canonicalJSON = true }) }
 
-// Fingerprint identifies requests by f instead of a hash of method, path, query and body. It is for
-// bodies whose bytes differ from attempt to attempt, such as multipart ones. Fingerprints of f's own should have
-// a version byte of 128 or more. An error is answered with 400 and its text is told to the client.
+// Fingerprint identifies requests by f instead of a hash of method, path, query and body. It is for bodies whose bytes
+// differ from attempt to attempt, such as multipart ones. If several paths share a route, f must cover the path.
+// Fingerprints of f's own should have a version byte of 128 or more. An error of f is a 400, and the response contains
+// its text.
 func Fingerprint(f func(r *http.Request, body []byte) (store.Fingerprint, error)) Option {
 	return optionFunc(func(c *config) {
 		c.check(f != nil, "Fingerprint", "the function must not be nil")
@@ -144,25 +171,72 @@ func Fingerprint(f func(r *http.Request, body []byte) (store.Fingerprint, error)
 	})
 }
 
-// MaxBody is how many bytes the body of a request with a key may have; the default is 1 MiB. A longer one is
+// MaxBody sets how many bytes the body of a request with a key may have. The default is 1 MiB. A longer one is
 // refused with 413 before anything is reserved. Zero allows only empty bodies.
 func MaxBody(n int) Option { return optionFunc(func(c *config) { c.maxBody = n }) }
 
-// MaxResponse is how many bytes of a response's body are stored; the default is 1 MiB. The first caller gets a longer
-// one whole; a retry gets 409, code CONFLICT.idempotency.result_not_stored, and the handler does not run again. Zero
-// stores only responses with an empty body. With Transactional a longer response is held in memory all the same.
+// Keep sets by status which refusals and failures are stored and replayed. f is called with a status of 400 or above.
+// If f returns true, the response is stored. If it returns false, the key is released and the next request runs the
+// handler. The default is [DefaultKeep]. A response below 400 is always stored. [Applied], [Release], [Fail] and
+// [Unknown] override Keep. f must be safe for concurrent use.
+//
+// A service that stores its 5xx responses too:
+//
+//	server.Keep(func(status int) bool { return status >= 500 || server.DefaultKeep(status) })
+func Keep(f func(status int) bool) Option {
+	return optionFunc(func(c *config) {
+		c.check(f != nil, "Keep", "the function must not be nil")
+		c.keep = f
+	})
+}
+
+// Retention sets how long a response is kept, counted from the first request. The default is 24 hours. It must be
+// positive and no shorter than LeaseTTL. A client that retries later than this runs the handler again, unless
+// RefuseExpiredKeys is given. [KeepFor] changes it for one response.
+func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
+
+// RefuseExpiredKeys refuses a UUIDv7 key that is older than the retention and has no record. Its record may have
+// expired, and running the handler could repeat the effect. The response is 409, code CONFLICT.idempotency.expired.
+// The age of a key is the time in it, compared with this machine's clock. Five minutes are allowed for clocks that
+// differ, or a tenth of the retention if that is less. Keys of other forms have no age and are not affected.
+func RefuseExpiredKeys() Option { return optionFunc(func(c *config) { c.refuseExpired = true }) }
+
+// MaxResponse sets how many bytes of a response's body are stored. The default is 1 MiB. The first caller gets a
+// longer one whole. A retry gets 409, code CONFLICT.idempotency.result_not_stored, and the handler does not run
+// again. Zero stores only responses with an empty body. With Transactional even a longer response is held in memory.
 func MaxResponse(n int) Option { return optionFunc(func(c *config) { c.maxResponse = n }) }
 
-// FailOpen runs the handler untracked when the store can't be reached, and says so to the observer and the logger. It
-// trades the promise for availability: a retry may then repeat the effect. It does not go together with Transactional.
-func FailOpen() Option { return optionFunc(func(c *config) { c.failOpen = true }) }
+// ReplayHeader sets a filter for the headers of stored responses. f is called with the canonical name of a header. If
+// f returns false, the header is neither stored nor replayed. The first caller still gets it. f also filters
+// responses that were stored before it was set. Headers that are never replayed, such as Set-Cookie, are not passed
+// to f. It must be safe for concurrent use. By default there is no filter.
+func ReplayHeader(f func(name string) bool) Option {
+	return optionFunc(func(c *config) {
+		c.check(f != nil, "ReplayHeader", "the function must not be nil")
+		c.replayHeader = f
+	})
+}
 
-// StoreServerErrors keeps and replays responses of 500 and above too, instead of releasing the key. A
-// client that sees a replayed 5xx knows that the server will say nothing else for the key.
-func StoreServerErrors() Option { return optionFunc(func(c *config) { c.storeServerErrors = true }) }
+// HandlerTimeout sets how long the handler may run before its context ends. The default is one minute, or the
+// retention if that is shorter. A client's X-Request-Timeout shortens it. The handler's context does not end when
+// the client disconnects: see CancelOnDisconnect.
+func HandlerTimeout(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.handlerTimeout, c.ownTimeout = d, true })
+}
 
-// TakeOver says what happens to a key whose owner died before it recorded an outcome, so that nobody knows whether
-// it made its effect: Reexecute, the default, Refuse or Recover.
+// CancelOnDisconnect ends the handler's context when the client's connection ends, as net/http does. By default the
+// handler runs on, so that its outcome is recorded when the client retries.
+func CancelOnDisconnect() Option {
+	return optionFunc(func(c *config) { c.cancelOnDisconnect = true })
+}
+
+// LeaseTTL sets how long a key stays blocked after its owner's process has died. The default is 30 seconds. While the
+// handler runs, the lease is renewed after each third of that time, so it can be shorter than the handler's run. It
+// must be at least a millisecond. With Transactional it has no meaning.
+func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.leaseTTL = d }) }
+
+// TakeOver sets the policy for a key whose owner died before it recorded an outcome. The effect is then unknown. The
+// policies are Reexecute (the default), Refuse and Recover.
 func TakeOver(p TakeOverPolicy) Option {
 	return optionFunc(func(c *config) {
 		c.check(!p.broken, "TakeOver", "the function given to Recover must not be nil")
@@ -170,21 +244,63 @@ func TakeOver(p TakeOverPolicy) Option {
 	})
 }
 
-// Pepper keeps keys and principals out of the store: a record is kept under the HMAC-SHA256 of both. The secret must
-// have at least 16 bytes, and changing it forgets every record. Logs then show the HMAC and not the key.
-func Pepper(secret []byte) Option {
-	secret = slices.Clone(secret)
+// StoreTimeout sets how long one store operation may take, retries included, before the response is 503. The default
+// is 5 seconds.
+func StoreTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.storeTimeout = d }) }
+
+// FailOpen runs the handler untracked when the store can't be reached. The observer and the logger get each such
+// request. A retry may then repeat the effect. New refuses it together with Transactional. By default a request is
+// refused with 503 when the store can't be reached.
+func FailOpen() Option { return optionFunc(func(c *config) { c.failOpen = true }) }
+
+// Wait makes a request whose key is in flight wait for the first one's outcome before it is refused. It waits no
+// longer than atMost and the client's X-Request-Timeout. Zero, the default, refuses immediately.
+func Wait(atMost time.Duration) Option { return optionFunc(func(c *config) { c.wait = atMost }) }
+
+// MaxWaiters sets how many requests may wait at a time, on all routes behind this middleware. The default is 256. A
+// request beyond it is refused immediately. Without Wait it has no meaning. It must be positive.
+func MaxWaiters(n int) Option { return optionFunc(func(c *config) { c.maxWaiters = n }) }
+
+// MaxWaitersPerPrincipal sets how many requests of one principal may wait at a time, so that one principal can't take
+// all places. The default is 128. With SharedKeys it has no meaning. It must be positive.
+func MaxWaitersPerPrincipal(n int) Option {
+	return optionFunc(func(c *config) { c.maxWaitersPerPrincipal = n })
+}
+
+// MaxWaitersPerKey sets how many requests with one key may wait at a time. The default is 64. It must be
+// positive.
+func MaxWaitersPerKey(n int) Option { return optionFunc(func(c *config) { c.maxWaitersPerKey = n }) }
+
+// Refusal renders refusals, the responses that the middleware sends in place of the handler's, in the format of the
+// API's other errors. By default they are problem documents (RFC 9457).
+//
+// When f is called, the headers Error-Code and Retry-After are set as p requires. Headers that describe a body of the
+// handler are removed. f sends a status and a body. A response without a status, or with one below 400, gets p.Status:
+// a client must not take a refusal for a success. If f sends nothing, p is sent as a problem document. f must be safe
+// for concurrent use.
+func Refusal(f func(w http.ResponseWriter, r *http.Request, p Problem)) Option {
 	return optionFunc(func(c *config) {
-		c.check(len(secret) >= minPepper, "Pepper", "the secret must have at least 16 bytes")
-		c.pepper = secret
+		c.check(f != nil, "Refusal", "the function must not be nil")
+		c.refusal = f
 	})
 }
 
-// Logger logs one line for each request with a key. Nil, the default, is silent. Never logged are bodies, credentials
-// and query strings.
+// IETFStatuses sets the status of a key that was used for another payload to 422, as in
+// draft-ietf-httpapi-idempotency-key-header-07 section 2.7. The default is 409.
+func IETFStatuses() Option { return optionFunc(func(c *config) { c.ietfStatuses = true }) }
+
+// InFlightStatus sets the status of the refusal while the first request with the key is still running. It is 409, the
+// default, or 425.
+func InFlightStatus(status int) Option {
+	return optionFunc(func(c *config) { c.inFlightStatus = status })
+}
+
+// Logger logs one line for each request with a key. Only the log names the errors of the store, mistakes in the
+// wiring and lost outcomes. Nil, the default, is silent, so give a logger in production. Bodies, credentials and
+// query strings are never logged.
 func Logger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
 
-// Observe tells o of every request with a key and of every call to the store. Nil, the default, is nobody.
+// Observe reports every request with a key, and every call to the store, to o. Nil, the default, is no observer.
 func Observe(o Observer) Option { return optionFunc(func(c *config) { c.observer = o }) }
 
 // A TakeOverPolicy is an argument to TakeOver. The zero value is Reexecute.
@@ -194,21 +310,27 @@ type TakeOverPolicy struct {
 	broken  bool // Recover was given no function
 }
 
-// A RecoverFunc finds out what became of a request whose owner died. It gets the route's request, the key, and the
-// meta that the dead owner last gave to Checkpoint, nil if it gave none. It returns the handler that answers in
-// the route's place, for example with the resource that it found; nil runs the route's own handler, for
-// nothing was done. An error means that it can't tell: the answer is 503 and the key stays pending, for the next
-// request to try again. The request's body is there for whichever handler is run, and not for the function.
+// refuses reports whether the policy refuses the next request with the key of a dead owner that left a note.
+func (p TakeOverPolicy) refuses(left note) bool {
+	return p.recover == nil && (p.refuse || left.applied)
+}
+
+// A RecoverFunc finds out whether a request whose owner died has had its effect. It gets the route's request, the
+// key, and the meta that the dead owner last gave to Checkpoint, or nil if it gave none. It returns the handler that
+// responds in place of the route's, for example with the resource that it found. A nil handler means that nothing was
+// done, and the route's own handler runs. An error means that the effect is still unknown. The response is then 503,
+// the key stays pending, and the next request calls the function again. The function must leave the request's body to
+// the handler.
 type RecoverFunc func(ctx context.Context, r *http.Request, key string, meta []byte) (http.Handler, error)
 
-// Reexecute runs the handler again. TakenOver tells it so.
+// Reexecute runs the handler again. TakenOver then returns true.
 func Reexecute() TakeOverPolicy { return TakeOverPolicy{} }
 
-// Refuse answers 409, code CONFLICT.idempotency.outcome_unknown, until the record expires: for effects that must not
-// happen twice and can be looked up by a person.
+// Refuse refuses the key with 409, code CONFLICT.idempotency.outcome_unknown, until the record expires. Use it for
+// effects that must not happen twice and that a person can look up.
 func Refuse() TakeOverPolicy { return TakeOverPolicy{refuse: true} }
 
-// Recover asks f. A nil f is an error of the options.
+// Recover calls f. A nil f is an error of the options.
 func Recover(f RecoverFunc) TakeOverPolicy {
 	return TakeOverPolicy{recover: f, broken: f == nil}
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -44,33 +45,68 @@ func TestOptions(t *testing.T) {
 		{server.KeyFormat(nil), "option KeyFormat: the function must not be nil"},
 		{server.Fingerprint(nil), "option Fingerprint: the function must not be nil"},
 		{server.TakeOver(server.Recover(nil)), "option TakeOver: the function given to Recover must not be nil"},
-		{server.Pepper([]byte("fifteen bytes..")), "option Pepper: the secret must have at least 16 bytes"},
+		{server.Pepper([]byte("fifteen bytes..")), "option Pepper: a secret must have at least 16 bytes"},
+		{server.Pepper([]byte("0123456789abcdef"), nil), "option Pepper: a secret must have at least 16 bytes"},
+		{server.Pepper([]byte("0123456789abcdef"), []byte("0123456789abcdef")), "option Pepper: a secret is given twice"},
+		{server.Route(""), "option Route: the name must not be empty"},
+		{server.Scope(""), "option Scope: the name must not be empty"},
+		{server.Skip(nil), "option Skip: the function must not be nil"},
+		{server.Keep(nil), "option Keep: the function must not be nil"},
+		{server.ReplayHeader(nil), "option ReplayHeader: the function must not be nil"},
+		{server.Refusal(nil), "option Refusal: the function must not be nil"},
+		{server.MaxWaitersPerPrincipal(0), "option MaxWaitersPerPrincipal: 0 is not positive"},
+		{server.MaxWaitersPerKey(-1), "option MaxWaitersPerKey: -1 is not positive"},
 		{nil, "option Option: an option is nil"},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			_, err := server.New(memstore.New(), c.opt)
+			_, err := server.New(memstore.New(), server.SharedKeys(), c.opt)
 			require.ErrorContains(t, err, "server: "+c.says)
 		})
 	}
+	t.Run("a configuration must state to whom keys belong", func(t *testing.T) {
+		for _, opts := range [][]server.Option{nil, {server.Required()}} {
+			_, err := server.New(memstore.New(), opts...)
+			require.ErrorContains(t, err, "give Principal(f) ")
+			require.ErrorContains(t, err, " or SharedKeys() ")
+		}
+		_, err := server.New(memstore.New(), server.Principal(principalHeader), server.SharedKeys())
+		require.ErrorContains(t, err, "server: option SharedKeys: it does not go together with Principal")
+		for _, one := range []server.Option{server.Principal(principalHeader), server.SharedKeys()} {
+			_, err := server.New(memstore.New(), one)
+			require.NoError(t, err)
+		}
+	})
+	t.Run("Middleware without an owner of keys serves that error and runs nothing", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil)
+		guarded := g.Handler
+		g.Handler = server.Middleware(memstore.New(), server.Required())(guarded)
+		for _, edit := range []func(*http.Request){withKey("k1"), without("Idempotency-Key"), withMethod("GET")} {
+			p := requireProblem(t, g.do(edit), 500, "CONFIGURATION.middleware")
+			require.Contains(t, p.Detail, "SharedKeys()")
+		}
+		require.Zero(t, g.ran())
+		g.Handler = server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(guarded)
+		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+	})
 	t.Run("every wrong option is named, and so is a store that is missing", func(t *testing.T) {
-		_, err := server.New(nil, server.MaxBody(-1), server.MaxWaiters(-1))
+		_, err := server.New(nil, server.SharedKeys(), server.MaxBody(-1), server.MaxWaiters(-1))
 		for _, says := range []string{"the store must not be nil", "MaxBody", "MaxWaiters"} {
 			require.ErrorContains(t, err, says)
 		}
 	})
 	t.Run("the default handler timeout gives way to a short retention", func(t *testing.T) {
-		_, err := server.New(memstore.New(), server.Retention(time.Second), server.LeaseTTL(time.Second))
+		_, err := server.New(memstore.New(), server.SharedKeys(), server.Retention(time.Second), server.LeaseTTL(time.Second))
 		require.NoError(t, err)
 	})
 	t.Run("Middleware with wrong options answers 500 and runs nothing", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil)
-		g.Handler = server.Middleware(nil, server.MaxBody(-1))(g.Handler)
+		g.Handler = server.Middleware(nil, server.SharedKeys(), server.MaxBody(-1))(g.Handler)
 		for _, key := range []string{"k1", ""} {
 			p := requireProblem(t, g.do(withKey(key)), 500, "CONFIGURATION.middleware")
 			require.Contains(t, p.Detail, "MaxBody")
 		}
 		require.Zero(t, g.ran())
-		g.Handler = server.Middleware(memstore.New())(nil)
+		g.Handler = server.Middleware(memstore.New(), server.SharedKeys())(nil)
 		requireProblem(t, g.do(), 500, "CONFIGURATION.middleware")
 	})
 }

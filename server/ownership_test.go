@@ -134,7 +134,7 @@ func TestTransactionContext(t *testing.T) {
 		g := newBookRig(t, b, func(_ http.ResponseWriter, r *http.Request) { err = server.Checkpoint(r.Context(), []byte("pay_1")) })
 		g.do()
 		require.ErrorIs(t, err, errors.ErrUnsupported)
-		require.ErrorContains(t, err, "server: a checkpoint in a transaction would vanish with it")
+		require.ErrorContains(t, err, "server: a checkpoint in a transaction would be rolled back with it")
 		require.Zero(t, b.count("Extend"))
 	})
 }
@@ -264,7 +264,7 @@ func TestTransactionTakeOver(t *testing.T) {
 		rec, err := b.Find(t.Context(), refundID)
 		require.NoError(t, err)
 		require.Equal(t, store.StatePending, rec.State)
-		require.Equal(t, "pay_1", string(rec.Meta))
+		require.Equal(t, "\x01\x02pay_1", string(rec.Meta))
 		require.Zero(t, rec.LeaseLeft())
 	}
 	t.Run("runs the handler in a transaction and tells it so", func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 
 // Codes of this package's own. Each is terminal, as its family is.
 const (
-	// Unreadable: the stored response is of a version that this one does not read, or is damaged.
+	// Unreadable: the stored response is damaged.
 	Unreadable taxonomy.Code = "CONFIGURATION.stored_response"
-	// Misconfigured: the middleware was given wrong options, or its request by a handler that read the body.
+	// Misconfigured: an option of the middleware is wrong, or a handler outside of it has read the body.
 	Misconfigured taxonomy.Code = "CONFIGURATION.middleware"
 )
 
@@ -25,26 +25,47 @@ var problems = map[taxonomy.Code]struct {
 	status int
 	title  string
 }{
-	taxonomy.KeyMissing:      {http.StatusBadRequest, "Idempotency-Key missing"},
-	taxonomy.KeyMalformed:    {http.StatusBadRequest, "Idempotency-Key malformed"},
-	taxonomy.BadRequest:      {http.StatusBadRequest, "Bad request"},
-	taxonomy.Unauthenticated: {http.StatusUnauthorized, "Not authenticated"},
-	taxonomy.ContentTooLarge: {http.StatusRequestEntityTooLarge, "Body too large"},
-	taxonomy.PayloadMismatch: {http.StatusConflict, "Idempotency-Key used for another request"},
-	taxonomy.InFlight:        {http.StatusConflict, "Request in flight"},
-	taxonomy.KeyExpired:      {http.StatusConflict, "Idempotency-Key expired"},
-	taxonomy.ResultNotStored: {http.StatusConflict, "Response not stored"},
-	taxonomy.OutcomeUnknown:  {http.StatusConflict, "Outcome unknown"},
-	taxonomy.Unavailable:     {http.StatusServiceUnavailable, "Temporarily unavailable"},
-	taxonomy.Timeout:         {http.StatusGatewayTimeout, "Timed out"},
-	Unreadable:               {http.StatusInternalServerError, "Stored response unreadable"},
-	Misconfigured:            {http.StatusInternalServerError, "Misconfigured"},
+	taxonomy.KeyMissing:       {http.StatusBadRequest, "Idempotency-Key missing"},
+	taxonomy.KeyMalformed:     {http.StatusBadRequest, "Idempotency-Key malformed"},
+	taxonomy.BadRequest:       {http.StatusBadRequest, "Bad request"},
+	taxonomy.Unauthenticated:  {http.StatusUnauthorized, "Not authenticated"},
+	taxonomy.ContentTooLarge:  {http.StatusRequestEntityTooLarge, "Body too large"},
+	taxonomy.PayloadMismatch:  {http.StatusConflict, "Idempotency-Key used for another request"},
+	taxonomy.InFlight:         {http.StatusConflict, "Request in flight"},
+	taxonomy.KeyExpired:       {http.StatusConflict, "Idempotency-Key expired"},
+	taxonomy.ResultNotStored:  {http.StatusConflict, "Response not stored"},
+	taxonomy.OutcomeUnknown:   {http.StatusConflict, "Outcome unknown"},
+	taxonomy.Unavailable:      {http.StatusServiceUnavailable, "Temporarily unavailable"},
+	taxonomy.NotFound:         {http.StatusNotFound, "Idempotency-Key unknown"},
+	taxonomy.MethodNotAllowed: {http.StatusMethodNotAllowed, "Method not allowed"},
+	taxonomy.Timeout:          {http.StatusGatewayTimeout, "Timed out"},
+	Unreadable:                {http.StatusInternalServerError, "Stored response unreadable"},
+	Misconfigured:             {http.StatusInternalServerError, "Misconfigured"},
 }
 
-// problem makes the document. The status follows from the code, save for the two that options move.
-func (c *config) problem(code taxonomy.Code, detail string) wire.Problem {
+// A Problem is a refusal: a response that the middleware sends in place of the handler's.
+type Problem struct {
+	Code       taxonomy.Code
+	Status     int           // 400 or above
+	Title      string        // a short phrase for the code
+	Detail     string        // explains this occurrence to a person
+	Retryable  bool          // the same request under the same key may succeed later
+	RetryAfter time.Duration // the Retry-After header, in whole seconds; zero: there is none
+	Key        string        // the key as the client sent it, unquoted; "" if there is none or it is malformed
+}
+
+// Write sends p as a problem document (RFC 9457), the format of a middleware without [Refusal]. It removes the headers
+// that describe another body.
+func (p Problem) Write(w http.ResponseWriter) {
+	wire.WriteProblem(w, wire.Problem{
+		Title: p.Title, Status: p.Status, Detail: p.Detail, Code: string(p.Code), Retryable: p.Retryable,
+	})
+}
+
+// problem returns the refusal for a code. Two options change the status of a code.
+func (c *config) problem(code taxonomy.Code, detail string) Problem {
 	p := problems[code]
-	if c.keyHeader != wire.HeaderKey {
+	if c.keyHeader != "" && c.keyHeader != wire.HeaderKey {
 		p.title = strings.Replace(p.title, wire.HeaderKey, c.keyHeader, 1)
 	}
 	switch {
@@ -53,13 +74,80 @@ func (c *config) problem(code taxonomy.Code, detail string) wire.Problem {
 	case code == taxonomy.InFlight:
 		p.status = c.inFlightStatus
 	}
-	return wire.Problem{Title: p.title, Status: p.status, Detail: detail, Code: string(code), Retryable: code.Transient()}
+	return Problem{Title: p.title, Status: p.status, Detail: detail, Code: code, Retryable: code.Transient()}
 }
 
-// refuse answers in the handler's place.
+// send sends the refusal in the format of the route, and returns the status that was sent.
+func (c *config) send(w http.ResponseWriter, r *http.Request, p Problem) int {
+	h := w.Header()
+	if p.RetryAfter > 0 {
+		h.Set(wire.HeaderRetryAfter, strconv.Itoa(int(p.RetryAfter/time.Second)))
+	}
+	if c.refusal == nil {
+		p.Write(w)
+		return p.Status
+	}
+	wire.ClearContent(h)
+	h.Set(wire.HeaderErrorCode, string(p.Code))
+	f := &refusalWriter{ResponseWriter: w, problem: p}
+	c.refusal(f, r, p)
+	if f.status == 0 {
+		p.Write(w)
+		return p.Status
+	}
+	return f.status
+}
+
+// A refusalWriter is the ResponseWriter of a Refusal function. It sends the problem's status in place of a success.
+type refusalWriter struct {
+	http.ResponseWriter
+	problem Problem
+	status  int // zero until one was sent
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *refusalWriter) WriteHeader(status int) {
+	if status >= 100 && status < 200 {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	if status < http.StatusBadRequest {
+		status = w.problem.Status
+	}
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *refusalWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(w.problem.Status)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap returns the ResponseWriter behind w, for http.ResponseController.
+func (w *refusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// refuse sends a refusal. If the client may retry, Retry-After is about a second.
 func (c *execution) refuse(code taxonomy.Code, detail string) {
+	var wait time.Duration
+	if code.In(taxonomy.Dependency) {
+		wait = time.Second
+	}
+	c.refuseFor(wait, code, detail)
+}
+
+// refuseFor sends a refusal. If wait is positive, Retry-After is about that time. It is spread at random, so that
+// clients that came together do not retry together.
+func (c *execution) refuseFor(wait time.Duration, code taxonomy.Code, detail string) {
 	p := c.problem(code, detail)
-	c.event.Code, c.event.Status = code, p.Status
+	p.Key = c.key
+	if wait > 0 {
+		p.RetryAfter = time.Duration(seconds(wait, random())) * time.Second
+	}
 	switch {
 	case code.In(taxonomy.Conflict):
 		c.event.Kind = Conflicted
@@ -68,31 +156,52 @@ func (c *execution) refuse(code taxonomy.Code, detail string) {
 	default:
 		c.event.Kind = Refused
 	}
-	if code.In(taxonomy.Dependency) {
-		c.retryAfter(time.Second)
-	}
-	wire.WriteProblem(c.w, p)
+	c.event.Code = code
+	c.event.Status = c.send(c.w, c.r, p)
 }
 
-// retryAfter asks the client to come back in about d, spread so that clients that came together don't come back
-// together.
-func (c *execution) retryAfter(d time.Duration) {
-	c.w.Header().Set(wire.HeaderRetryAfter, strconv.Itoa(seconds(d, random())))
+// A refused is the reason for which a request is refused.
+type refused struct {
+	code   taxonomy.Code
+	detail string
 }
 
-func (c *execution) refuseKey(err error) {
+// refuseKey returns the refusal for a key that wire.ParseKey did not accept.
+func (c *config) refuseKey(err error) *refused {
 	if errors.Is(err, wire.ErrKeyMissing) {
-		c.refuse(taxonomy.KeyMissing, "This route requires the header "+c.keyHeader+", and the request has none.")
-		return
+		return &refused{taxonomy.KeyMissing, "This route requires the header " + c.keyHeader + ", and the request has none."}
 	}
-	c.refuse(taxonomy.KeyMalformed, "The header "+c.keyHeader+" is refused: "+plain(err)+".")
+	return &refused{taxonomy.KeyMalformed, "The header " + c.keyHeader + " is refused: " + plain(err) + "."}
+}
+
+// checkOwner checks the key by the route's own rules, and returns its principal, "" if the keys are shared.
+func (c *config) checkOwner(r *http.Request, key string) (principal string, no *refused) {
+	if err := c.checkFormat(key); err != nil {
+		return "", &refused{taxonomy.KeyMalformed, "The key breaks a rule of this route: " + err.Error() + "."}
+	}
+	if c.principal == nil {
+		return "", nil
+	}
+	if principal = c.principal(r); principal == "" {
+		return "", &refused{taxonomy.Unauthenticated, "A key belongs to an authenticated principal, and there is none."}
+	}
+	return principal, nil
+}
+
+// unreadable returns the refusal for a stored response that can't be read. In a rolling deployment a process of a newer
+// version can read it.
+func unreadable(err error) *refused {
+	if errors.Is(err, wire.ErrVersion) {
+		return &refused{taxonomy.Unavailable, "The stored response was written by a newer version of this service."}
+	}
+	return &refused{Unreadable, "The stored response is damaged."}
 }
 
 func (c *execution) refuseBody(err error) {
 	var outside *http.MaxBytesError
 	switch {
 	case errors.Is(err, errBodyTooLarge), errors.As(err, &outside):
-		// What is left of the body is not worth reading.
+		// The rest of the body is not read.
 		c.w.Header().Set("Connection", "close")
 		c.refuse(taxonomy.ContentTooLarge, "The body has more than "+strconv.Itoa(c.maxBody)+" bytes.")
 	case errors.Is(err, errBodyConsumed):
@@ -108,11 +217,11 @@ func (c *execution) refuseOld() {
 }
 
 func (c *execution) refuseInFlight(rec store.Record) {
-	c.retryAfter(comeBack(rec.LeaseLeft(), c.duration.value()))
-	c.refuse(taxonomy.InFlight, "The first request with this key is still running.")
+	c.refuseFor(retryDelay(rec.LeaseLeft(), c.duration.value()), taxonomy.InFlight,
+		"The first request with this key is still running.")
 }
 
-// storeDown answers when the store did not, before anything was done.
+// storeDown ends a request if the store failed before anything was done.
 func (c *execution) storeDown(err error) {
 	c.err = err
 	switch {
@@ -125,10 +234,9 @@ func (c *execution) storeDown(err error) {
 	}
 }
 
-// refuseAll is the handler that a wrong configuration leaves.
-func refuseAll(err error) http.Handler {
-	var none config
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		wire.WriteProblem(w, none.problem(Misconfigured, err.Error()))
+// refuseAll returns the handler of a middleware with wrong options. It sends the error in place of every response.
+func (c *config) refuseAll(err error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.send(w, r, c.problem(Misconfigured, err.Error()))
 	})
 }

@@ -11,42 +11,43 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// Shared values of headers. Nobody appends to them: their capacity is their length.
+// Shared values of headers. Their capacity is their length, so that an append copies them.
 var (
 	storedValues   = []string{wire.StatusStored}
 	replayedValues = []string{wire.StatusReplayed}
 	trueValues     = []string{"true"}
 )
 
-// selfCounted is the length up to which net/http finds the Content-Length by itself.
+// selfCounted is the length of a body up to which net/http sets the Content-Length by itself.
 const selfCounted = 2048
 
-// A recorder is the http.ResponseWriter that the handler writes to. It holds the response back until it is recorded, or
-// until it grows beyond what is stored.
+// A recorder is the http.ResponseWriter that the handler writes to. It holds the response back until it is recorded,
+// or until it grows beyond the limit of a stored response.
 //
-// It has no Unwrap method, because http.ResponseController would find the connection behind it and write past the
-// record. The deadlines, which are safe, it passes on itself; there is no way to Hijack.
+// It has no Unwrap method, because http.ResponseController would find the connection behind it and bypass the record.
+// It passes on the deadlines, which are safe. Hijack is not possible.
 type recorder struct {
 	w      http.ResponseWriter
 	limit  int
-	header http.Header // w's own: informational responses need it there
-	before http.Header // what was in it before the handler ran
+	header http.Header // that of w, because informational responses are sent with it
+	before http.Header // a copy of it from before the handler ran
 
 	mode   captureMode
+	trace  timeoutTrace
 	status int      // zero until the handler has written one
-	head   snapshot // the header when it did: later changes are not part of it
+	head   snapshot // the header at that moment
 	body   []byte   // nil until the handler has called Write
 
-	// owner is asked once, before the first byte beyond the limit, how to go on.
+	// owner is called once, before the first byte beyond the limit, and returns the next mode.
 	owner interface{ overflow() captureMode }
 }
 
 type captureMode uint8
 
 const (
-	holding    captureMode = iota // everything is kept back
-	passing                       // the response was too large: it goes straight out
-	discarding                    // it must not be seen: another answer was given in its place
+	holding    captureMode = iota // everything is held back
+	passing                       // everything is sent at once
+	discarding                    // nothing is sent: the client got another response
 )
 
 func (o *recorder) init(w http.ResponseWriter, limit int, owner interface{ overflow() captureMode }) {
@@ -59,13 +60,13 @@ func (o *recorder) init(w http.ResponseWriter, limit int, owner interface{ overf
 // Header implements http.ResponseWriter.
 func (o *recorder) Header() http.Header { return o.header }
 
-// WriteHeader implements http.ResponseWriter. Informational statuses go out at once and are not recorded.
+// WriteHeader implements http.ResponseWriter. Informational statuses are sent immediately and not recorded.
 func (o *recorder) WriteHeader(status int) {
 	if o.status != 0 {
 		return // net/http too keeps the first
 	}
 	if status < 100 || status > 999 {
-		// net/http panics here as well: the handler's own line has to be in the trace, not the middleware's.
+		// net/http panics here as well. The trace must contain the handler's own line, not the middleware's.
 		panic(fmt.Sprintf("server: invalid WriteHeader code %d", status))
 	}
 	if status < 200 && status != http.StatusSwitchingProtocols {
@@ -73,6 +74,11 @@ func (o *recorder) WriteHeader(status int) {
 		return
 	}
 	o.status = status
+	if o.mode == passing {
+		o.w.WriteHeader(status)
+		return
+	}
+	o.trace.status(status)
 	o.head.take(o.header)
 }
 
@@ -108,6 +114,7 @@ func (o *recorder) begin(n int) error {
 	if !bodyAllowed(o.status) {
 		return http.ErrBodyNotAllowed
 	}
+	o.trace.write()
 	if o.mode == holding && len(o.body)+n > o.limit {
 		o.mode = o.owner.overflow()
 	}
@@ -144,31 +151,44 @@ func (o *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(o.w).SetWriteDeadline(t)
 }
 
-// finish gives a response that the handler has not begun the status that net/http would.
+// finish sets the status 200, as net/http does, if the handler has written nothing.
 func (o *recorder) finish() {
 	if o.status == 0 {
 		o.WriteHeader(http.StatusOK)
 	}
 }
 
-// silent reports whether the handler has returned without a response.
+// silent reports whether the handler has written nothing.
 func (o *recorder) silent() bool { return o.status == 0 }
 
-// envelope returns the response as it is stored, or the tombstone of one whose body has more than limit bytes, or whose
-// header is beyond all limits.
-func (o *recorder) envelope(limit int) (result []byte, kept bool) {
+// abandonedInside reports whether http.TimeoutHandler wrote the response for a handler that it left running.
+func (o *recorder) abandonedInside() bool { return o.trace.inside && !o.trace.own }
+
+// passOn drops the held response, and from now on passes on the writes of layers outside of the middleware. Some
+// frameworks give them this recorder, for example to report a panic.
+func (o *recorder) passOn() {
+	if o.mode != holding {
+		return
+	}
+	o.withdraw()
+	o.mode, o.status, o.body = passing, 0, nil
+}
+
+// envelope returns the response as it is stored. It is a tombstone if the body has more than limit bytes, or if the
+// header is over a limit of the envelope.
+func (o *recorder) envelope(limit int, filter func(name string) bool) (result []byte, kept bool) {
 	var few [len(o.head.fewFields)]wire.Field
-	header := o.head.keep(few[:0], o.before)
+	header := o.head.keep(few[:0], o.before, filter)
 	if len(o.body) > limit || wire.CheckFields(o.status, header) != nil {
 		return wire.AppendTombstone(nil, o.status), false
 	}
 	return wire.AppendFields(nil, o.status, header, o.body), true
 }
 
-// send writes out what was held back. Whatever the handler set in the header after it wrote the status comes back
-// after the body: those are trailers.
+// send sends the held response. Headers that the handler set after the status are trailers: they are set again after
+// the body.
 func (o *recorder) send(stored, whole bool) {
-	since := o.head.restore(o.header)
+	changed := o.head.restore(o.header)
 	delete(o.header, wire.HeaderReplayed)
 	delete(o.header, wire.HeaderStatus)
 	if stored {
@@ -179,15 +199,15 @@ func (o *recorder) send(stored, whole bool) {
 	}
 	o.w.WriteHeader(o.status)
 	if o.body != nil {
-		_, _ = o.w.Write(o.body) // a client that is gone comes back for the stored response
+		_, _ = o.w.Write(o.body) // a client that has gone can get the stored response
 	}
 	o.body = nil
-	for name, list := range since {
+	for name, list := range changed {
 		o.header[name] = list
 	}
 }
 
-// withdraw takes back what the handler has set, to make way for another answer.
+// withdraw removes the headers that the handler has set, before another response.
 func (o *recorder) withdraw() {
 	clear(o.header)
 	for name, list := range o.before {
@@ -195,8 +215,8 @@ func (o *recorder) withdraw() {
 	}
 }
 
-// setLength states the length of a body that net/http would send in chunks. A length that the handler stated is not
-// believed. With trailers there can be none.
+// setLength sets the Content-Length of a body that net/http would send in chunks. It replaces a length that the
+// handler has set. A response with trailers has none.
 func setLength(h http.Header, n int) {
 	delete(h, "Content-Length")
 	if _, trailers := h["Trailer"]; n > selfCounted && !trailers {
@@ -204,7 +224,7 @@ func setLength(h http.Header, n int) {
 	}
 }
 
-// errDiscarded is what the handler is told when it goes on writing a response that nobody will get.
+// errDiscarded is the error of a Write to a response that is not sent.
 var errDiscarded = errors.New("server: the response was discarded: it could not be recorded")
 
 // bodyAllowed follows RFC 9110 sections 6.4.1, 15.3.5 and 15.4.5.

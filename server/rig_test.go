@@ -92,19 +92,28 @@ func (f *faults) Find(ctx context.Context, id store.ID) (r store.Record, err err
 // A rig is a route behind the middleware that counts how often its handler runs.
 type rig struct {
 	http.Handler
-	t    *testing.T
-	mu   sync.Mutex
-	runs int
+	t          *testing.T
+	background *server.Background
+	mu         sync.Mutex
+	runs       int
 }
 
-// newRig serves run, or by default a 201 with a body, under the route's pattern.
+// newRig is newTenantRig for a route whose callers share their keys.
 func newRig(t *testing.T, st store.Store, run http.HandlerFunc, opts ...server.Option) *rig {
+	t.Helper()
+	return newTenantRig(t, st, run, append(opts, server.SharedKeys())...)
+}
+
+// newTenantRig serves run, or by default a 201 with a body, under the route's pattern. The options must have a
+// Principal.
+func newTenantRig(t *testing.T, st store.Store, run http.HandlerFunc, opts ...server.Option) *rig {
 	t.Helper()
 	if run == nil {
 		run = created
 	}
-	g := &rig{t: t}
-	mw, err := server.New(st, opts...)
+	g := &rig{t: t, background: new(server.Background)}
+	t.Cleanup(g.shutdown)
+	mw, err := server.New(st, append([]server.Option{server.RunIn(g.background)}, opts...)...)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/refunds/{id}", mw(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,6 +124,13 @@ func newRig(t *testing.T, st store.Store, run http.HandlerFunc, opts ...server.O
 	})))
 	g.Handler = mux
 	return g
+}
+
+// shutdown ends what the rig still does in the background, as the end of the process would.
+func (g *rig) shutdown() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = g.background.Shutdown(ctx)
 }
 
 func created(w http.ResponseWriter, _ *http.Request) {

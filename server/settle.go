@@ -7,53 +7,50 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// How often the outcome is written, or looked for, when the store does not tell that it has it, and the pause after the
-// first time, which doubles.
-const (
-	settleTries = 4
-	settlePause = 50 * time.Millisecond
-)
-
-// An ownership is how a request has its key to itself while the handler runs: by a lease, or by an open transaction. One of
-// settle, giveBack and handBack ends it.
+// An ownership holds a request's key while the handler runs. It is a lease or an open transaction. One of settle,
+// release and handBack ends it.
 type ownership interface {
-	// context returns the one that the handler's is made from.
-	context() context.Context
+	// context returns the parent of the handler's context. The handler begins now.
+	context(now time.Time) context.Context
 
-	// settle writes the outcome. To undo is to leave out of it what the handler has written, where that can be told. An
-	// error is errRolledBack when nothing was done, store.ErrLost when another owner has the key, and leaves the
-	// record unknown otherwise.
+	// settle writes the outcome. If undo is true, a transaction leaves the handler's writes out. The error is
+	// errRolledBack if nothing was done, and store.ErrLost if another owner has the key. With any other error the
+	// record is unknown for now.
 	settle(o store.Outcome, undo bool) error
 
-	// giveBack lets the next request with the key run the handler. An error is store.ErrTxEnded when it does not, since
-	// there is an effect.
-	giveBack() error
+	// release lets the next request with the key run the handler. The error is store.ErrLost if another owner has the
+	// key, and store.ErrTxEnded if the handler has ended its transaction. No other failure is returned: it can't
+	// change the response.
+	release() error
 
-	// unfinished returns the result that is recorded for a handler that has said that it made its effect, and then did
-	// not return.
+	// handBack leaves the record pending without an owner, so that the next request takes the key over. A transaction
+	// is rolled back. The errors are those of release.
+	handBack() error
+
+	// unfinished returns the result for a handler that has made its effect and has no response to show.
 	unfinished(status int) []byte
 
-	// handBack leaves a record that was taken over pending, for the next request to take over.
-	handBack()
+	// applied makes the mark of Applied durable.
+	applied() error
 
-	// checkpoint keeps a note with the record.
+	// checkpoint makes the meta of Checkpoint durable.
 	checkpoint(ctx context.Context, meta []byte) error
 }
 
-// record settles the record. An error means that it is not known to be settled.
-func (c *execution) record(s ending, undo bool, result []byte) error {
-	err := c.own.settle(store.Outcome{Failed: s == settleFailed, Result: result}, undo)
+// record settles the record. An error means that the record may not be settled.
+func (c *execution) record(e ending, undo bool, result []byte) error {
+	err := c.own.settle(store.Outcome{Failed: e == endFailed, Result: result, Retention: c.keptFor()}, undo)
 	if err == nil {
 		c.settled = true
 		c.event.To = store.StateComplete
-		if s == settleFailed {
+		if e == endFailed {
 			c.event.To = store.StateFailed
 		}
 	}
 	return err
 }
 
-// sleep waits for d and reports whether it did: it does not when the context ends first.
+// sleep waits for d. It reports false if the context ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

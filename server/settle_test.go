@@ -28,7 +28,7 @@ func TestComplete(t *testing.T) {
 		g.ServeHTTP(w, request(t.Context()))
 		require.Equal(t, 201, w.status)
 	})
-	t.Run("that fails is tried again", func(t *testing.T) {
+	t.Run("that fails at once is tried again, with pauses", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(func(method string, nth int, do func() error) error {
 				if method == "Complete" && nth < 3 {
@@ -55,7 +55,7 @@ func TestComplete(t *testing.T) {
 			require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"))
 			require.Empty(t, w.Header().Get("Location"), "nothing of the withdrawn response is left")
 			require.Empty(t, w.Header().Get("Set-Cookie"))
-			require.Equal(t, 4, st.count("Complete"))
+			require.Equal(t, 9, st.count("Complete"), "at 0, 50, 150, 350 and 750 ms, then each second up to five")
 			require.Zero(t, st.count("Release"))
 			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")
 			require.Equal(t, 1, g.ran())
@@ -112,6 +112,24 @@ func TestComplete(t *testing.T) {
 			requireStored(t, newRig(t, st, nil).do(), 201, `{"id":"rf_123"}`)
 		})
 	})
+	t.Run("that was made late, by a later attempt, is known for its own too", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var late func() error
+			st := newFaults(func(method string, nth int, do func() error) error {
+				switch {
+				case method == "Complete" && nth == 0:
+					return store.ErrUnavailable
+				case method == "Complete" && nth == 1:
+					late = do
+					return store.ErrUnknown
+				case method == "Complete" && nth == 2:
+					require.NoError(t, late())
+				}
+				return do()
+			})
+			requireStored(t, newRig(t, st, nil).do(), 201, `{"id":"rf_123"}`)
+		})
+	})
 	t.Run("that was lost to another owner is 503 when the look shows another fence", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(func(method string, _ int, do func() error) error {
@@ -138,7 +156,7 @@ func TestComplete(t *testing.T) {
 }
 
 func TestRelease(t *testing.T) {
-	const made, unmade, unseen = "it was made", "it was not made and is made again", "nobody can tell yet, and it is made again"
+	const made, unmade, unseen = "it was made", "it was not made and is made again", "the record can't be read yet, and it is made again"
 	for _, outcome := range []string{made, unmade, unseen} {
 		t.Run("whose answer was lost is looked up: "+outcome, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -156,6 +174,7 @@ func TestRelease(t *testing.T) {
 				})
 				g := newRig(t, st, answer(503, "x"))
 				requireReleased(t, g.do(), 503)
+				time.Sleep(time.Second) // the response has not waited for the release
 				require.Equal(t, map[string]int{made: 1, unmade: 2, unseen: 2}[outcome], st.count("Release"))
 				requireReleased(t, g.do(), 503)
 				require.Equal(t, 2, g.ran())

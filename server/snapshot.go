@@ -8,8 +8,7 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// A snapshot is a header as it was at one moment. It holds the common sizes without an allocation, which a copy
-// of the map would need.
+// A snapshot is a copy of a header. The common sizes need no allocation, unlike a copy of the map.
 type snapshot struct {
 	fields    []wire.Field
 	values    []string
@@ -30,17 +29,17 @@ func (s *snapshot) take(h http.Header) {
 	}
 }
 
-// restore makes h again what it was. It returns h as it has been since, nil if nothing has changed.
-func (s *snapshot) restore(h http.Header) (since http.Header) {
+// restore sets h to the snapshot. It returns h as it was before, or nil if nothing has changed.
+func (s *snapshot) restore(h http.Header) (changed http.Header) {
 	if s.equal(h) {
 		return nil
 	}
-	since = maps.Clone(h)
+	changed = maps.Clone(h)
 	clear(h)
 	for _, f := range s.fields {
 		h[f.Name] = f.Values
 	}
-	return since
+	return changed
 }
 
 func (s *snapshot) equal(h http.Header) bool {
@@ -55,17 +54,18 @@ func (s *snapshot) equal(h http.Header) bool {
 	return true
 }
 
-// keep appends to dst what of the header is kept with the response: what may be replayed at all, and was not there
-// before the handler ran. What was, is set outside, and anew for each replay.
-func (s *snapshot) keep(dst []wire.Field, before http.Header) []wire.Field {
-	var hop http.Header // the Connection header, which may name others
+// keep appends to dst the fields that are stored with the response. It leaves out those that are never replayed, and
+// those that were set before the handler ran, because they are set again for a replay. A field without values means
+// that the handler deleted it.
+func (s *snapshot) keep(dst []wire.Field, before http.Header, filter func(string) bool) []wire.Field {
+	var hop http.Header // the Connection header, which can name others
 	for _, f := range s.fields {
 		if f.Name == "Connection" {
 			hop = http.Header{f.Name: f.Values}
 		}
 	}
 	for _, f := range s.fields {
-		if !wire.Replayable(f.Name) || hop != nil && wire.ConnectionNames(hop, f.Name) {
+		if !wire.Replayable(f.Name) || hop != nil && wire.ConnectionNames(hop, f.Name) || filter != nil && !filter(f.Name) {
 			continue
 		}
 		if old, ok := before[f.Name]; ok && slices.Equal(old, f.Values) {
@@ -73,5 +73,14 @@ func (s *snapshot) keep(dst []wire.Field, before http.Header) []wire.Field {
 		}
 		dst = append(dst, f)
 	}
+	for name := range before {
+		if !s.has(name) {
+			dst = append(dst, wire.Field{Name: name})
+		}
+	}
 	return dst
+}
+
+func (s *snapshot) has(name string) bool {
+	return slices.ContainsFunc(s.fields, func(f wire.Field) bool { return f.Name == name })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// budget reads how long the client will still wait. What is not a positive number of milliseconds is no budget, and
-// one too large for a Duration is the largest.
+// budget returns how long the client will wait, from its X-Request-Timeout. It reports false if that is not a
+// positive number of milliseconds. A number too large for a Duration is the largest Duration.
 func budget(h http.Header) (time.Duration, bool) {
 	v := h[wire.HeaderRequestTimeout]
 	if len(v) != 1 {
@@ -25,8 +25,8 @@ func budget(h http.Header) (time.Duration, bool) {
 	return time.Duration(min(int64(ms), most)) * time.Millisecond, true
 }
 
-// An estimate is a running mean of how long a route's handler takes, in which each run weighs an eighth. The zero value
-// has seen none.
+// An estimate is a running mean of how long a route's handler takes. Each run has a weight of an eighth. The zero
+// value has seen no run.
 type estimate struct{ nanoseconds atomic.Int64 }
 
 func (e *estimate) add(d time.Duration) {
@@ -44,10 +44,10 @@ func (e *estimate) add(d time.Duration) {
 
 func (e *estimate) value() time.Duration { return time.Duration(e.nanoseconds.Load()) }
 
-// comeBack says when it is worth asking again for a request in flight. The lease alone would overstate it: it bounds how
-// long a dead owner blocks the key, and not how long a live one works. Where there is no lease, since a transaction holds
-// the key, none bounds it.
-func comeBack(leaseLeft, usual time.Duration) time.Duration {
+// retryDelay returns the time after which a request in flight has probably ended. The lease alone is too long: it
+// bounds how long a dead owner blocks the key, and not how long a live owner works. A key that a transaction holds
+// has no lease.
+func retryDelay(leaseLeft, usual time.Duration) time.Duration {
 	if usual == 0 {
 		usual = time.Second
 	}
@@ -57,8 +57,8 @@ func comeBack(leaseLeft, usual time.Duration) time.Duration {
 	return min(leaseLeft, usual)
 }
 
-// seconds turns d into a Retry-After: between d and one and a half times d by the random number r, which is in
-// [0, 1), in whole seconds, and at least one.
+// seconds returns the Retry-After for d, in whole seconds. It is between d and one and a half times d, by the random
+// number r in [0, 1), and at least one.
 func seconds(d time.Duration, r float64) int {
 	spread := float64(d) * (1 + r/2)
 	whole := int(spread / float64(time.Second))
@@ -68,5 +68,5 @@ func seconds(d time.Duration, r float64) int {
 	return max(1, whole)
 }
 
-// random is the source of jitter. Each process has a seed of its own.
+// random returns a number in [0, 1), for jitter. Each process has its own seed.
 func random() float64 { return rand.Float64() }

@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestComeBack(t *testing.T) {
-	require.Equal(t, time.Second, comeBack(30*time.Second, 0), "a second while nothing is known of the handler")
-	require.Equal(t, 3*time.Second, comeBack(30*time.Second, 3*time.Second), "the handler's usual time, not the lease's")
-	require.Equal(t, 2*time.Second, comeBack(2*time.Second, time.Minute), "the lease's when that is over sooner")
-	require.Equal(t, time.Minute, comeBack(0, time.Minute), "a transaction has no lease that could be over sooner")
+func TestRetryDelay(t *testing.T) {
+	require.Equal(t, time.Second, retryDelay(30*time.Second, 0), "a second while nothing is known of the handler")
+	require.Equal(t, 3*time.Second, retryDelay(30*time.Second, 3*time.Second), "the handler's usual time, not the lease's")
+	require.Equal(t, 2*time.Second, retryDelay(2*time.Second, time.Minute), "the lease's when that is over sooner")
+	require.Equal(t, time.Minute, retryDelay(0, time.Minute), "a transaction has no lease that could be over sooner")
 }
 
 func TestSeconds(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // Every row of the table in Transactional's documentation.
 func TestTransactionOutcomes(t *testing.T) {
 	const commit, discard, rollback = "Commit", "Discard", "Rollback"
-	all := []server.Option{server.StoreServerErrors()}
+	all := []server.Option{keepServerErrors()}
 	for _, c := range []struct {
 		rule   string
 		run    http.HandlerFunc
@@ -43,13 +43,13 @@ func TestTransactionOutcomes(t *testing.T) {
 		{"a 422 after Release rolls back", after(server.Release, answer(422, "x")), nil, 422, rollback},
 		{"a 200 after Fail undoes and is recorded", after(server.Fail, answer(200, "x")), nil, 200, discard},
 		{"a 500 after Fail undoes and is recorded", after(server.Fail, answer(500, "x")), nil, 500, discard},
-		{"a 200 after Store commits", after(server.Store, answer(200, "x")), nil, 200, commit},
-		{"a 422 after Store commits", after(server.Store, answer(422, "x")), nil, 422, commit},
-		{"a 429 after Store commits", after(server.Store, answer(429, "x")), nil, 429, commit},
-		{"a 500 after Store commits", after(server.Store, answer(500, "x")), nil, 500, commit},
-		{"Release does nothing after Store", after(server.Store, after(server.Release, answer(500, "x"))), nil, 500, commit},
-		{"Fail undoes after Store", after(server.Store, after(server.Fail, answer(200, "x"))), nil, 200, discard},
-		{"Store keeps after Fail", after(server.Fail, after(server.Store, answer(200, "x"))), nil, 200, commit},
+		{"a 200 after Applied commits", after(applied, answer(200, "x")), nil, 200, commit},
+		{"a 422 after Applied commits", after(applied, answer(422, "x")), nil, 422, commit},
+		{"a 429 after Applied commits", after(applied, answer(429, "x")), nil, 429, commit},
+		{"a 500 after Applied commits", after(applied, answer(500, "x")), nil, 500, commit},
+		{"Release does nothing after Applied", after(applied, after(server.Release, answer(500, "x"))), nil, 500, commit},
+		{"Fail undoes after Applied", after(applied, after(server.Fail, answer(200, "x"))), nil, 200, discard},
+		{"Store keeps after Fail", after(server.Fail, after(applied, answer(200, "x"))), nil, 200, commit},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			b := newBook(nil)
@@ -145,9 +145,9 @@ func TestTransactionPanic(t *testing.T) {
 			require.Equal(t, 2, b.count("Rollback"))
 			require.Empty(t, b.committed())
 		})
-		t.Run(rule+" after Store commits no half-made writes and never runs the handler again", func(t *testing.T) {
+		t.Run(rule+" after Applied commits no half-made writes and never runs the handler again", func(t *testing.T) {
 			b := newBook(nil)
-			g := newBookRig(t, b, writing("half", after(server.Store, end)))
+			g := newBookRig(t, b, writing("half", after(applied, end)))
 			require.Equal(t, want, begin(g))
 			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
 			require.Equal(t, 1, g.ran())
@@ -175,24 +175,24 @@ func (p panicking) ObserveStore(_ context.Context, s server.StoreCall) {
 
 func TestTransactionalOptions(t *testing.T) {
 	t.Run("a store without transactions is refused by name", func(t *testing.T) {
-		_, err := server.New(memstore.New(), server.Transactional[*pen](), server.MaxBody(-1))
-		require.EqualError(t, err, "server: option Transactional: the store, a *memstore.Store, has no transactions of type *server_test.pen\n"+
+		_, err := server.New(memstore.New(), server.SharedKeys(), server.Transactional[*pen](), server.MaxBody(-1))
+		require.EqualError(t, err, "server: option Transactional: the store, a *memstore.Store, has no transactions of type *server_test.pen; a sealed store needs store.SealedTx\n"+
 			"server: option MaxBody: -1 is negative")
 	})
 	t.Run("so is one whose transactions are of another type", func(t *testing.T) {
-		_, err := server.New(newBook(nil), server.Transactional[http.Handler]())
-		require.EqualError(t, err, "server: option Transactional: the store, a *server_test.book, has no transactions of type http.Handler")
+		_, err := server.New(newBook(nil), server.SharedKeys(), server.Transactional[http.Handler]())
+		require.EqualError(t, err, "server: option Transactional: the store, a *server_test.book, has no transactions of type http.Handler; a sealed store needs store.SealedTx")
 	})
 	t.Run("no store at all is one error", func(t *testing.T) {
-		_, err := server.New(nil, server.Transactional[*pen]())
+		_, err := server.New(nil, server.SharedKeys(), server.Transactional[*pen]())
 		require.EqualError(t, err, "server: the store must not be nil")
 	})
 	t.Run("it does not go together with FailOpen", func(t *testing.T) {
-		_, err := server.New(newBook(nil), server.Transactional[*pen](), server.FailOpen())
+		_, err := server.New(newBook(nil), server.SharedKeys(), server.Transactional[*pen](), server.FailOpen())
 		require.ErrorContains(t, err, "server: option Transactional: it does not go together with FailOpen")
 	})
 	t.Run("the lease has no meaning, so that it need not fit the retention", func(t *testing.T) {
-		_, err := server.New(newBook(nil), server.Transactional[*pen](), server.Retention(time.Second))
+		_, err := server.New(newBook(nil), server.SharedKeys(), server.Transactional[*pen](), server.Retention(time.Second))
 		require.NoError(t, err)
 	})
 	t.Run("a store that is down is 503, and nothing runs", func(t *testing.T) {

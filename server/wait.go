@@ -7,20 +7,25 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// spurious is the least time between two looks at a record that has not changed, whatever wakes the waiter.
-const spurious = 20 * time.Millisecond
+// The pause between two claims of a waiter doubles from the first to the last, for a key that a transaction holds.
+const (
+	firstPoll = 25 * time.Millisecond
+	lastPoll  = 400 * time.Millisecond
+)
 
-// await waits for the owner of the key, within the route's limit and the client's, and claims the key again each
-// time there may be something new: only Reserve tells what. It returns the last grant, which is still InFlight
-// when the time is over or the waiting room is full.
+// leastPause is the least time between two claims while the record has not changed.
+const leastPause = 20 * time.Millisecond
+
+// await waits for the owner of the key, within the route's limit and the client's. It claims the key again whenever the
+// record may have changed: only Reserve knows. It returns the last grant, which is InFlight if the time has ended or if
+// no place to wait is left.
 func (c *execution) await(g store.Grant) (store.Grant, error) {
-	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
-	default:
+	id := c.claim.ID
+	if !c.sit(id) {
 		return g, nil
 	}
-	c.rest()
+	defer c.stand(id)
+	c.endCall()
 	atMost := c.wait
 	if d, ok := budget(c.r.Header); ok {
 		atMost = min(atMost, d)
@@ -28,18 +33,18 @@ func (c *execution) await(g store.Grant) (store.Grant, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), atMost)
 	defer cancel()
 	for pause := firstPoll; ; {
-		asked, fence := time.Now(), g.Record.Fence
-		// A dead owner settles nothing: look again when its lease is over. An open transaction has no lease.
+		began, fence := time.Now(), g.Record.Fence
+		// A dead owner settles nothing: claim the key again when its lease ends. An open transaction has no lease.
 		left := g.Record.LeaseLeft()
-		look := max(left, spurious)
+		longest := max(left, leastPause)
 		if left == 0 {
-			look = lastPoll
+			longest = lastPoll
 		}
-		visit, done := context.WithTimeout(ctx, look)
-		_ = c.waiter.Wait(visit, c.claim.ID, fence) // whatever ended it, the next Reserve tells
+		wait, done := context.WithTimeout(ctx, longest)
+		_ = c.waiter.Wait(wait, c.claim.ID, fence) // its result is a hint: the next Reserve decides
 		done()
-		if left == 0 && time.Since(asked) < spurious {
-			// Nor has it a record that could be seen, and this store has found nothing to wait for.
+		if left == 0 && time.Since(began) < leastPause {
+			// The transaction's record is not visible, so this store has nothing to wait for.
 			_ = sleep(ctx, pause)
 			pause = min(2*pause, lastPoll)
 		}
@@ -50,8 +55,8 @@ func (c *execution) await(g store.Grant) (store.Grant, error) {
 		if g, err = c.reserve(); err != nil || g.Verdict != store.InFlight {
 			return g, err
 		}
-		c.rest()
-		if g.Record.Fence == fence && time.Since(asked) < spurious && !sleep(ctx, spurious) {
+		c.endCall()
+		if g.Record.Fence == fence && time.Since(began) < leastPause && !sleep(ctx, leastPause) {
 			return g, nil
 		}
 	}

@@ -67,8 +67,8 @@ func TestWait(t *testing.T) {
 					}
 					require.Equal(t, 1, g.ran())
 					if f, polled := st.(*faults); polled {
-						// After 25, 50, 100 and 200 ms, then each 400 ms: one poller for all of them.
-						require.Equal(t, 4+25, f.count("Find"))
+						// At once, after 25, 50, 100 and 200 ms, then each 400 ms: one poller for all of them.
+						require.Equal(t, 1+4+25, f.count("Find"))
 						require.Equal(t, 1+50+50, f.count("Reserve"))
 					}
 				})
@@ -141,6 +141,7 @@ func TestWait(t *testing.T) {
 				}
 				dead := newRig(t, &noComplete{mem}, nil)
 				requireProblem(t, dead.do(), 503, "DEPENDENCY.unavailable")
+				dead.shutdown()
 				g := newRig(t, st, nil, server.Wait(time.Minute))
 				requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 				require.Equal(t, 1, g.ran())
@@ -157,6 +158,21 @@ func TestWait(t *testing.T) {
 			requireStored(t, <-first, 201, `{"id":"rf_123"}`)
 			requireReplayed(t, <-second, 201, `{"id":"rf_123"}`)
 			requireReplayed(t, <-third, 201, `{"id":"rf_123"}`)
+		})
+	})
+	t.Run("a waiter gives its place back, whatever it got", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, memstore.New(), slow(2*time.Second), server.Wait(time.Second), server.MaxWaiters(1))
+			for i := range 3 {
+				key := withKey(strconv.Itoa(i))
+				first := g.start(key)
+				start := time.Now()
+				requireProblem(t, g.do(key), 409, "CONFLICT.idempotency.in_flight")
+				require.Equal(t, time.Second, time.Since(start), "it waited")
+				time.Sleep(500 * time.Millisecond)
+				requireReplayed(t, g.do(key), 201, `{"id":"rf_123"}`)
+				<-first
+			}
 		})
 	})
 	t.Run("a waiter whose store goes down is told so", func(t *testing.T) {

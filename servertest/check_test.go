@@ -33,11 +33,11 @@ func orderTarget() conformance.Target {
 }
 
 func TestReferenceIsCheckedStrictly(t *testing.T) {
-	CheckStrictly(t, server.Middleware(memstore.New(), server.Required())(orders()), orderTarget())
+	CheckStrictly(t, server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(orders()), orderTarget())
 }
 
 func TestServerElsewhereIsChecked(t *testing.T) {
-	srv := httptest.NewServer(server.Middleware(memstore.New(), server.Required())(orders()))
+	srv := httptest.NewServer(server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(orders()))
 	t.Cleanup(srv.Close)
 	target := orderTarget()
 	target.BaseURL = srv.URL

@@ -54,10 +54,10 @@ func Delay(d time.Duration) Fault {
 	}, "Delay(%v)", d).checkDuration(d)
 }
 
-// DelayInHandler holds the request for d in front of the handler: the middleware has reserved its key, and the effect is
-// not made yet. Whoever comes meanwhile with the key finds it really in flight. The hold ends early with the context that
-// the middleware gives the handler. A request that does not come to the handler, such as a replay, is not held, and
-// the step then has not fired.
+// DelayInHandler holds the request for d in front of the handler: the middleware has reserved its key, and the effect
+// is not made yet. Whoever comes meanwhile with the key finds it really in flight. The hold ends early with the
+// context that the middleware gives the handler. A request that does not come to the handler, such as a replay, is
+// not held, and the step then has not fired.
 func DelayInHandler(d time.Duration) Fault {
 	return newFault(func(x *exchange) {
 		_ = x.put(x.processHeld(d)) // the client may have gone: what counts is that the handler was held
@@ -92,8 +92,8 @@ func SlowBody(d time.Duration) Fault {
 	}, "SlowBody(%v)", d).checkDuration(d)
 }
 
-// TruncatedBody sends the answer after the effect, n bytes of its body at most, and closes the connection. Content-Length
-// is the body's whole length, and at least n+1: it always promises more than is sent.
+// TruncatedBody sends the answer after the effect, n bytes of its body at most, and closes the connection.
+// Content-Length is the body's whole length, and at least n+1: it always promises more than is sent.
 func TruncatedBody(n int) Fault {
 	return newFault(func(x *exchange) {
 		x.sendTruncated(x.process(), n)
@@ -127,6 +127,7 @@ func DuplicateAtOnce() Fault {
 // StoreFailsAtReserve makes the store's Reserve fail with [store.ErrUnavailable] for this request, before the effect.
 func StoreFailsAtReserve() Fault { return newStoreFault(failReserve, "StoreFailsAtReserve()") }
 
-// StoreFailsAtComplete makes every call of the store's Complete fail with [store.ErrUnavailable] for this request: the
-// effect is made, and its record stays pending until its lease ends.
+// StoreFailsAtComplete makes every call of the store's Complete fail with [store.ErrUnavailable] while this request
+// is served. The effect is made, and the response is 503. The middleware records the outcome about 50 ms after it.
+// Until then the key is in flight. With server.Transactional the transaction is not affected.
 func StoreFailsAtComplete() Fault { return newStoreFault(failComplete, "StoreFailsAtComplete()") }

@@ -55,7 +55,7 @@ func TestKeyHeader(t *testing.T) {
 	})
 	t.Run("a guard sets its own", func(t *testing.T) {
 		guard := func(st store.Store) (func(http.Handler) http.Handler, error) {
-			return server.New(st, server.Header("X-Refund-Key"))
+			return server.New(st, server.SharedKeys(), server.Header("X-Refund-Key"))
 		}
 		srv := servertest.NewInMemory(t, servertest.KeyHeader("X-Refund-Key"), servertest.Guard(guard))
 		require.Equal(t, 201, statusUnder(t, srv, mine("k1")))

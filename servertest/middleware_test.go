@@ -134,11 +134,13 @@ func TestStoreFaults(t *testing.T) {
 			srv.Ledger().AssertEffects(t, "k1", 1)
 		})
 	})
-	t.Run("a store that fails at Complete leaves the effect made and the key pending", func(t *testing.T) {
+	t.Run("a store that fails at Complete leaves the effect made and the key in flight, until the outcome is recorded", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.StoreFailsAtComplete()))
 			require.Equal(t, []int{503, 409}, statuses(t, srv, "k1", "k1"))
 			require.Equal(t, []int{201}, statuses(t, srv, "k2"), "other keys are not concerned")
+			time.Sleep(time.Second)
+			require.Equal(t, []int{201}, statuses(t, srv, "k1"), "a replay")
 			srv.Ledger().AssertEffects(t, "k1", 1)
 		})
 	})

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -38,9 +39,9 @@ func KeyHeader(name string) Option {
 	return optionFunc(func(s *setup) { s.keyHeader = name })
 }
 
-// Script says what becomes of the requests with the key, in the order of their arrival: the first request meets the first
-// step, and so on. Requests after the last step are served as with [OK]. The empty key means requests without one. A key
-// is the same with and without quotes. Several scripts for a key follow each other.
+// Script says what becomes of the requests with the key, in the order of their arrival: the first request meets the
+// first step, and so on. Requests after the last step are served as with [OK]. The empty key means requests without
+// one. A key is the same with and without quotes. Several scripts for a key follow each other.
 func Script(key string, steps ...Fault) Option {
 	return optionFunc(func(s *setup) { s.scripts.add(key, "", steps) })
 }
@@ -58,37 +59,42 @@ func ScriptEach(steps ...Fault) Option {
 	return optionFunc(func(s *setup) { s.scripts.each = append(s.scripts.each, steps...) })
 }
 
-// Lenient lets steps of scripts be left over. Without it the test fails at its end, with a message that names the key, the
-// step and the fault, for every step that no request came for and for every fault that did not reach the wire.
+// Lenient lets steps of scripts be left over. Without it the test fails at its end, with a message that names the
+// key, the step and the fault, for every step that no request came for and for every fault that did not reach the
+// wire.
 func Lenient() Option {
 	return optionFunc(func(s *setup) { s.lenient = true })
 }
 
 // Handler replaces the service's handler. It records its effects with [Effect]. It still runs behind the middleware,
-// unless there is [Bare]; a key's scope is then the method and the path.
+// unless there is [Bare]. If it is a mux, it runs inside of the middleware: its routes then share their keys. A handler
+// that writes no response gets 500, unless the middleware has server.SilentOK.
 func Handler(h http.Handler) Option {
 	return optionFunc(func(s *setup) { s.handler = h })
 }
 
-// Principal says who sends a request, for [Entry] and for the middleware, which keeps principals apart. The default is one
-// principal for all. It must be safe for concurrent use.
+// Principal sets the function that returns the caller of a request, for [Entry] and for the middleware, which keeps
+// principals apart. By default all callers share one key space (server.SharedKeys). It must be safe for concurrent use.
 func Principal(of func(*http.Request) string) Option {
 	return optionFunc(func(s *setup) { s.principal = of })
 }
 
-// WithStore makes the middleware keep its records in st, which stays the caller's to close. The default is a memstore of
-// the server's own. A store that waits on channels has to be made in the same synctest bubble as its server.
+// WithStore makes the middleware keep its records in st, which stays the caller's to close. The default is a memstore
+// of the server's own. A store that waits on channels has to be made in the same synctest bubble as its server.
 func WithStore(st store.Store) Option {
 	return optionFunc(func(s *setup) { s.store, s.given = st, true })
 }
 
-// WithMiddleware gives the middleware options, after those that this package gives it. Several add up.
+// WithMiddleware adds options of the middleware, after those of this package. Several calls add up. This package sets
+// server.Principal or server.SharedKeys itself: use [Principal], not server.Principal.
 func WithMiddleware(opts ...server.Option) Option {
 	return optionFunc(func(s *setup) { s.guards = append(s.guards, opts...) })
 }
 
-// Guard replaces the middleware, for a service whose routes need different ones: f gets the store as the faults act on it,
-// and returns what the handler is wrapped in. Not together with [WithMiddleware]; [Principal] then serves [Entry] alone.
+// Guard replaces the middleware, for a service whose routes need different ones: f gets the store as the faults act
+// on it, and returns what the handler is wrapped in. Not together with [WithMiddleware]; [Principal] then serves
+// [Entry] alone. In a synctest bubble with [StoreFailsAtComplete], f has to use server.RunIn, and the test has to
+// shut that Background down.
 func Guard(f func(st store.Store) (func(http.Handler) http.Handler, error)) Option {
 	return optionFunc(func(s *setup) { s.guard = f })
 }
@@ -153,14 +159,27 @@ func (s *setup) service() (service http.Handler, closeStore func(), err error) {
 		}
 		return guard(handler), closeStore, nil
 	}
-	guards := []server.Option{server.Header(s.keyHeader)}
+	owner := server.SharedKeys()
 	if s.principal != nil {
-		guards = append(guards, server.Principal(s.principal))
+		owner = server.Principal(s.principal)
 	}
+	background := new(server.Background)
+	closeStore = closeBackground(background, closeStore)
+	guards := []server.Option{server.Header(s.keyHeader), owner, server.RunIn(background)}
 	guard, err := server.New(st, append(guards, s.guards...)...)
 	if err != nil {
 		closeStore()
 		return nil, nil, fmt.Errorf("servertest: WithMiddleware: %w", err)
 	}
 	return guard(handler), closeStore, nil
+}
+
+// closeBackground returns a function that ends what the middleware still records, and then closes the store.
+func closeBackground(b *server.Background, closeStore func()) func() {
+	return func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = b.Shutdown(ended) // its error would say that outcomes are left
+		closeStore()
+	}
 }

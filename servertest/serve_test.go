@@ -76,7 +76,7 @@ func TestServerOutsideOfATestTellsOfPanics(t *testing.T) {
 
 func TestGuardStandsInTheMiddlewaresPlaceAndSeesTheFaults(t *testing.T) {
 	guard := func(st store.Store) (func(http.Handler) http.Handler, error) {
-		return server.New(st, server.IETFStatuses())
+		return server.New(st, server.SharedKeys(), server.IETFStatuses())
 	}
 	srv := servertest.New(t, servertest.Guard(guard), servertest.Script("k1", servertest.StoreFailsAtReserve(), servertest.OK()))
 	status, err := statusOf(t, srv, "k1")

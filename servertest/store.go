@@ -60,7 +60,7 @@ func (s watchedStore) Complete(ctx context.Context, l store.Lease, o store.Outco
 
 // refuses reports whether the call fails for the visit, and notes that it did.
 func (v *visit) refuses(call storeCall) bool {
-	if v == nil || v.fails != call {
+	if v == nil || v.fails != call || v.served.Load() {
 		return false
 	}
 	v.x.fired(nil)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,7 @@ import (
 type visit struct {
 	x         *exchange
 	fails     storeCall             // the store's method that fails for this visit
+	served    atomic.Bool           // the visit has ended, and its fault with it
 	onReserve func()                // called when the store has judged the visit
 	onHandler func(context.Context) // called when the visit has come to the handler
 }
@@ -57,6 +59,7 @@ func (x *exchange) deliver(v *visit) *answer {
 	defer cancel()
 	defer context.AfterFunc(x.srv.ctx, cancel)()
 	a := newAnswer()
+	defer v.served.Store(true)
 	x.srv.service.ServeHTTP(a, x.visit(ctx, v))
 	return a.settle()
 }

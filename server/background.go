@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// DefaultBackgroundLimit is the default of Background.Limit.
+const DefaultBackgroundLimit = 1024
+
+// A Background records outcomes that the store did not accept within StoreTimeout. The client has then received 503,
+// although the effect is made. The middleware keeps the lease of the key. It tries to record the outcome until the
+// store accepts it, the retention ends, or Shutdown ends the attempts. It does the same for a key that could not be
+// released.
+//
+// The zero value is ready. Each middleware has a Background of its own unless [RunIn] gives it one. A program that
+// stops cleanly needs one, for Shutdown:
+//
+//	var background server.Background
+//	once := server.Middleware(st, server.Required(), server.Principal(customer), server.RunIn(&background))
+//	…
+//	srv.Shutdown(ctx)        // no request is running after this
+//	background.Shutdown(ctx) // no outcome is waiting after this
+//	st.Close()
+//
+// All methods may be called concurrently. A Background must not be copied after its first use.
+type Background struct {
+	// Limit is the number of keys that may wait at a time, each with its response in memory. Zero means
+	// DefaultBackgroundLimit. For a key beyond the limit the middleware logs an error. Its lease then ends, and the
+	// next request takes the key over. Set Limit before the first use.
+	Limit int
+
+	mu       sync.Mutex
+	shut     bool
+	waiting  map[*settlement]context.CancelFunc
+	finished chan struct{} // closed when nothing waits; nil before Shutdown
+	owned    map[ownedKey]store.Record
+	owns     atomic.Int32 // len(owned)
+}
+
+// RunIn makes the middleware record late outcomes in b, so that the program can end them with [Background.Shutdown].
+// Several middlewares may share b and its limit. The default is a Background of the middleware's own. A nil b is an
+// error of the options.
+func RunIn(b *Background) Option {
+	return optionFunc(func(c *config) {
+		c.check(b != nil, "RunIn", "the Background must not be nil")
+		c.background = b
+	})
+}
+
+// Len returns the number of outcomes that wait to be recorded.
+func (b *Background) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
+}
+
+// Shutdown waits until every outcome is recorded, or until ctx ends. It then ends the remaining attempts, and the
+// middleware's logger gets an error for each of their keys. The returned error contains their number, and wraps the
+// context's. Call Shutdown after http.Server.Shutdown and before the store is closed. An outcome that the store
+// refuses after Shutdown is logged as an error and not kept.
+func (b *Background) Shutdown(ctx context.Context) error {
+	b.mu.Lock()
+	b.shut = true
+	if b.finished == nil {
+		b.finished = make(chan struct{})
+		b.finish()
+	}
+	b.mu.Unlock()
+	select {
+	case <-b.finished:
+		return nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	var left []*settlement
+	for s := range b.waiting {
+		if !s.ended {
+			s.ended = true
+			left = append(left, s)
+			b.remove(s)
+		}
+	}
+	b.mu.Unlock()
+	if len(left) == 0 {
+		return nil
+	}
+	for _, s := range left {
+		s.report(errShutdown)
+	}
+	return fmt.Errorf("server: outcomes of %d keys are not recorded: %w", len(left), context.Cause(ctx))
+}
+
+var errShutdown = errors.New("server: shut down before the store took the outcome")
+
+// start repeats a write, which returned err, in a goroutine. It reports false, and logs an error, if there is no room
+// or after Shutdown.
+func (b *Background) start(s *settlement, err error) bool {
+	limit := b.Limit
+	if limit == 0 {
+		limit = DefaultBackgroundLimit
+	}
+	b.mu.Lock()
+	full := len(b.waiting) >= limit
+	if b.shut || full {
+		b.mu.Unlock()
+		why := errShutdown
+		if full {
+			why = fmt.Errorf("server: the outcomes of %d keys wait already", limit)
+		}
+		s.report(errors.Join(why, err))
+		return false
+	}
+	ctx, cancel := context.WithCancel(s.values)
+	if b.waiting == nil {
+		b.waiting = map[*settlement]context.CancelFunc{}
+	}
+	b.waiting[s] = cancel
+	b.mu.Unlock()
+	go func() {
+		err := s.repeat(ctx, s.gate.storeTimeout, err)
+		b.disown(s.gate, s.lease)
+		if b.end(s) {
+			s.report(err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.remove(s) // after the report: Shutdown waits for it
+	}()
+	return true
+}
+
+// end reports whether the settlement has not been reported yet. It is true once.
+func (b *Background) end(s *settlement) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := !s.ended
+	s.ended = true
+	return first
+}
+
+// remove cancels and forgets a settlement. The mutex is held.
+func (b *Background) remove(s *settlement) {
+	if cancel, ok := b.waiting[s]; ok {
+		cancel()
+		delete(b.waiting, s)
+		b.finish()
+	}
+}
+
+// finish wakes Shutdown if nothing waits. The mutex is held.
+func (b *Background) finish() {
+	if b.finished == nil || len(b.waiting) > 0 {
+		return
+	}
+	select {
+	case <-b.finished:
+	default:
+		close(b.finished)
+	}
+}
+
+// An ownedKey is a key whose handler runs in this process, or has run without its outcome being recorded.
+type ownedKey struct {
+	gate *gate
+	id   store.ID
+}
+
+// own makes judge exclude other requests with the key, even after its lease has ended in the store.
+func (b *Background) own(g *gate, rec store.Record) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.owned == nil {
+		b.owned = map[ownedKey]store.Record{}
+	}
+	b.owned[ownedKey{g, rec.ID}] = rec
+	b.owns.Store(int32(len(b.owned)))
+}
+
+// disown ends own.
+func (b *Background) disown(g *gate, l store.Lease) {
+	if b.owns.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := ownedKey{g, l.ID}
+	if b.owned[key].Fence == l.Fence {
+		delete(b.owned, key)
+		b.owns.Store(int32(len(b.owned)))
+	}
+}
+
+// judge returns the verdict on a claim of a key that own has named. It reports false for other keys.
+func (b *Background) judge(g *gate, c store.Claim) (store.Grant, bool) {
+	if b.owns.Load() == 0 {
+		return store.Grant{}, false
+	}
+	b.mu.Lock()
+	rec, ok := b.owned[ownedKey{g, c.ID}]
+	b.mu.Unlock()
+	if !ok {
+		return store.Grant{}, false
+	}
+	rec.ReadAt = time.Now()
+	rec.LeaseUntil = rec.ReadAt.Add(g.leaseTTL)
+	return store.Grant{Verdict: store.Judge(rec, c, rec.ReadAt), Record: rec}, true
+}

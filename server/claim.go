@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// tryReserve makes one call of Reserve or Begin. If a lost response hides whether the claim was made, it finds out.
+func (c *execution) tryReserve() (store.Grant, error) {
+	if c.begin != nil {
+		return c.tryBegin()
+	}
+	if g, ok := c.background.judge(c.gate, c.claim); ok {
+		return g, nil
+	}
+	if c.claim.Owner == "" {
+		c.claim.Owner = newOwner()
+	}
+	c.asked = time.Now()
+	ctx := c.callContext(c.asked)
+	g, err := c.store.Reserve(ctx, c.claim)
+	if lostResponse(err) {
+		g, err = c.findClaim(ctx, err)
+	}
+	if err == nil && g.Verdict.Owned() {
+		c.lease, c.own = g.Lease, leaseOwnership{c}
+	}
+	return g, err
+}
+
+// findClaim settles a Reserve whose response was lost. If the record can't be read now, a background attempt gives
+// the key up, since the handler does not run.
+func (c *execution) findClaim(ctx context.Context, lost error) (store.Grant, error) {
+	rec, err := c.store.Find(ctx, c.claim.ID)
+	switch {
+	case err == nil:
+		if g, held := store.Held(rec, c.claim); held {
+			return g, nil
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		s := c.settlement()
+		s.release, s.claim = true, c.claim
+		c.background.start(s, lost)
+	}
+	return store.Grant{}, lost
+}
+
+func (c *execution) tryBegin() (store.Grant, error) {
+	ctx, began := c.callContext(time.Now()), c.store.clock()
+	tx, g, err := c.begin(ctx, c.claim)
+	if err == nil && g.Verdict.Owned() {
+		if tx == nil {
+			err = errors.New("server: the store gave no transaction")
+		} else {
+			c.lease, c.own = g.Lease, &txOwnership{call: c, tx: tx}
+		}
+	}
+	return g, c.store.saw(ctx, "Begin", began, err)
+}

@@ -1,0 +1,73 @@
+// Package redoecho puts redo's middleware into echo v4.
+//
+// echo.WrapMiddleware is not enough: a handler's error becomes a response only after the middleware has returned, which
+// then sees no response. [Middleware] renders it inside:
+//
+//	mw, err := server.New(st, server.Principal(func(r *http.Request) string {
+//		user, _ := redoecho.Context(r).Get("user").(string)
+//		return user
+//	}))
+//	e.POST("/charges/:id", createCharge, redoecho.Middleware(mw))
+//
+// Give it to routes or groups, not to e.Pre, which runs before the route is known.
+package redoecho
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+type contextKey struct{}
+
+// Context returns the echo context of a request that [Middleware] passed on, for server.Principal and the other
+// functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
+// needs it, must run inside [Middleware] too.
+func Context(r *http.Request) echo.Context {
+	c, ok := r.Context().Value(contextKey{}).(*call)
+	if !ok {
+		panic("redoecho: the request did not pass Middleware, so it has no echo context")
+	}
+	return c.Context
+}
+
+// A call is one request on its way through the middleware.
+type call struct {
+	echo.Context
+	next echo.HandlerFunc
+}
+
+// Middleware returns mw, made by server.New or server.Middleware, as a middleware of echo. The scope of a key is the
+// method and echo's route, "POST /charges/:id". A request without a route, which echo answers with 404, passes
+// unchanged. An error of the handler is rendered by echo's HTTPErrorHandler, so that the middleware stores that
+// response, and outer middleware sees no error.
+func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
+	h := mw(http.HandlerFunc(serve))
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if c.Path() == "" {
+				return next(c)
+			}
+			request, response := c.Request(), c.Response()
+			r := request.WithContext(context.WithValue(request.Context(), contextKey{}, &call{c, next}))
+			r.Pattern = r.Method + " " + c.Path()
+			defer func() { // also after a panic, for middleware.Recover
+				c.SetRequest(request)
+				c.SetResponse(response)
+			}()
+			h.ServeHTTP(response, r)
+			return nil
+		}
+	}
+}
+
+// serve runs the handler with the middleware's writer and request.
+func serve(w http.ResponseWriter, r *http.Request) {
+	c := r.Context().Value(contextKey{}).(*call)
+	c.SetRequest(r)
+	c.SetResponse(echo.NewResponse(w, c.Echo()))
+	if err := c.next(c.Context); err != nil {
+		c.Error(err)
+	}
+}

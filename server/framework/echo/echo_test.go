@@ -1,0 +1,108 @@
+package redoecho_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/stretchr/testify/require"
+
+	redoecho "github.com/redo-go/redo/server/framework/echo"
+	"github.com/redo-go/redo/server/framework/internal/frametest"
+)
+
+func TestEcho(t *testing.T) {
+	frametest.Run(t, frametest.Wiring{
+		Serve: func(t *testing.T, a *frametest.App) string { return frametest.Serve(t, routes(a)) },
+		Principal: func(r *http.Request) string {
+			user, _ := redoecho.Context(r).Get("user").(string)
+			return user
+		},
+		Wrong: wrong,
+	})
+}
+
+func base() *echo.Echo {
+	e := echo.New()
+	e.Use(
+		middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}),
+		func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				c.Set("user", c.Request().Header.Get("X-User"))
+				return next(c)
+			}
+		},
+	)
+	return e
+}
+
+func routes(a *frametest.App) http.Handler {
+	e := base()
+	once := e.Group("", redoecho.Middleware(a.Middleware))
+	once.POST("/charges/:id", charge(a))
+	once.POST("/refunds", func(c echo.Context) error {
+		a.Add("refund")
+		return c.JSON(http.StatusCreated, map[string]string{"refund": "rf_1"})
+	})
+	once.POST("/invalid", func(echo.Context) error {
+		a.Add("invalid")
+		return echo.NewHTTPError(http.StatusUnprocessableEntity, "cents must be positive")
+	})
+	once.POST("/unavailable", func(echo.Context) error {
+		a.Add("unavailable")
+		return echo.NewHTTPError(http.StatusServiceUnavailable, "try later")
+	})
+	once.POST("/panic", func(echo.Context) error {
+		a.Add("panic")
+		panic(frametest.Secret)
+	})
+	once.POST("/stream", func(c echo.Context) error {
+		a.Add("stream")
+		c.Response().WriteHeader(http.StatusOK)
+		for _, line := range []string{"one", "two", "three"} {
+			if _, err := fmt.Fprintln(c.Response(), line); err != nil {
+				return err
+			}
+			if err := http.NewResponseController(c.Response()).Flush(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	once.POST("/slow", func(c echo.Context) error {
+		a.Add("slow")
+		a.Hold()
+		return c.JSON(http.StatusCreated, map[string]bool{"slow": true})
+	})
+	once.POST("/silent", func(echo.Context) error {
+		a.Add("silent")
+		return nil
+	})
+	return e
+}
+
+func charge(a *frametest.App) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		a.Add("charge")
+		c.Response().Header().Set("X-Charge", "ch_1")
+		return c.JSON(http.StatusCreated, map[string]string{"charge": c.Param("id")})
+	}
+}
+
+// wrong is echo's own wrapper: the error becomes a response after the middleware has returned.
+func wrong(t *testing.T, a *frametest.App) string {
+	e := base()
+	e.POST("/charges/:id", func(echo.Context) error {
+		a.Add("charge")
+		return echo.NewHTTPError(http.StatusUnprocessableEntity, "cents must be positive")
+	}, echo.WrapMiddleware(a.Middleware))
+	return frametest.Serve(t, e)
+}
+
+func TestContextNamesTheMissingMiddleware(t *testing.T) {
+	require.PanicsWithValue(t, "redoecho: the request did not pass Middleware, so it has no echo context",
+		func() { redoecho.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })
+}

@@ -1,0 +1,58 @@
+package redoecho_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
+
+	"github.com/redo-go/redo/server"
+	redoecho "github.com/redo-go/redo/server/framework/echov5"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// A repeated request gets the first one's response, and the handler runs once.
+func Example() {
+	st := memstore.New()
+	authenticate := func(next echo.HandlerFunc) echo.HandlerFunc { // yours
+		return func(c *echo.Context) error {
+			c.Set("user", "alice")
+			return next(c)
+		}
+	}
+
+	mw, err := server.New(st, server.Required(), server.Principal(func(r *http.Request) string {
+		user, _ := redoecho.Context(r).Get("user").(string)
+		return user
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e := echo.New()
+	e.Use(middleware.Recover(), authenticate)
+	e.POST("/charges/:id", func(c *echo.Context) error {
+		fmt.Println("charging", c.Param("id"))
+		return c.JSON(http.StatusCreated, map[string]string{"charged": c.Param("id")})
+	}, redoecho.Middleware(mw))
+
+	for range 2 {
+		fmt.Println(post(e))
+	}
+	// Output:
+	// charging 7
+	// 201 stored {"charged":"7"}
+	// 201 replayed {"charged":"7"}
+}
+func post(h http.Handler) string {
+	r := httptest.NewRequest(http.MethodPost, "/charges/7", strings.NewReader(`{"cents":1000}`))
+	r.Header.Set("Idempotency-Key", "charge-7")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	body, _ := io.ReadAll(w.Body)
+	return fmt.Sprint(w.Code, " ", w.Header().Get("Idempotency-Status"), " ", strings.TrimSpace(string(body)))
+}

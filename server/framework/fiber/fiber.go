@@ -1,0 +1,143 @@
+// Package redofiber puts redo's middleware into fiber v3.
+//
+// adaptor.HTTPMiddleware is not enough: it runs the handler after the middleware has returned, which then sees no
+// response. [Middleware] runs the handler inside:
+//
+//	mw, err := server.New(st, server.Principal(func(r *http.Request) string {
+//		return fiber.Locals[string](redofiber.Context(r), "user")
+//	}))
+//	app.Post("/charges/:id", redofiber.Middleware(mw), createCharge)
+//
+// Give it to routes, not to app.Use, which runs before the route is known.
+package redofiber
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/gofiber/fiber/v3"
+)
+
+type contextKey struct{}
+
+// Context returns the fiber context of a request that [Middleware] passed on, for server.Principal and the other
+// functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
+// needs it, must run inside [Middleware] too. It must not be used after the handler has returned.
+func Context(r *http.Request) fiber.Ctx {
+	c, ok := r.Context().Value(contextKey{}).(fiber.Ctx)
+	if !ok {
+		panic("redofiber: the request did not pass Middleware, so it has no fiber context")
+	}
+	return c
+}
+
+var errNoRoute = errors.New("redofiber: Middleware was given to app.Use, which knows no route: give it to each route")
+
+// Middleware returns mw, made by server.New or server.Middleware, as a handler of fiber. The scope of a key is the
+// method and fiber's route, "POST /charges/:id". The handler's context ends with the middleware's: use Ctx.Context,
+// also for server.Applied, server.Key and the others, which do nothing with the Ctx itself.
+// An error of the handler is rendered by the app's ErrorHandler, so that the middleware stores that response, and
+// outer middleware sees no error. A streamed response is read whole before it is sent. In fiber a handler that sets
+// nothing but the status 200 looks like one that wrote nothing: end with SendStatus, or use server.SilentOK.
+func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
+	h := mw(http.HandlerFunc(next))
+	return func(c fiber.Ctx) error {
+		if len(c.Route().Handlers) < 2 {
+			return errNoRoute
+		}
+		r, err := request(c)
+		if err != nil {
+			return err
+		}
+		w := &response{header: http.Header{}, status: http.StatusOK}
+		take(w.header, c) // the headers of outer middleware
+		outer := c.Context()
+		defer c.SetContext(outer)
+		h.ServeHTTP(w, r)
+		c.Response().Reset()
+		for name, values := range w.header {
+			for _, v := range values {
+				c.Response().Header.Add(name, v)
+			}
+		}
+		c.Response().SetBody(w.body.Bytes())
+		c.Status(w.status)
+		return nil
+	}
+}
+
+// request returns the request for net/http. All of it is copied, because fiber uses its buffers again, and the
+// middleware may keep a key for longer than the handler runs.
+func request(c fiber.Ctx) (*http.Request, error) {
+	uri := string(c.Request().RequestURI())
+	u, err := url.ParseRequestURI(uri)
+	if err != nil {
+		return nil, fiber.NewError(http.StatusBadRequest, "the request's target can't be parsed")
+	}
+	body := bytes.Clone(c.Request().Body())
+	r := &http.Request{
+		Method: string(c.Request().Header.Method()), URL: u, RequestURI: uri, Host: string(c.Request().Host()),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.RequestCtx().RemoteAddr().String(),
+		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	for name, value := range c.Request().Header.All() {
+		r.Header.Add(string(name), string(value))
+	}
+	r.Header.Del("Host")
+	r.Pattern = r.Method + " " + c.Route().Path
+	return r.WithContext(context.WithValue(c.Context(), contextKey{}, c)), nil
+}
+
+// next runs the rest of fiber's chain, and writes its response to the middleware.
+func next(w http.ResponseWriter, r *http.Request) {
+	c := Context(r)
+	c.SetContext(r.Context())
+	before := c.Response().Header.Len()
+	if err := c.Next(); err != nil {
+		if err := c.App().ErrorHandler(c, err); err != nil {
+			c.Status(http.StatusInternalServerError)
+		}
+	}
+	status, body := c.Response().StatusCode(), c.Response().Body()
+	if status == http.StatusOK && len(body) == 0 && c.Response().Header.Len() == before {
+		return // the handler wrote nothing
+	}
+	clear(w.Header())
+	take(w.Header(), c)
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// take copies the response's headers that are not fasthttp's own.
+func take(to http.Header, c fiber.Ctx) {
+	for name, value := range c.Response().Header.All() {
+		switch key := http.CanonicalHeaderKey(string(name)); key {
+		case "Content-Length", "Connection", "Date", "Server", "Transfer-Encoding":
+		case "Content-Type":
+			if len(c.Response().Body()) > 0 { // else it is a default
+				to.Set(key, string(value))
+			}
+		default:
+			to.Add(key, string(value))
+		}
+	}
+}
+
+// A response keeps what the middleware writes.
+type response struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *response) Header() http.Header         { return w.header }
+func (w *response) Write(b []byte) (int, error) { return w.body.Write(b) }
+func (w *response) WriteHeader(status int) {
+	if status >= http.StatusOK { // fasthttp sends no informational responses here
+		w.status = status
+	}
+}

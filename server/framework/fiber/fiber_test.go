@@ -1,0 +1,121 @@
+package redofiber_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
+	recovery "github.com/gofiber/fiber/v3/middleware/recover"
+	"github.com/stretchr/testify/require"
+
+	redofiber "github.com/redo-go/redo/server/framework/fiber"
+	"github.com/redo-go/redo/server/framework/internal/frametest"
+)
+
+func TestFiber(t *testing.T) {
+	frametest.Run(t, frametest.Wiring{
+		Serve:     func(t *testing.T, a *frametest.App) string { return serve(t, routes(a)) },
+		Principal: func(r *http.Request) string { return fiber.Locals[string](redofiber.Context(r), "user") },
+		Wrong:     wrong,
+	})
+}
+
+func serve(t *testing.T, app *fiber.App) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true}) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		require.NoError(t, app.Shutdown())
+		require.NoError(t, <-done)
+	})
+	return "http://" + l.Addr().String()
+}
+
+func base() *fiber.App {
+	app := fiber.New()
+	app.Use(recovery.New(), func(c fiber.Ctx) error {
+		c.Locals("user", c.Get("X-User"))
+		c.Set("X-Outer", "outer")
+		return c.Next()
+	})
+	return app
+}
+
+func routes(a *frametest.App) *fiber.App {
+	app := base()
+	once := redofiber.Middleware(a.Middleware)
+	app.Post("/charges/:id", once, charge(a))
+	app.Post("/refunds", once, func(c fiber.Ctx) error {
+		a.Add("refund")
+		return c.Status(http.StatusCreated).JSON(fiber.Map{"refund": "rf_1"})
+	})
+	app.Post("/invalid", once, func(fiber.Ctx) error {
+		a.Add("invalid")
+		return fiber.NewError(http.StatusUnprocessableEntity, "cents must be positive")
+	})
+	app.Post("/unavailable", once, func(fiber.Ctx) error {
+		a.Add("unavailable")
+		return fiber.NewError(http.StatusServiceUnavailable, "try later")
+	})
+	app.Post("/panic", once, func(fiber.Ctx) error {
+		a.Add("panic")
+		panic(frametest.Secret)
+	})
+	app.Post("/stream", once, func(c fiber.Ctx) error {
+		a.Add("stream")
+		return c.SendStreamWriter(func(w *bufio.Writer) {
+			for _, line := range []string{"one", "two", "three"} {
+				_, _ = fmt.Fprintln(w, line)
+				_ = w.Flush()
+			}
+		})
+	})
+	app.Post("/slow", once, func(c fiber.Ctx) error {
+		a.Add("slow")
+		a.Hold()
+		return c.Status(http.StatusCreated).JSON(fiber.Map{"slow": true})
+	})
+	app.Post("/silent", once, func(fiber.Ctx) error {
+		a.Add("silent")
+		return nil
+	})
+	return app
+}
+
+func charge(a *frametest.App) fiber.Handler {
+	return func(c fiber.Ctx) error {
+		a.Add("charge")
+		c.Set("X-Charge", "ch_1")
+		return c.Status(http.StatusCreated).JSON(fiber.Map{"charge": c.Params("id")})
+	}
+}
+
+// wrong is fiber's own wrapper: the handler runs after the middleware has returned.
+func wrong(t *testing.T, a *frametest.App) string {
+	app := base()
+	app.Post("/charges/:id", adaptor.HTTPMiddleware(a.Middleware), charge(a))
+	return serve(t, app)
+}
+
+func TestUseHasNoRoute(t *testing.T) {
+	app := fiber.New()
+	app.Use(redofiber.Middleware(func(h http.Handler) http.Handler { return h }))
+	app.Post("/charges", func(c fiber.Ctx) error { return c.SendStatus(http.StatusCreated) })
+	resp, err := http.Post(serve(t, app)+"/charges", "", nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+}
+
+func TestContextNamesTheMissingMiddleware(t *testing.T) {
+	require.PanicsWithValue(t, "redofiber: the request did not pass Middleware, so it has no fiber context",
+		func() { redofiber.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })
+}

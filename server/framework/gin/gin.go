@@ -1,0 +1,120 @@
+// Package redogin puts redo's middleware into gin.
+//
+// gin's handlers write to their context and not to the http.ResponseWriter of a net/http middleware, so that a plain
+// wrapper sees no response. [Middleware] gives both the same writer:
+//
+//	mw, err := server.New(st, server.Principal(func(r *http.Request) string {
+//		return redogin.Context(r).GetString("user")
+//	}))
+//	router.POST("/charges/:id", redogin.Middleware(mw), createCharge)
+//
+// Put it behind gin.Recovery and the authentication, and after middleware that renders c.Errors: that has to run
+// inside.
+//
+// Give c.Request.Context() to server.Applied, server.Key and the others, not c. gin's context does not have the values
+// of the request's context unless the engine sets ContextWithFallback: Applied would then do nothing.
+package redogin
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+type contextKey struct{}
+
+// Context returns the gin context of a request that [Middleware] passed on, for server.Principal and the other
+// functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
+// needs it, must run inside [Middleware] too.
+func Context(r *http.Request) *gin.Context {
+	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
+	if !ok {
+		panic("redogin: the request did not pass Middleware, so it has no gin context")
+	}
+	return c
+}
+
+// Middleware returns mw, made by server.New or server.Middleware, as a handler of gin. The scope of a key is the
+// method and gin's route, "POST /charges/:id". A request without a route, which gin answers with 404, passes
+// unchanged.
+func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
+	h := mw(http.HandlerFunc(next))
+	return func(c *gin.Context) {
+		if c.FullPath() == "" {
+			return // c.Next follows
+		}
+		r := c.Request.WithContext(context.WithValue(c.Request.Context(), contextKey{}, c))
+		r.Pattern = r.Method + " " + c.FullPath()
+		w, request := c.Writer, c.Request
+		defer func() { c.Writer, c.Request = w, request }() // also after a panic, for gin.Recovery
+		ran := false
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ranKey{}, &ran)))
+		w.WriteHeaderNow()
+		if !ran {
+			c.Abort() // the middleware sent the response
+		}
+	}
+}
+
+type ranKey struct{}
+
+// next runs the rest of gin's chain with the middleware's writer and request.
+func next(w http.ResponseWriter, r *http.Request) {
+	*r.Context().Value(ranKey{}).(*bool) = true
+	c := Context(r)
+	inner := &writer{ResponseWriter: c.Writer, to: w, status: http.StatusOK, size: -1}
+	c.Writer, c.Request = inner, r
+	c.Next()
+	if inner.set {
+		inner.WriteHeaderNow()
+	}
+}
+
+// A writer is a gin.ResponseWriter that writes to the middleware. Its rules are those of gin's own: a status is sent
+// with the first byte, or when the handler returns.
+type writer struct {
+	gin.ResponseWriter // for Hijack, CloseNotify and Pusher
+	to                 http.ResponseWriter
+	status, size       int
+	set                bool // the handler has set a status
+}
+
+func (w *writer) Unwrap() http.ResponseWriter { return w.to }
+func (w *writer) Header() http.Header         { return w.to.Header() }
+func (w *writer) Status() int                 { return w.status }
+func (w *writer) Size() int                   { return w.size }
+func (w *writer) Written() bool               { return w.size >= 0 }
+
+func (w *writer) WriteHeader(status int) {
+	if status > 0 && !w.Written() {
+		w.status, w.set = status, true
+	}
+}
+
+func (w *writer) WriteHeaderNow() {
+	if !w.Written() {
+		w.size = 0
+		w.to.WriteHeader(w.status)
+	}
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.WriteHeaderNow()
+	n, err := w.to.Write(b)
+	w.size += n
+	return n, err
+}
+
+func (w *writer) WriteString(s string) (int, error) {
+	w.WriteHeaderNow()
+	n, err := io.WriteString(w.to, s)
+	w.size += n
+	return n, err
+}
+
+func (w *writer) Flush() {
+	w.WriteHeaderNow()
+	_ = http.NewResponseController(w.to).Flush()
+}

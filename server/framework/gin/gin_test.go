@@ -1,0 +1,107 @@
+package redogin_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	redogin "github.com/redo-go/redo/server/framework/gin"
+	"github.com/redo-go/redo/server/framework/internal/frametest"
+)
+
+func TestGin(t *testing.T) {
+	gin.SetMode(gin.TestMode)
+	frametest.Run(t, frametest.Wiring{
+		Serve:     func(t *testing.T, a *frametest.App) string { return frametest.Serve(t, router(a)) },
+		Principal: func(r *http.Request) string { return redogin.Context(r).GetString("user") },
+		Wrong:     wrong,
+	})
+}
+
+func base() *gin.Engine {
+	e := gin.New()
+	e.Use(gin.RecoveryWithWriter(io.Discard))
+	e.Use(func(c *gin.Context) { c.Set("user", c.GetHeader("X-User")) })
+	return e
+}
+
+func router(a *frametest.App) http.Handler {
+	e := base()
+	once := redogin.Middleware(a.Middleware)
+	e.POST("/charges/:id", once, charge(a))
+	e.POST("/refunds", once, func(c *gin.Context) {
+		a.Add("refund")
+		c.JSON(http.StatusCreated, gin.H{"refund": "rf_1"})
+	})
+	e.POST("/invalid", once, renderErrors, func(c *gin.Context) {
+		a.Add("invalid")
+		_ = c.AbortWithError(http.StatusUnprocessableEntity, errors.New("cents must be positive"))
+	})
+	e.POST("/unavailable", once, func(c *gin.Context) {
+		a.Add("unavailable")
+		c.AbortWithStatus(http.StatusServiceUnavailable) // without a body
+	})
+	e.POST("/panic", once, func(*gin.Context) {
+		a.Add("panic")
+		panic(frametest.Secret)
+	})
+	e.POST("/stream", once, func(c *gin.Context) {
+		a.Add("stream")
+		lines := []string{"one", "two", "three"}
+		c.Stream(func(w io.Writer) bool {
+			_, _ = fmt.Fprintln(w, lines[0])
+			lines = lines[1:]
+			return len(lines) > 0
+		})
+	})
+	e.POST("/slow", once, func(c *gin.Context) {
+		a.Add("slow")
+		a.Hold()
+		c.JSON(http.StatusCreated, gin.H{"slow": true})
+	})
+	e.POST("/silent", once, func(*gin.Context) { a.Add("silent") })
+	return e
+}
+
+// renderErrors is the usual middleware that makes a response of c.Errors.
+func renderErrors(c *gin.Context) {
+	c.Next()
+	if err := c.Errors.Last(); err != nil {
+		c.JSON(c.Writer.Status(), gin.H{"error": err.Error()})
+	}
+}
+
+func charge(a *frametest.App) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		a.Add("charge")
+		c.Header("X-Charge", "ch_1")
+		c.JSON(http.StatusCreated, gin.H{"charge": c.Param("id")})
+	}
+}
+
+// wrong is the usual wrapper of a net/http middleware: the handler writes to gin's own writer, past the middleware.
+func wrong(t *testing.T, a *frametest.App) string {
+	e := base()
+	e.POST("/charges/:id", func(c *gin.Context) {
+		ran := false
+		a.Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			ran, c.Request = true, r
+			c.Next()
+		})).ServeHTTP(c.Writer, c.Request)
+		if !ran {
+			c.Abort()
+		}
+	}, charge(a))
+	return frametest.Serve(t, e)
+}
+
+func TestContextNamesTheMissingMiddleware(t *testing.T) {
+	require.PanicsWithValue(t, "redogin: the request did not pass Middleware, so it has no gin context",
+		func() { redogin.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// While a pepper is replaced, a key has one record ID for each secret, and processes disagree on which of them is for
+// new records. Three rules keep two handlers from running for one key:
+//
+//   - A record stays under the secret under which it was made. A request that finds one never makes another.
+//   - A request makes a record only under the first secret, and only while it holds the key's IDs under all other
+//     secrets. It holds them by guards: records that expire by themselves.
+//   - A request that finds a record, and then acquires the ID because the record has gone, gives it up again. Another
+//     request may have found the key free meanwhile.
+//
+// A request that loses such a race is refused as in flight.
+
+// reserve claims the key under one of the secrets of Pepper.
+func (c *execution) reserve() (store.Grant, error) {
+	if len(c.peppers) < 2 {
+		return c.reserveRecord()
+	}
+	ids, fingerprint := c.recordIDs(c.r, c.key, c.caller), c.claim.Fingerprint
+	for _, id := range ids {
+		_, err := c.store.Find(c.callContext(time.Now()), id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return store.Grant{}, err
+		}
+		c.claim.ID, c.claim.Fingerprint = id, fingerprint
+		g, err := c.reserveRecord()
+		if err == nil && g.Verdict == store.Acquired {
+			return c.retreat(g), nil
+		}
+		return g, err
+	}
+	c.claim.ID, c.claim.Fingerprint = ids[0], fingerprint
+	return c.reserveNew(ids[1:])
+}
+
+// reserveNew makes the key's record under the first secret while it holds the other IDs. If it then owns the key,
+// serve releases these IDs at the end, because the record of an open transaction can't be found before.
+func (c *execution) reserveNew(others []store.ID) (store.Grant, error) {
+	began := time.Now()
+	// A guard lasts twice as long as all calls up to the record can take.
+	lasts := 2 * time.Duration(len(others)+3) * c.storeTimeout
+	for _, id := range others {
+		g, err := c.store.Reserve(c.callContext(time.Now()), store.Claim{
+			ID: id, Fingerprint: c.claim.Fingerprint, Lease: lasts, Retention: lasts,
+		})
+		if err == nil && g.Verdict == store.Acquired {
+			c.guards = append(c.guards, g.Lease)
+			continue
+		}
+		if err == nil && g.Verdict == store.TakenOver {
+			err = c.store.Extend(c.callContext(time.Now()), g.Lease, 0, nil) // its own ID's rules apply to it
+		}
+		c.unguard()
+		return inFlight(id), err
+	}
+	g, err := c.reserveRecord()
+	if err == nil && g.Verdict.Owned() && time.Since(began) > lasts/2 {
+		g = c.retreat(g) // this process was paused, and the guards may have expired
+	}
+	if err != nil || !g.Verdict.Owned() {
+		c.unguard()
+	}
+	return g, err
+}
+
+// retreat gives up the record that the request has just made or taken over, and returns the grant of a key in flight.
+func (c *execution) retreat(g store.Grant) store.Grant {
+	giveUp := c.own.release
+	if g.Verdict == store.TakenOver {
+		giveUp = c.own.handBack
+	}
+	_ = giveUp() // the ownership logs an error, and goes on in the background
+	c.own = nil
+	return inFlight(c.claim.ID)
+}
+
+// inFlight returns the grant of a key whose owner is not known.
+func inFlight(id store.ID) store.Grant {
+	return store.Grant{Verdict: store.InFlight, Record: store.Record{ID: id, State: store.StatePending}}
+}
+
+// unguard releases the guards. One that can't be released expires by itself, and the key is in flight until then.
+func (c *execution) unguard() {
+	if len(c.guards) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(c.r.Context()), c.storeTimeout, errStoreTimeout)
+	defer cancel()
+	for _, l := range c.guards {
+		_ = c.store.Release(ctx, l)
+	}
+	c.guards = nil
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// StatusHandler returns a handler that reports the state of a key to the principal that used it. It serves GET and
+// HEAD, and reads the key from the same header as the middleware. The body of a 200 is JSON, for example:
+//
+//	{"state":"complete","status":201}
+//
+// The state is pending, complete, failed or unknown:
+//
+//	pending    a request is running, or it has died and the next one takes the key over
+//	complete   the request was done; status is that of its response
+//	failed     the request was refused for good; status is that of its response
+//	unknown    the request has ended or died, and its effect is not known; the next one is refused; there is no status
+//
+// A key without a record, a key of another principal, and a key whose transaction is still open all get 404 with the
+// same body. Other refusals are those of the middleware, and [Refusal] renders them.
+//
+// The options are those of the route whose keys are reported. [Route] is required, because the handler's own pattern
+// is not that of the route. If the route has no name, give the route's pattern as the name:
+//
+//	mux.Handle("POST /refunds", server.Middleware(st, server.Principal(customer))(createRefund))
+//	status, err := server.StatusHandler(st, server.Principal(customer), server.Route("POST /refunds"))
+//	mux.Handle("GET /refunds/status", status)
+//
+// The error names every option that is wrong. An observer gets the calls to the store, and no event.
+func StatusHandler(st store.Store, opts ...Option) (http.Handler, error) {
+	cfg, err := newConfig(opts)
+	if st == nil {
+		err = errors.Join(errNoStore, err)
+	}
+	if cfg.routeName == "" {
+		err = errors.Join(err, errNoRoute)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &statusHandler{cfg, &observedStore{st, cfg.observer}}, nil
+}
+
+// errNoRoute is the error of StatusHandler for a configuration without a name.
+var errNoRoute = errors.New("server: StatusHandler requires Route, " +
+	"with the name or the pattern of the route whose keys it reports")
+
+// A statusHandler reports the states of a route's keys.
+type statusHandler struct {
+	config
+	store *observedStore
+}
+
+// A keyStatus is the body of a response about a key.
+type keyStatus struct {
+	State  string `json:"state"`
+	Status int    `json:"status,omitempty"`
+}
+
+// ServeHTTP implements http.Handler.
+func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key, status, refused := s.read(r)
+	if refused != nil {
+		p := s.problem(refused.code, refused.detail)
+		p.Key = key
+		switch {
+		case refused.code == taxonomy.MethodNotAllowed:
+			w.Header().Set("Allow", "GET, HEAD")
+		case refused.code.In(taxonomy.Dependency):
+			p.RetryAfter = time.Duration(seconds(time.Second, random())) * time.Second
+		}
+		s.send(w, r, p)
+		return
+	}
+	body, _ := json.Marshal(status) // a string and a number always marshal
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body)
+}
+
+// read returns the key of the request and its status, or why the request is refused.
+func (s *statusHandler) read(r *http.Request) (string, keyStatus, *refused) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return "", keyStatus{}, &refused{taxonomy.MethodNotAllowed, "The status of a key is read with GET."}
+	}
+	key, err := wire.ParseKey(r.Header[s.keyHeader])
+	if err != nil {
+		return key, keyStatus{}, s.refuseKey(err)
+	}
+	principal, no := s.checkOwner(r, key)
+	if no != nil {
+		return key, keyStatus{}, no
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.storeTimeout, errStoreTimeout)
+	defer cancel()
+	rec, err := find(ctx, s.store, s.recordIDs(r, key, principal))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return key, keyStatus{}, &refused{taxonomy.NotFound, "No request with this key is known on this route."}
+	case err != nil:
+		s.logError(r, err)
+		return key, keyStatus{}, &refused{taxonomy.Unavailable, "The status of the key can't be read now."}
+	}
+	status, err := s.statusOf(rec)
+	if err != nil {
+		s.logError(r, err)
+		return key, keyStatus{}, unreadable(err)
+	}
+	return key, status, nil
+}
+
+func (s *statusHandler) logError(r *http.Request, err error) {
+	if s.logger != nil {
+		s.logger.LogAttrs(r.Context(), slog.LevelError, "idempotency key status",
+			slog.String("operation", s.routeName), slog.String("error", err.Error()))
+	}
+}
+
+// statusOf returns the status that a record shows. It returns an error if the stored response can't be read.
+func (s *statusHandler) statusOf(rec store.Record) (keyStatus, error) {
+	switch {
+	case rec.State == store.StatePending && !s.stuck(rec):
+		return keyStatus{State: "pending"}, nil
+	case rec.State == store.StatePending, rec.OutcomeUnknown():
+		return keyStatus{State: "unknown"}, nil
+	}
+	resp, err := wire.DecodeResponse(rec.Result)
+	if err != nil && !errors.Is(err, wire.ErrNotStored) {
+		return keyStatus{}, err
+	}
+	return keyStatus{State: rec.State.String(), Status: resp.Status}, nil
+}
+
+// stuck reports whether the owner of a pending record has died and the route lets no request take the key over.
+func (s *statusHandler) stuck(rec store.Record) bool {
+	left, err := decodeNote(rec.Meta)
+	return err == nil && rec.LeaseLeft() == 0 && s.takeOver.refuses(left)
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"runtime"
+
+	"github.com/redo-go/redo/store"
+)
+
+// SilentOK stores an empty 200 for a handler that writes nothing, as net/http sends it. Without this option such a
+// request gets 500 and an error in the log, and the handler never runs again for its key. Nearly always the framework
+// of a silent handler keeps the response elsewhere, or renders an error later. The middleware would then store and
+// replay an empty success.
+func SilentOK() Option { return optionFunc(func(c *config) { c.silentOK = true }) }
+
+// Mistakes in the wiring of the handler, for the log.
+var (
+	errSilent = errors.New("server: the handler returned without writing a response: " +
+		"does its framework write to another ResponseWriter? If it means to, use SilentOK")
+	errAbandoned = errors.New("server: http.TimeoutHandler inside the middleware returned while the handler " +
+		"was running: use HandlerTimeout, or put it outside")
+)
+
+// refuseSilence ends the request of a handler that has written nothing. Its outcome is not known.
+func (c *execution) refuseSilence(o override, effect bool) {
+	var err error
+	switch {
+	case o == overrideRelease && !effect:
+		err = c.own.release()
+	case o == overrideUnknown && !effect:
+		err = c.own.handBack()
+	case effect:
+		err = c.record(endComplete, true, c.own.unfinished(http.StatusInternalServerError))
+	default:
+		err = c.record(endComplete, true, store.UnknownOutcome().Result)
+	}
+	c.faulty = true
+	if err != nil {
+		c.refuseLost(errors.Join(errSilent, err))
+		return
+	}
+	c.err = errSilent
+	c.out.withdraw()
+	c.refuse(Misconfigured, "The handler wrote no response. Its outcome is not known: read back what it did.")
+}
+
+// outliveHandler ends the request of a handler that http.TimeoutHandler has left running. The record says that the
+// outcome is unknown, because the handler may still make its effect. The client gets the response of
+// http.TimeoutHandler.
+func (c *execution) outliveHandler() {
+	c.faulty = true
+	if err := c.record(endComplete, true, store.UnknownOutcome().Result); err != nil {
+		c.refuseLost(errors.Join(errAbandoned, err))
+		return
+	}
+	c.err = errAbandoned
+	if c.out.mode == holding {
+		c.out.send(false, true)
+	}
+}
+
+// timeoutHandler is the method in which http.TimeoutHandler writes its responses.
+const timeoutHandler = "net/http.(*timeoutHandler).ServeHTTP"
+
+// A timeoutTrace finds out whether a 503 is that of http.TimeoutHandler for a handler that it has left running. That
+// one is written with io.WriteString, or without a body. A response of the handler itself is written with Write.
+type timeoutTrace struct {
+	inside bool // http.TimeoutHandler wrote the status
+	own    bool // the body is the handler's
+}
+
+func (t *timeoutTrace) status(status int) {
+	if status == http.StatusServiceUnavailable {
+		t.inside, _ = callers()
+	}
+}
+
+func (t *timeoutTrace) write() {
+	if t.inside && !t.own {
+		inside, byWriteString := callers()
+		t.own = inside && !byWriteString
+	}
+}
+
+// callers reports whether http.TimeoutHandler is among the callers, and whether it called io.WriteString.
+func callers() (inside, byWriteString bool) {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for called := ""; ; {
+		f, more := frames.Next()
+		if f.Function == timeoutHandler {
+			return true, called == "io.WriteString"
+		}
+		if !more {
+			return false, false
+		}
+		called = f.Function
+	}
+}
+
+// decides reports whether the policy forbids a second run of the handler without a decision.
+func (p TakeOverPolicy) decides() bool { return p.refuse || p.recover != nil }

@@ -9,20 +9,19 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An attempt is one turn at an event that is held.
+// An attempt is one attempt at an event that this delivery holds.
 type attempt struct {
 	in       *Inbox
 	ev       Event
 	claim    store.Claim
 	lease    store.Lease
 	note     note
-	own      uint64 // the fence of the transaction that was to settle the event, once the handler has succeeded
 	redriven bool
 	read     time.Time // the store's clock when the event was reserved
 	since    time.Time // this process's clock at the same time
 }
 
-// count makes the attempt one of the event's. For an event that is new Reserve has written the count already.
+// count writes the attempt's number into the event's record. For a new event, Reserve has already written it.
 func (a *attempt) count(ctx context.Context, g store.Grant, lease time.Duration) error {
 	a.read, a.since = g.Record.ReadAt, time.Now()
 	if g.Verdict == store.Acquired {
@@ -33,7 +32,7 @@ func (a *attempt) count(ctx context.Context, g store.Grant, lease time.Duration)
 	}
 	earlier, err := decodeNote(g.Record.Meta)
 	if err != nil {
-		// Who wrote it knows how often it was tried. Give it back to them.
+		// Another release wrote it, and can read the count. Give the record back.
 		_ = a.in.st.Extend(ctx, a.lease, 0, nil)
 		return a.ev.fail(Unreadable, 0, err)
 	}
@@ -58,8 +57,9 @@ func (a *attempt) count(ctx context.Context, g store.Grant, lease time.Duration)
 	return nil
 }
 
-// imminent returns for how long the last attempt that is allowed may still be about to begin, where no lease says so: it is
-// counted before its transaction opens. Until then it is not given up for dead.
+// imminent returns how long the last attempt may still need to begin its transaction. The attempt has no lease and is
+// counted before its transaction opens, so only the time of the count shows this. Until then the attempt is not
+// treated as dead.
 func (a *attempt) imminent(last note, g store.Grant, lease time.Duration) time.Duration {
 	if lease > 0 || a.redriven || last.attempts < a.in.maxAttempts {
 		return 0
@@ -71,10 +71,10 @@ func (a *attempt) imminent(last note, g store.Grant, lease time.Duration) time.D
 	return counted.Add(a.in.config.lease).Sub(g.Record.ReadAt)
 }
 
-// now is the store's clock, as far as this process's own can carry it on.
+// now returns the store's clock: its last reading and the time since then by this process's clock.
 func (a *attempt) now() time.Time { return a.read.Add(time.Since(a.since)).UTC() }
 
-// outcome is how the event is settled now.
+// outcome returns the outcome with which the event is settled now.
 func (a *attempt) outcome(failed bool) store.Outcome {
 	a.note.processed = a.now()
 	if !failed {
@@ -83,13 +83,13 @@ func (a *attempt) outcome(failed bool) store.Outcome {
 	return store.Outcome{Failed: failed, Result: a.note.encode(), Retention: a.in.retention}
 }
 
-// finish turns what came of the attempt into the delivery's answer.
+// finish returns the result of the delivery.
 func (a *attempt) finish(ctx context.Context, err error) (Receipt, error) {
 	if err == nil {
 		return a.note.receipt(a.ev, a.claim.Fingerprint, Processed), nil
 	}
 	if u, ok := errors.AsType[*unknownError](err); ok {
-		return a.setAside(ctx, u)
+		return u.bury(ctx, a)
 	}
 	failed, ok := err.(*handlerError) //nolint:errorlint // it is never wrapped, and what it wraps is the handler's
 	if !ok {
@@ -110,8 +110,8 @@ func (a *attempt) finish(ctx context.Context, err error) (Receipt, error) {
 	return Receipt{}, e
 }
 
-// pause lets the event rest, and returns for how long. When it can't be written the lease runs out instead, or has
-// been given up already: the attempt stays counted.
+// pause lets the event rest, and returns for how long. If the pause can't be written, the lease expires instead, or
+// is given up already. The attempt stays counted.
 func (a *attempt) pause(ctx context.Context) time.Duration {
 	d := a.in.rest(a.note.attempts)
 	_ = a.extend(ctx, d)
@@ -125,12 +125,12 @@ func (a *attempt) extend(ctx context.Context, d time.Duration) error {
 	return a.in.st.Extend(ctx, a.lease, d, a.note.encode())
 }
 
-// visit is a context for writing down what has happened, which the end of the delivery must not stop.
+// visit returns a context for a write that the end of the delivery must not stop.
 func (a *attempt) visit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), a.in.storeTimeout)
 }
 
-// settle completes the event under the attempt's lease, and reads whether it has where the answer was lost.
+// settle completes the event under the attempt's lease. If the response is lost, it reads the record.
 func (a *attempt) settle(ctx context.Context, o store.Outcome) error {
 	ctx, done := a.visit(ctx)
 	defer done()
@@ -141,8 +141,8 @@ func (a *attempt) settle(ctx context.Context, o store.Outcome) error {
 	return err
 }
 
-// confirm returns nil when the record shows that it was settled under the lease. That it does not show is no proof that
-// it never will: the store may be at it still.
+// confirm returns nil if the record was settled under the lease. Otherwise it returns the lost response's error: the
+// store may still be writing.
 func (a *attempt) confirm(ctx context.Context, l store.Lease, lost error) error {
 	rec, err := a.in.st.Find(ctx, l.ID)
 	if err != nil {
@@ -154,17 +154,15 @@ func (a *attempt) confirm(ctx context.Context, l store.Lease, lost error) error 
 	return nil
 }
 
-// bury makes a dead letter of the event: first the letter, then the event's own record, so that a crash in between loses
-// neither. Both writes can be repeated. Before them it makes sure that the event is still held, or a letter would be
-// written for what somebody else is handling.
+// bury makes a dead letter of the event. It writes the letter before it settles the event's record, so that a crash
+// in between loses neither. Both writes can be repeated. It first checks that this delivery still holds the event.
+// Without the check it could write a letter for an event that another delivery is handling.
 func (a *attempt) bury(ctx context.Context) (Receipt, error) {
 	if err := a.extend(ctx, a.in.config.lease); err != nil {
 		return Receipt{}, a.failStore(err)
 	}
 	o := a.outcome(true)
-	letter := a.note
-	letter.payload = a.ev.Payload
-	if err := a.keep(ctx, letter); err != nil {
+	if err := a.keep(ctx); err != nil {
 		return Receipt{}, a.failStore(err)
 	}
 	if err := a.settle(ctx, o); err != nil {
@@ -173,11 +171,13 @@ func (a *attempt) bury(ctx context.Context) (Receipt, error) {
 	return a.note.receipt(a.ev, a.claim.Fingerprint, DeadLettered), nil
 }
 
-// keep writes the letter, or writes it anew. One whose outcome is unknown goes on to say so, whatever came after it: only
-// Reopen and Drop end that.
-func (a *attempt) keep(ctx context.Context, letter note) error {
+// keep writes the letter, or writes it anew. It does not change the letter of an earlier unknown outcome: only
+// RedriveUnknown and Drop may.
+func (a *attempt) keep(ctx context.Context) error {
 	ctx, done := a.visit(ctx)
 	defer done()
+	letter := a.note
+	letter.payload = a.ev.Payload
 	c := store.Claim{
 		ID: a.ev.letter(), Fingerprint: a.claim.Fingerprint, Retention: a.in.letters, Meta: letter.encode(),
 	}
@@ -186,21 +186,18 @@ func (a *attempt) keep(ctx context.Context, letter note) error {
 	case err != nil:
 		return err
 	case g.Verdict == store.TakenOver:
-		if n, err := decodeNote(g.Record.Meta); err == nil && n.unknown {
-			if !letter.unknown {
-				return nil
-			}
-			letter.err += "; and of an earlier one: " + n.err
+		if n, err := decodeNote(g.Record.Meta); err == nil && n.unknown && !a.redriven {
+			return nil
 		}
-		return a.in.st.Extend(ctx, g.Lease, 0, letter.encode())
+		return a.in.st.Extend(ctx, g.Lease, 0, c.Meta)
 	case g.Verdict != store.Acquired:
-		// The record of an earlier event with this id has expired, and its letter has not.
+		// The record of an earlier event with this id has expired, but its letter has not.
 		return a.ev.fail(taxonomy.PayloadMismatch, a.note.attempts, nil)
 	}
 	return nil
 }
 
-// failStore is the answer when the store did not take a write, or somebody else has the event now.
+// failStore returns the error for a write that the store refused, or for an event that another delivery holds now.
 func (a *attempt) failStore(err error) *Error { return a.ev.failStore(a.note.attempts, err) }
 
 func (ev Event) failStore(attempts int, err error) *Error {

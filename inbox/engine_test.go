@@ -11,8 +11,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// An engine is a small store.TxStore: rows in memory beside the records, both written by a commit or neither. It serves
-// one ID a test, or the fences that it foretells are wrong.
+// An engine is a small store.TxStore: rows in memory beside the records. A commit writes both. It serves one ID in a
+// test, because it predicts the fences.
 type engine struct {
 	*memstore.Store
 
@@ -20,22 +20,19 @@ type engine struct {
 	open      map[store.ID]bool
 	rows      map[string]int
 	before    func()            // called before Begin
-	committed func(error) error // what Commit says, given what came of it
+	committed func(error) error // replaces the error of Commit
 	refuse    error             // what Commit fails with, having done nothing
-	byUser    bool              // the handler has committed
-	orphan    bool              // its commit leaves the record as it was, as when the store can't be reached
+	ended     bool              // the handler has ended the transaction
 }
 
-var errByUser = errors.Join(store.ErrTxEnded, store.ErrUnknown)
-
-// commit is what a handler must not call.
-func (e *engine) commit(added rows) {
+// end commits the rows without the store, as the SQL text "COMMIT" does.
+func (e *engine) end(added rows) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for k, n := range maps.All(added) {
 		e.rows[k] += n
 	}
-	e.byUser = true
+	e.ended = true
 }
 
 func newEngine(st *memstore.Store) *engine {
@@ -97,10 +94,7 @@ type engineTx struct {
 func (tx *engineTx) Tx() rows { return tx.added }
 
 func (tx *engineTx) Commit(ctx context.Context, o store.Outcome) error {
-	return tx.end(func() error {
-		if tx.e.byUser {
-			return tx.endedByUser(ctx, o)
-		}
+	return tx.end(ctx, func() error {
 		if tx.e.refuse != nil {
 			return tx.e.refuse
 		}
@@ -115,34 +109,15 @@ func (tx *engineTx) Commit(ctx context.Context, o store.Outcome) error {
 }
 
 func (tx *engineTx) Discard(ctx context.Context, o store.Outcome) error {
-	return tx.end(func() error { return tx.settle(ctx, o) })
+	return tx.end(ctx, func() error { return tx.settle(ctx, o) })
 }
 
 func (tx *engineTx) Rollback(ctx context.Context) error {
-	err := tx.end(func() error {
-		if tx.e.byUser {
-			return tx.endedByUser(ctx, store.UnknownOutcome())
-		}
+	err := tx.end(ctx, func() error { return nil })
+	if errors.Is(err, store.ErrLost) {
 		return nil
-	})
-	if errors.Is(err, store.ErrTxEnded) {
-		return err
 	}
-	return nil
-}
-
-// endedByUser settles the record as store.ErrTxEnded has it.
-func (tx *engineTx) endedByUser(ctx context.Context, o store.Outcome) error {
-	tx.e.byUser = false
-	if tx.e.orphan {
-		return errByUser
-	}
-	if string(o.Result) == string(store.UnknownOutcome().Result) { // under a fence that nobody was told
-		if _, err := tx.e.Store.Reserve(ctx, tx.claim); err != nil {
-			return err
-		}
-	}
-	return errors.Join(errByUser, tx.settle(ctx, o))
+	return err
 }
 
 func (tx *engineTx) settle(ctx context.Context, o store.Outcome) error {
@@ -155,13 +130,17 @@ func (tx *engineTx) settle(ctx context.Context, o store.Outcome) error {
 	return tx.e.Complete(ctx, g.Lease, o)
 }
 
-func (tx *engineTx) end(f func() error) error {
+func (tx *engineTx) end(ctx context.Context, f func() error) error {
 	tx.e.mu.Lock()
 	defer tx.e.mu.Unlock()
 	if !tx.e.open[tx.claim.ID] {
 		return store.ErrLost
 	}
 	delete(tx.e.open, tx.claim.ID)
+	if tx.e.ended {
+		tx.e.ended = false
+		return store.SettleEnded(ctx, tx.e.Store, tx.claim)
+	}
 	err := f()
 	if tx.e.committed != nil {
 		err = tx.e.committed(err)

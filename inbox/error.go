@@ -12,22 +12,26 @@ import (
 const (
 	// HandlerFailed: the handler returned an error. The event is to be delivered again.
 	HandlerFailed taxonomy.Code = "TRANSIENT.handler_failed"
-	// Unreadable: what an earlier process wrote about the event can't be read by this one. Nothing was done.
+	// Unreadable: this process can't read the record that an earlier one wrote. Nothing was done.
 	Unreadable taxonomy.Code = "CONFIGURATION.stored_event"
 )
 
-// An Error says why a delivery must not be acknowledged. errors.Is finds its code, and what it wraps.
+// An Error is the reason for which a delivery must not be acknowledged. It matches its code and its cause by errors.Is.
 type Error struct {
-	// Code is taxonomy.InFlight (another delivery is being handled, or a failed one rests), taxonomy.PayloadMismatch (the
-	// id was used for another payload), HandlerFailed, taxonomy.Unavailable (the store can't be reached), Unreadable,
-	// taxonomy.BadRequest or taxonomy.ContentTooLarge (the event breaks a limit). That of Redrive may be
-	// taxonomy.OutcomeUnknown (the dead letter is Unknown).
+	// Code is one of these:
+	//   - taxonomy.InFlight: another delivery is being handled, or the event rests after a failure;
+	//   - taxonomy.PayloadMismatch: the id was used for another payload;
+	//   - HandlerFailed;
+	//   - taxonomy.Unavailable: the store can't be reached;
+	//   - Unreadable;
+	//   - taxonomy.BadRequest and taxonomy.ContentTooLarge: the event breaks a limit;
+	//   - taxonomy.OutcomeUnknown, from Redrive only: the dead letter is Unknown.
 	Code taxonomy.Code
 	// Source and ID are the event's.
 	Source, ID string
-	// Attempts is how many attempts were made, this one included, as far as it is known.
+	// Attempts is the number of attempts, this one included. It is zero if it is not known.
 	Attempts int
-	// RetryAfter is how long another delivery would be refused; zero when it is not known.
+	// RetryAfter is how long the inbox will refuse further deliveries. It is zero if that is not known.
 	RetryAfter time.Duration
 	// Err is the cause: the handler's error, or the store's. It may be nil.
 	Err error
@@ -53,13 +57,13 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Code, e.Err}
 }
 
-// ErrRejected is what [Reject] adds to an error.
+// ErrRejected is the error that [Reject] adds.
 var ErrRejected = errors.New("inbox: event rejected")
 
 // ErrNoLetter: there is no dead letter of that source and id.
 var ErrNoLetter = errors.New("inbox: no such dead letter")
 
-// Reject marks a handler's error as final: the event becomes a dead letter at once. A nil error stays nil.
+// Reject marks a handler's error as final: the event becomes a dead letter immediately. A nil error stays nil.
 func Reject(err error) error {
 	if err == nil {
 		return nil

@@ -22,15 +22,16 @@ const (
 	deadScope  = "inbox-dead/"
 )
 
-// An Event is something that happened elsewhere and is to be handled once.
+// An Event is a fact from another system that is to be handled once.
 type Event struct {
-	// Source names who sent it, such as "bank": 1 to MaxSource bytes. Ids of different sources don't meet.
+	// Source names the sender, such as "bank": 1 to MaxSource bytes. Equal ids of different sources are different
+	// events.
 	Source string
-	// ID is the producer's name of the event, the same in every delivery of it: 1 to MaxID bytes. For a producer that
-	// gives none see [DeriveID].
+	// ID is the producer's name of the event, the same in every delivery of it: 1 to MaxID bytes. For a producer
+	// without ids see [DeriveID].
 	ID string
-	// Payload is at most MaxPayload bytes. It must be the same in every delivery, unless [Fingerprint] says what
-	// counts of it.
+	// Payload is at most MaxPayload bytes. It must be the same in every delivery, unless [Fingerprint] selects the
+	// parts that must be the same.
 	Payload []byte
 	// Attempt counts the times that the event was given to a handler, this one included. The inbox sets it.
 	Attempt int
@@ -38,11 +39,11 @@ type Event struct {
 	ReceivedAt time.Time
 }
 
-// A Handler does what an event asks for. Its error lets the event be delivered again; wrapped by [Reject] it makes a
-// dead letter of it. A panic counts as an error and goes on.
+// A Handler makes the effect of an event. After an error the event can be delivered again. An error from [Reject]
+// makes the event a dead letter. A panic counts as an error, and continues.
 type Handler func(ctx context.Context, ev Event) error
 
-// DeriveID returns an id for a payload that has none: its hash. Two events that are equal byte by byte are then one.
+// DeriveID returns an id for a payload that has none: its hash. Two events with equal bytes are then one event.
 func DeriveID(payload []byte) string { return hash(payload).String() }
 
 // hash is the payload's fingerprint.
@@ -51,7 +52,7 @@ func hash(payload []byte) store.Fingerprint { return store.Raw("", "", "", paylo
 func (ev Event) id() store.ID     { return store.ID{Scope: eventScope + ev.Source, Key: ev.ID} }
 func (ev Event) letter() store.ID { return store.ID{Scope: deadScope + ev.Source, Key: ev.ID} }
 
-// validate returns an error that names the part which is out of its limits.
+// validate returns an error that names the part that breaks a limit.
 func (ev Event) validate() error {
 	var rule string
 	code := taxonomy.BadRequest
@@ -69,6 +70,6 @@ func (ev Event) validate() error {
 	default:
 		return nil
 	}
-	// Not the event itself, which may be as long as it likes.
+	// The error does not contain the event, because its parts may be of any length.
 	return &Error{Code: code, Err: fmt.Errorf("%w: %s", store.ErrInvalid, rule)}
 }

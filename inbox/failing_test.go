@@ -15,16 +15,15 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A failing engine takes so many writes once it is armed, and then none; with down it takes none for so many, and then all.
+// A failing engine accepts left writes once it is armed, and then none.
 type failing struct {
 	*engine
-	armed bool
-	left  int
-	down  int
-	takes int // how many it was asked for since it was armed
+	armed  bool
+	left   int
+	writes int // since it was armed
 }
 
-// mortal returns one that takes so many writes from now on, and none after them.
+// mortal returns an engine that accepts left writes from now on.
 func mortal(st *memstore.Store, left int) *failing {
 	return &failing{engine: newEngine(st), armed: true, left: left}
 }
@@ -33,12 +32,7 @@ func (f *failing) write() error {
 	if !f.armed {
 		return nil
 	}
-	f.takes++
-	if f.down > 0 {
-		f.down--
-		return store.ErrUnavailable
-	}
-	if f.takes > f.left {
+	if f.writes++; f.writes > f.left {
 		return store.ErrUnavailable
 	}
 	return nil
@@ -81,41 +75,54 @@ func (f *failing) Forget(ctx context.Context, l store.Lease) error {
 
 const always = 1 << 30
 
-// A rig is an inbox that can lose its store, and another over the same one that can't.
+// A rig is an inbox that can lose its store, and another one over the same store that can't.
 type rig struct {
 	*failing
 	doomed, live *inbox.Transactional[rows]
-	log          bytes.Buffer // live's
+	log          bytes.Buffer // of live
 }
 
-func rigged(t *testing.T, f func(t *testing.T, r *rig)) {
+func rigged(t *testing.T, f func(t *testing.T, r *rig), opts ...inbox.Option) {
 	t.Helper()
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		e := &failing{engine: newEngine(st), left: always}
-		doomed, err := inbox.NewTransactional[rows](e)
+		doomed, err := inbox.NewTransactional(e, opts...)
 		require.NoError(t, err)
 		r := &rig{failing: e, doomed: doomed}
-		r.live, err = inbox.NewTransactional[rows](e.engine, inbox.Logger(slog.New(slog.NewTextHandler(&r.log, nil))))
+		log := inbox.Logger(slog.New(slog.NewTextHandler(&r.log, nil)))
+		r.live, err = inbox.NewTransactional(e.engine, append(opts, log)...)
 		require.NoError(t, err)
 		f(t, r)
 	})
 }
 
-// commits is a handler that commits by itself and returns err. From then on the store is as it was told to be.
-func (r *rig) commits(err error) inbox.TxHandler[rows] {
+// ends returns a handler that ends its transaction and then runs next. The engine is armed from then on.
+func (r *rig) ends(next inbox.Handler) inbox.TxHandler[rows] {
 	return func(ctx context.Context, tx rows, ev inbox.Event) error {
 		_ = credit(nil)(ctx, tx, ev)
-		r.commit(tx)
-		r.armed, r.takes = true, 0
-		return err
+		r.end(tx)
+		r.armed, r.writes = true, 0
+		return next(ctx, ev)
 	}
 }
 
-// requireUnknown says that the event was applied once, will not be again, and is listed.
+func returns(err error) inbox.Handler { return func(context.Context, inbox.Event) error { return err } }
+
+// makeUnknown handles the event once, with an unknown outcome.
+func (r *rig) makeUnknown(t *testing.T) {
+	t.Helper()
+	got, err := r.live.Receive(t.Context(), event, r.ends(returns(errHandler)))
+	require.NoError(t, err)
+	require.True(t, got.Unknown)
+	r.armed = false
+}
+
+// requireUnknown requires that the event has had its effect once, is not handled again, and is listed.
 func (r *rig) requireUnknown(t *testing.T) inbox.DeadLetter {
 	t.Helper()
 	got, err := r.live.Receive(t.Context(), event, credit(nil))
 	require.NoError(t, err)
+	require.Equal(t, inbox.Replayed, got.Status)
 	require.True(t, got.Unknown)
 	require.True(t, got.Dead())
 	_, err = r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))

@@ -13,12 +13,12 @@ import (
 	"github.com/redo-go/redo/webhook"
 )
 
-// An Identify says which event a request delivers. Its error refuses the request with 400, and its text is told to the
-// sender, unless it is an [*Error] with a code of its own. It must know who sends: see [Delivered].
+// An Identify returns the event that a request delivers. Its error refuses the request with 400 and is sent to the
+// producer, unless it is an [*Error] with a code of its own. It must authenticate the producer: see [Delivered].
 type Identify func(r *http.Request) (Event, error)
 
-// Delivered takes the event from the delivery that a webhook.Verifier's Handler around it has verified: its id, and the
-// body as payload. The source is fixed, since each source has secrets of its own.
+// Delivered returns the event of a delivery that the Handler of a webhook.Verifier has verified: the delivery's id, and
+// its body as payload. The source is fixed, because each source has its own secrets.
 func Delivered(source string) Identify {
 	return func(r *http.Request) (Event, error) {
 		d, ok := webhook.FromContext(r.Context())
@@ -31,8 +31,8 @@ func Delivered(source string) Identify {
 
 var errUnverified = errors.New("no webhook.Verifier stands before the inbox")
 
-// Handler receives events over HTTP. What it answers is for a producer that takes any 2xx for an acknowledgement and
-// delivers again after anything else:
+// Handler receives events over HTTP. Its responses suit a producer that treats any 2xx as an acknowledgement and
+// delivers again after any other status:
 //
 //	200  handled, with Idempotency-Status: stored; or settled before, with replayed and Idempotent-Replayed: true
 //	202  not known to be handled, and kept as a dead letter
@@ -41,8 +41,8 @@ var errUnverified = errors.New("no webhook.Verifier stands before the inbox")
 //	4xx  the event can't be identified, or breaks a limit
 //	500  the inbox is set up wrongly, or can't read its records
 //
-// Refusals are problem documents (RFC 9457). They don't tell the handler's error. The handler runs on when the producer
-// disconnects.
+// Refusals are problem documents (RFC 9457). They do not contain the handler's error. The handler runs on when the
+// producer disconnects.
 func (in *Inbox) Handler(identify Identify, h Handler) http.Handler {
 	return serve(identify, func(ctx context.Context, ev Event) (Receipt, error) { return in.Receive(ctx, ev, h) })
 }
@@ -82,21 +82,21 @@ func acknowledge(w http.ResponseWriter, r Receipt) {
 	w.WriteHeader(status)
 }
 
-// answers are the problems, by code.
+// answers are the problem documents by code.
 var answers = map[taxonomy.Code]struct {
 	status        int
 	title, detail string
 }{
 	taxonomy.InFlight:        {http.StatusConflict, "Event in flight", "Another delivery of this event is being handled, or was and is to be repeated later."},
 	taxonomy.PayloadMismatch: {http.StatusConflict, "Event id used for another payload", "An event with this id and another payload was received before."},
-	taxonomy.Unavailable:     {http.StatusServiceUnavailable, "Temporarily unavailable", "What came of the event can't be recorded now."},
+	taxonomy.Unavailable:     {http.StatusServiceUnavailable, "Temporarily unavailable", "The outcome of the event can't be recorded now."},
 	HandlerFailed:            {http.StatusServiceUnavailable, "Event not handled", "The event could not be handled. Deliver it again."},
-	Unreadable:               {http.StatusInternalServerError, "Record unreadable", "What is recorded of this event can't be read."},
+	Unreadable:               {http.StatusInternalServerError, "Record unreadable", "The record of this event can't be read."},
 	taxonomy.BadRequest:      {http.StatusBadRequest, "Event refused", ""},
 	taxonomy.ContentTooLarge: {http.StatusRequestEntityTooLarge, "Event too large", ""},
 }
 
-// refuse answers what must not be acknowledged.
+// refuse sends the response to a delivery that must not be acknowledged.
 func refuse(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Store is what an inbox needs of its store. All stores of this project have it.
+// A Store has the methods that an inbox needs. All stores of this project have them.
 type Store interface {
 	store.Store
 	store.Lister
@@ -36,27 +36,27 @@ func New(st Store, opts ...Option) (*Inbox, error) {
 	return &Inbox{st: st, config: c}, nil
 }
 
-// Receive handles the event, unless it is settled already. With a nil error the delivery may be acknowledged: its
-// outcome is on record, be it that nobody knows it, and the receipt tells it. Otherwise the error is an [*Error], and the event has to be delivered
-// again, best after its RetryAfter; that it was handled all the same, and only the record of it failed, is possible when
-// the code is taxonomy.Unavailable or taxonomy.InFlight.
+// Receive handles the event, unless it is settled already. If the error is nil, the event is on record and the
+// delivery may be acknowledged. The receipt holds the outcome. Otherwise the error is an [*Error], and the event must
+// be delivered again, preferably after its RetryAfter. With the codes taxonomy.Unavailable and taxonomy.InFlight the
+// handler may have succeeded, and only the record of it failed.
 //
-// The handler's context is ctx with [HandlerTimeout], and ends with the cause store.ErrLost when the lease is lost.
+// The handler's context is ctx with [HandlerTimeout]. It ends with the cause store.ErrLost if the lease is lost.
 func (in *Inbox) Receive(ctx context.Context, ev Event, h Handler) (Receipt, error) {
 	return in.receive(ctx, ev, note{}, plain{in, h})
 }
 
-// A mode is how an attempt is made and settled.
+// A mode makes and settles attempts.
 type mode interface {
 	// lease is how long the event is held before the attempt.
 	lease() time.Duration
-	// attempt runs the handler and settles the event when it succeeds. When the handler fails the error is a
-	// *handlerError and nothing is settled; an *unknownError when it has failed and its work stands; any other error is the
-	// store's.
+	// attempt runs the handler and settles the event if the handler succeeds. If the handler fails, the error is a
+	// *handlerError and nothing is settled. If the handler's effect is unknown, the error is an *unknownError and the
+	// event is settled. Any other error is the store's.
 	attempt(ctx context.Context, a *attempt) error
 }
 
-// A handlerError is what a handler returned.
+// A handlerError wraps a handler's error.
 type handlerError struct{ err error }
 
 func (e *handlerError) Error() string { return e.err.Error() }
@@ -87,7 +87,7 @@ func (in *Inbox) receive(ctx context.Context, ev Event, letter note, m mode) (Re
 		return Receipt{}, err
 	}
 	if a.note.attempts > in.maxAttempts && !a.redriven {
-		// The last attempt that was allowed ended without a word: its process has died.
+		// The last allowed attempt has no outcome: its process has died.
 		if a.note.err == "" {
 			a.note.err = "the attempt did not end"
 		}
@@ -98,13 +98,13 @@ func (in *Inbox) receive(ctx context.Context, ev Event, letter note, m mode) (Re
 	return a.finish(ctx, m.attempt(ctx, a))
 }
 
-// answer is the receipt or the refusal for an event that somebody else has or had.
+// answer returns the receipt or the refusal for an event that another delivery holds or has settled.
 func (a *attempt) answer(ctx context.Context, g store.Grant) (Receipt, error) {
 	ev := a.ev
 	switch g.Verdict {
 	case store.Complete, store.Failed:
 		if g.Record.OutcomeUnknown() {
-			return a.answerUnknown(ctx, g.Record)
+			return a.replayUnknown(ctx, g.Record)
 		}
 		n, err := decodeNote(g.Record.Result)
 		if err != nil {

@@ -18,19 +18,21 @@ type DeadLetter struct {
 	ID          string
 	Payload     []byte // never nil
 	PayloadHash store.Fingerprint
-	// ReceivedAt is when the event was first received, FailedAt when it was given up, by the store's clock.
+	// ReceivedAt is when the event was first received. FailedAt is when it became a dead letter. Both are by the
+	// store's clock.
 	ReceivedAt time.Time
 	FailedAt   time.Time
 	Attempts   int
 	// Failure is the text of the last error, at most 4 KiB of it.
 	Failure string
-	// Unknown: nobody knows what the handler did, or how often. It is not redriven before somebody has looked, and has called
-	// [Inbox.Reopen] or [Inbox.Drop].
+	// Unknown: the handler's effect is unknown. An operator finds out whether it was made, and then calls
+	// [Inbox.Drop] or [Inbox.RedriveUnknown].
 	Unknown bool
 }
 
-// DeadLetters yields the dead letters of a source, oldest first; those of every source when it is empty. The loop's body
-// may redrive them. An error is yielded last, with a zero DeadLetter; a letter that can't be read ends the list.
+// DeadLetters yields the dead letters of a source, oldest first. An empty source yields those of every source. The
+// loop's body may redrive them. An error is yielded last, with a zero DeadLetter. A letter that can't be read ends
+// the list.
 func (in *Inbox) DeadLetters(ctx context.Context, source string) iter.Seq2[DeadLetter, error] {
 	scope := ""
 	if source != "" {
@@ -62,18 +64,25 @@ func (in *Inbox) DeadLetters(ctx context.Context, source string) iter.Seq2[DeadL
 	}
 }
 
-// Redrive handles a dead letter again, as one more attempt under its own source and id, so that an event which was
-// delivered and handled meanwhile is not handled twice: the receipt is Replayed then. The letter is deleted once the
-// event is handled; when the handler fails it stays, with the new error, and the receipt is DeadLettered.
+// Redrive handles a dead letter again, as one more attempt under its own source and id. If the event was delivered
+// and handled meanwhile, it is not handled twice: the receipt is Replayed. The letter is deleted once the event is
+// handled. If the handler fails, the letter stays with the new error, and the receipt is DeadLettered.
 //
-// A letter that is Unknown is refused with taxonomy.OutcomeUnknown, and nothing is done, until somebody has reopened it.
-// The error matches ErrNoLetter when there is no such letter, and is otherwise as that of Receive. With a receipt that
-// is Processed or Replayed it says only that the letter could not be deleted: redrive it once more.
+// A letter that is Unknown is refused with taxonomy.OutcomeUnknown, and nothing is done: see [Inbox.RedriveUnknown].
+// The error matches ErrNoLetter if there is no such letter. Otherwise it is an error of Receive. An error beside a
+// receipt that is Processed or Replayed means that only the letter could not be deleted: call Redrive again.
 func (in *Inbox) Redrive(ctx context.Context, source, id string, h Handler) (Receipt, error) {
-	return in.redrive(ctx, source, id, plain{in, h})
+	return in.redrive(ctx, source, id, plain{in, h}, false)
 }
 
-func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receipt, error) {
+// RedriveUnknown is Redrive, for a letter that is Unknown too. Call it only if the handler's effect was not made, or
+// was undone: the handler runs again. If the effect was made, call [Inbox.Drop].
+func (in *Inbox) RedriveUnknown(ctx context.Context, source, id string, h Handler) (Receipt, error) {
+	return in.redrive(ctx, source, id, plain{in, h}, true)
+}
+
+// redrive redrives the letter. A letter that is unknown is refused unless decided is set.
+func (in *Inbox) redrive(ctx context.Context, source, id string, m mode, decided bool) (Receipt, error) {
 	ev := Event{Source: source, ID: id}
 	rec, err := in.letter(ctx, ev)
 	if err != nil {
@@ -83,11 +92,11 @@ func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receip
 	if err != nil {
 		return Receipt{}, ev.fail(Unreadable, 0, err)
 	}
-	if n.unknown {
-		return Receipt{}, ev.fail(taxonomy.OutcomeUnknown, n.attempts, errBarred)
+	if n.unknown && !decided {
+		return Receipt{}, ev.fail(taxonomy.OutcomeUnknown, n.attempts, errUnknown)
 	}
 	ev.Payload = n.payload
-	if err := in.clear(ctx, ev); err != nil {
+	if err := in.clear(ctx, ev, decided); err != nil {
 		return Receipt{}, ev.fail(taxonomy.Unavailable, n.attempts, err)
 	}
 	r, err := in.receive(ctx, ev, n, m)
@@ -115,7 +124,7 @@ func (in *Inbox) letter(ctx context.Context, ev Event) (store.Record, error) {
 	return rec, nil
 }
 
-// drop deletes the letter as it was found. One that is gone, or that was written anew, is left to whoever did that.
+// drop deletes the letter that was found. If another call has deleted or rewritten the letter, drop changes nothing.
 func (in *Inbox) drop(ctx context.Context, rec store.Record) error {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), in.storeTimeout)
 	defer done()
@@ -125,11 +134,12 @@ func (in *Inbox) drop(ctx context.Context, rec store.Record) error {
 	return nil
 }
 
-// clear makes room for one more attempt at an event that is settled as failed. A delivery that comes right after it is
-// an attempt like any other; the letter stands until one has succeeded.
-func (in *Inbox) clear(ctx context.Context, ev Event) error {
+// clear removes the event's record if it is settled as failed, or if its outcome is unknown and an operator has
+// decided. The letter stays until an attempt has succeeded. The next delivery is an attempt too.
+func (in *Inbox) clear(ctx context.Context, ev Event, decided bool) error {
 	rec, err := in.st.Find(ctx, ev.id())
-	if errors.Is(err, store.ErrNotFound) || err == nil && rec.State != store.StateFailed {
+	unsettled := rec.State == store.StateFailed || decided && rec.OutcomeUnknown()
+	if errors.Is(err, store.ErrNotFound) || err == nil && !unsettled {
 		return nil
 	}
 	if err != nil {

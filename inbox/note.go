@@ -7,20 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// A note is what the inbox writes into a record: as meta while the event is pending, as result once it is settled, and
-// with the payload as a dead letter. Its form:
+// A note is the inbox's part of a record. It is the meta of a pending event, the result of a settled one, and, with the
+// payload, the meta of a dead letter. Its form:
 //
 //	version (one byte), attempts (unsigned varint), received, processed (signed varints, nanoseconds since 1970, 0: none),
 //	length of the error (unsigned varint), error, payload: the rest
 //
-// The version is 1, and 2 for a letter whose outcome is unknown, so that who does not know of such letters can't redrive one.
+// The version is 1, and 2 for a letter whose outcome is unknown: a program that does not know such letters can't
+// redrive it.
 type note struct {
 	attempts  int
 	received  time.Time
 	processed time.Time // while the event is pending and has no lease: when the last attempt was counted
 	err       string
 	payload   []byte
-	unknown   bool // a letter's: nobody knows what the handler did
+	unknown   bool // of a letter: the handler's effect is unknown
 }
 
 const (
@@ -48,7 +49,7 @@ func (n note) encode() []byte {
 	return append(b, n.payload...)
 }
 
-// decodeNote reads what encode wrote. It keeps no part of b.
+// decodeNote parses the form that encode writes. It keeps no part of b.
 func decodeNote(b []byte) (note, error) {
 	if len(b) == 0 || b[0] != noteV1 && b[0] != noteUnknown {
 		return note{}, errNote
@@ -96,7 +97,7 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// clip shortens an error's text to what is kept, and no character is cut.
+// clip shortens an error's text to maxError bytes, and cuts no character apart.
 func clip(s string) string {
 	if len(s) <= maxError {
 		return s

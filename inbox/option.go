@@ -18,58 +18,57 @@ const (
 	DefaultStoreTimeout   = 5 * time.Second
 )
 
-// An Option changes how an inbox works. Of two options that set the same thing the later one wins.
+// An Option changes how an inbox works. If two options set the same thing, the later one wins.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Retention is how long an event is remembered, counted from when it was settled, or from its last attempt while it is
-// not; the default is 4 days. It has to outlive the producer's whole schedule, since an event that comes after it is a new
-// one. [store.Forever] is allowed.
+// Retention is how long an event is remembered, counted from its settlement, or from its last attempt before that.
+// The default is 4 days. It must be longer than the producer's whole schedule of deliveries, because a later delivery
+// is a new event. [store.Forever] is allowed.
 func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
 
-// LetterRetention is how long a dead letter is kept; the default is [store.Forever], until it is redriven or dropped.
+// LetterRetention is how long a dead letter is kept. The default is [store.Forever]: until it is redriven or dropped.
 func LetterRetention(d time.Duration) Option { return optionFunc(func(c *config) { c.letters = d }) }
 
-// MaxAttempts is after how many attempts an event becomes a dead letter; the default is 10, and 1 gives it no second.
+// MaxAttempts is the number of attempts after which an event becomes a dead letter. The default is 10.
 func MaxAttempts(n int) Option { return optionFunc(func(c *config) { c.maxAttempts = n }) }
 
-// Backoff says how long an event rests after its n-th attempt has failed, counting from 1. Other deliveries of it are
-// refused meanwhile, and told what is left; they don't count as attempts. The default is a second, doubled with each
-// attempt, and 10 minutes at most. A wait that is negative is none, and none is longer than the retention.
+// Backoff returns how long an event rests after its n-th attempt has failed, counting from 1. Meanwhile other
+// deliveries of the event are refused with the remaining time, and don't count as attempts. The default is a second,
+// doubled with each attempt up to 10 minutes. A negative wait counts as zero, and no wait is longer than the
+// retention.
 func Backoff(f func(attempt int) time.Duration) Option {
 	return optionFunc(func(c *config) { c.backoff = f })
 }
 
-// LeaseTTL is how long a process that has died blocks the events that it was handling; the default is 30 seconds. While a
-// handler runs the lease is renewed every third of it. It must be at least a millisecond. A [Transactional] inbox holds
-// an event by its transaction and uses no lease; it takes the last attempt that is allowed for dead so long after it was
-// counted, since until then its transaction may be about to open.
+// LeaseTTL is how long a dead process blocks the events that it was handling. The default is 30 seconds, the minimum
+// a millisecond. While a handler runs, the lease is renewed after each third of that time. A [Transactional] inbox
+// holds an event by its transaction and uses no lease. It gives up the last allowed attempt when this time has passed
+// since the attempt was counted. Until then the attempt's transaction may still open.
 func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.lease = d }) }
 
-// HandlerTimeout is how long a handler may run before its context ends; the default is one minute.
+// HandlerTimeout is how long a handler may run before its context ends. The default is one minute.
 func HandlerTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.timeout = d }) }
 
-// StoreTimeout is how long the record of an outcome may take to be written; the default is 5 seconds. That write is
-// not given up when the delivery's own context ends.
+// StoreTimeout is how long the write of an outcome may take. The default is 5 seconds. The end of the delivery's
+// context does not stop that write.
 func StoreTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.storeTimeout = d }) }
 
-// Fingerprint identifies payloads by f instead of a hash of their bytes, for a producer that changes something in each
-// delivery, such as a timestamp. Fingerprints of f's own should have a version byte of 128 or more. An error refuses the
+// Fingerprint identifies payloads by f instead of a hash of their bytes, for a producer whose deliveries differ, for
+// example in a timestamp. Fingerprints of f should have a version byte of 128 or more. An error of f refuses the
 // delivery.
 func Fingerprint(f func(Event) (store.Fingerprint, error)) Option {
 	return optionFunc(func(c *config) { c.fingerprint = f })
 }
 
-// Logger logs an error for each handler that has ended its transaction by itself, also where all is well and the receipt does
-// not show it, but not where it has rolled back and then failed, since nothing else would have come of that. And for each
-// dead letter that is Unknown and that a later delivery had to write, because the process that should have died before.
-// Never logged are payloads. Nil, the default, is silent.
+// Logger logs an error for each handler that has ended its transaction, if the store finds out. It never logs payloads.
+// Nil, the default, logs nothing.
 func Logger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
 
-// config is what the options set.
+// config holds the values of the options.
 type config struct {
 	retention    time.Duration
 	letters      time.Duration
@@ -102,7 +101,7 @@ func newConfig(opts []Option) (config, error) {
 	return c, c.validate()
 }
 
-// validate names every wrong value, not only the first.
+// validate returns an error that names every wrong value.
 func (c *config) validate() error {
 	var wrong []error
 	check := func(ok bool, option, rule string, args ...any) {
@@ -123,12 +122,12 @@ func (c *config) validate() error {
 	return errors.Join(wrong...)
 }
 
-// rest is how long an event rests after its n-th attempt. It is a lease, and so never Forever.
+// rest returns how long an event rests after its n-th attempt. The result is a lease, and so never Forever.
 func (c *config) rest(attempt int) time.Duration {
 	return max(0, min(c.backoff(attempt), c.retention, store.Forever-1))
 }
 
-// double is the default backoff.
+// double is the default of Backoff.
 func double(attempt int) time.Duration {
 	const most = 10 * time.Minute
 	if attempt > 10 {

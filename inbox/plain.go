@@ -9,7 +9,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// plain is the mode of an Inbox: the event is held by a lease, and settled once the handler has returned.
+// plain is the mode of an Inbox. It holds the event by a lease, and settles it after the handler has returned.
 type plain struct {
 	in *Inbox
 	h  Handler
@@ -26,8 +26,8 @@ func (p plain) attempt(ctx context.Context, a *attempt) error {
 
 var errPanicked = errors.New("the handler panicked")
 
-// run calls the handler under the heartbeat. When it does not return, because of a panic or of Goexit, the event rests as
-// after an error.
+// run calls the handler while hold renews the lease. If the handler does not return, because of a panic or Goexit,
+// the event rests as after an error.
 func (p plain) run(ctx context.Context, a *attempt) error {
 	held, stop := a.hold(ctx)
 	returned := false

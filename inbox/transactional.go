@@ -11,22 +11,21 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A TxStore is what a transactional inbox needs of its store.
+// A TxStore has the methods that a transactional inbox needs.
 type TxStore[T any] interface {
 	store.TxStore[T]
 	store.Lister
 	store.Forgetter
 }
 
-// A TxHandler does what an event asks for, in a transaction that also settles the event. It must not commit or roll back
-// tx itself, by a deferred call either, and should do nothing outside of tx: what it does there happens again when the
-// transaction fails.
+// A TxHandler makes the effect of an event, in a transaction that also settles the event. It must not end tx. It
+// should have no effect outside of tx, because such an effect is repeated if the transaction fails.
 //
-// One that commits or rolls back all the same is found out, see store.ErrTxEnded, and [Logger] tells of it. Work that it
-// committed is not done again: with a nil error the event is handled, and after an error or a panic it becomes a dead letter
-// at once that is Unknown, which the delivery is acknowledged with and which [Inbox.Redrive] refuses. Work that it rolled back
-// is a failed attempt, whatever it returned. A process that dies after the handler's own commit, or that can't reach its
-// store from then on, leaves nothing that says so, and is followed by another attempt.
+// The Commit and the Rollback of tx refuse, see store.ErrTxEnded. After a refused Rollback the attempt has failed,
+// whatever the handler returns. If the handler ends the transaction in another way, for example by the SQL text
+// "COMMIT", its effect is unknown. The event then becomes a dead letter that is Unknown, and is not handled again
+// without an operator's decision. [Logger] logs both. A process that dies after such a commit, or that can't reach
+// its store, leaves no record of it, and another attempt follows.
 type TxHandler[T any] func(ctx context.Context, tx T, ev Event) error
 
 // A Transactional is an [Inbox] whose handlers write in the transaction that settles the event: both are committed or
@@ -46,9 +45,9 @@ func NewTransactional[T any](st TxStore[T], opts ...Option) (*Transactional[T], 
 	return &Transactional[T]{in, st}, nil
 }
 
-// Receive is [Inbox.Receive], with the handler's writes and the event's record in one commit. The attempt is counted in a
-// commit before it. When the answer to the commit was lost, and the store can't tell yet, the code is
-// taxonomy.Unavailable: the next delivery is told.
+// Receive is [Inbox.Receive], with the handler's writes and the event's record in one commit. The attempt is counted
+// in a commit before it. If the response to the commit was lost and the record does not show it yet, the code is
+// taxonomy.Unavailable, and the next delivery gets the outcome.
 func (t *Transactional[T]) Receive(ctx context.Context, ev Event, h TxHandler[T]) (Receipt, error) {
 	return t.in.receive(ctx, ev, note{}, within[T]{t, h})
 }
@@ -65,12 +64,12 @@ func (t *Transactional[T]) DeadLetters(ctx context.Context, source string) iter.
 
 // Redrive is [Inbox.Redrive].
 func (t *Transactional[T]) Redrive(ctx context.Context, source, id string, h TxHandler[T]) (Receipt, error) {
-	return t.in.redrive(ctx, source, id, within[T]{t, h})
+	return t.in.redrive(ctx, source, id, within[T]{t, h}, false)
 }
 
-// Reopen is [Inbox.Reopen].
-func (t *Transactional[T]) Reopen(ctx context.Context, source, id string) error {
-	return t.in.Reopen(ctx, source, id)
+// RedriveUnknown is [Inbox.RedriveUnknown].
+func (t *Transactional[T]) RedriveUnknown(ctx context.Context, source, id string, h TxHandler[T]) (Receipt, error) {
+	return t.in.redrive(ctx, source, id, within[T]{t, h}, true)
 }
 
 // Drop is [Inbox.Drop].
@@ -78,9 +77,9 @@ func (t *Transactional[T]) Drop(ctx context.Context, source, id string) error {
 	return t.in.Drop(ctx, source, id)
 }
 
-// within is the mode of a Transactional. The record that counts the attempts stands without a lease, since the open
-// transaction excludes others in its place; nothing is written beside the transaction while it is open, for which an
-// engine with a single writer would wait.
+// within is the mode of a Transactional. The record that counts the attempts has no lease, because the open
+// transaction excludes others. While the transaction is open, the inbox writes nothing outside of it, because an
+// engine with a single writer would wait for it.
 type within[T any] struct {
 	t *Transactional[T]
 	h TxHandler[T]
@@ -108,23 +107,20 @@ func (w within[T]) attempt(ctx context.Context, a *attempt) error {
 	switch {
 	case err == nil:
 		return nil
+	case endedUnknown(err):
+		return &unknownError{err}
 	case errors.Is(err, store.ErrUnknown):
-		a.own = g.Lease.Fence
-		lost := a.confirm(visit, g.Lease, err)
-		if lost != nil && committed(err) {
-			return ended(err, nil)
-		}
-		return lost
+		return a.confirm(visit, g.Lease, err)
 	case errors.Is(err, store.ErrTxEnded):
-		// Rolled back by the handler: nothing was done.
+		// The handler asked for a rollback, so nothing was committed.
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrLost):
 		return err
 	}
-	// Or the engine refuses what the handler wrote, as a deferred constraint does.
+	// The engine may also refuse the handler's writes, for example by a deferred constraint.
 	return &handlerError{fmt.Errorf("commit: %w", err)}
 }
 
-// overtaken is the answer when another delivery has come in between the count and the transaction.
+// overtaken returns the result of another delivery that came between the count and the transaction.
 func (within[T]) overtaken(ctx context.Context, a *attempt, g store.Grant) error {
 	r, err := a.answer(ctx, g)
 	if err == nil {
@@ -133,13 +129,13 @@ func (within[T]) overtaken(ctx context.Context, a *attempt, g store.Grant) error
 	return err
 }
 
-// A settledError carries the receipt of whoever came first.
+// A settledError carries the receipt of the delivery that came first.
 type settledError struct{ receipt Receipt }
 
 func (*settledError) Error() string { return "inbox: settled by another delivery" }
 
-// run calls the handler in the transaction, and rolls it back unless the handler succeeds. The error is a *handlerError, or
-// an *unknownError when there was nothing left to roll back.
+// run calls the handler in the transaction, and rolls it back unless the handler succeeds. The error is a
+// *handlerError, or an *unknownError if the handler has ended the transaction.
 func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) (err error) {
 	bounded, done := context.WithTimeout(ctx, w.t.in.timeout)
 	defer done()
@@ -156,7 +152,7 @@ func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) (err err
 			return
 		}
 		if u, ok := errors.AsType[*unknownError](err); ok {
-			_, _ = a.setAside(ctx, u) // or the next delivery does
+			_, _ = u.bury(ctx, a) // or the next delivery writes the letter
 			return
 		}
 		a.note.err = err.Error()
@@ -167,13 +163,13 @@ func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) (err err
 	return err
 }
 
-// undo rolls back after the handler has failed, and says what became of it.
+// undo rolls back after the handler has failed, and returns the error of the attempt.
 func (within[T]) undo(ctx context.Context, tx store.Tx[T], a *attempt, failed error) error {
 	visit, done := a.visit(ctx)
 	defer done()
-	if err := tx.Rollback(visit); committed(err) {
+	if err := tx.Rollback(visit); endedUnknown(err) {
 		a.blame(ctx, err)
-		return ended(err, failed)
+		return &unknownError{fmt.Errorf("%w; then the handler failed: %w", err, failed)}
 	}
 	return &handlerError{failed}
 }

@@ -171,10 +171,10 @@ func TestACommitThatTheEngineRefusesIsAFailedAttempt(t *testing.T) {
 	}, inbox.MaxAttempts(2))
 }
 
-// The engine may have more to say of it. It is the handler's failure all the same: retried, and counted.
-func TestARollbackByTheHandlerIsAFailedAttemptAlsoWhenTheStoreHasFailed(t *testing.T) {
+// A refused rollback is the handler's failure also if the store fails too: it is retried, and counted.
+func TestARollbackByTheHandlerIsAFailedAttempt(t *testing.T) {
 	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
-		e.refuse = errors.Join(store.ErrTxEnded, store.ErrInvalid, store.ErrUnavailable)
+		e.refuse = errors.Join(store.ErrTxEnded, store.ErrUnavailable)
 		_, err := in.Receive(t.Context(), event, credit(nil))
 		require.Equal(t, 1, refused(t, err, inbox.HandlerFailed).Attempts)
 		_, err = in.Receive(t.Context(), event, credit(nil))
@@ -213,7 +213,8 @@ func TestADeliveryThatIsOvertakenTellsWhatTheOtherDid(t *testing.T) {
 	})
 }
 
-// The count comes before the transaction: whoever is delivered in between must not take the last attempt for one that died.
+// The count comes before the transaction: whoever is delivered in between must not take the last attempt for one that
+// died.
 func TestADeliveryBeforeTheLastAttemptBeginsDoesNotGiveItUp(t *testing.T) {
 	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
 		e.before = func() {

@@ -3,6 +3,8 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -13,60 +15,89 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Each write after the handler's own commit may be the last one that the process makes.
-func TestNoCrashAfterAHandlersOwnCommitAppliesItTwiceOrHidesIt(t *testing.T) {
+func TestHandlerThatEndsItsTransactionIsNotRunAgain(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		orphan bool // the store's own write is not made
-		first  int  // without the writes before it there is nothing that could tell
-	}{{"the store has settled the event", false, 0}, {"the inbox has to", true, 2}} {
+		name    string
+		next    inbox.Handler
+		dies    bool
+		failure string
+		opts    []inbox.Option
+	}{
+		{name: "and succeeds", next: returns(nil)},
+		{name: "and fails", next: returns(errHandler), failure: "the ledger is closed"},
+		{name: "and rejects the event", next: returns(inbox.Reject(errHandler)), failure: "the ledger is closed"},
+		{
+			name: "in its last attempt", next: returns(errHandler), failure: "the ledger is closed",
+			opts: []inbox.Option{inbox.MaxAttempts(1)},
+		},
+		{
+			name: "and panics", next: func(context.Context, inbox.Event) error { panic("boom") },
+			dies: true, failure: "the handler panicked",
+		},
+		{name: "and ends its goroutine", next: func(context.Context, inbox.Event) error {
+			runtime.Goexit()
+			return nil
+		}, dies: true, failure: "the handler panicked"},
+		{name: "and runs out of time", next: func(ctx context.Context, _ inbox.Event) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, failure: "deadline exceeded"},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			for writes := c.first; ; writes++ {
-				enough := false
-				rigged(t, func(t *testing.T, r *rig) {
-					r.orphan, r.left = c.orphan, writes
-					got, err := r.doomed.Receive(t.Context(), event, r.commits(errHandler))
-					enough = err == nil
-					if enough {
-						require.Equal(t, inbox.DeadLettered, got.Status)
-						require.Equal(t, r.takes, writes)
-					} else {
-						refused(t, err, taxonomy.Unavailable)
-						require.Empty(t, letters(t, r.live, ""), "nothing is told before it is certain")
-						got, err = r.live.Receive(t.Context(), event, credit(nil))
-						require.NoError(t, err)
-						require.Equal(t, inbox.DeadLettered, got.Status, "the next delivery says that it is kept")
-						require.Contains(t, r.log.String(), "written late")
-					}
+			rigged(t, func(t *testing.T, r *rig) {
+				var got inbox.Receipt
+				err := errors.New("it did not return")
+				gone := make(chan struct{})
+				go func() {
+					defer close(gone)
+					defer func() { _ = recover() }()
+					got, err = r.live.Receive(t.Context(), event, r.ends(c.next))
+				}()
+				<-gone
+				if c.dies {
+					require.EqualError(t, err, "it did not return")
+				} else {
+					require.NoError(t, err)
+					require.Equal(t, inbox.DeadLettered, got.Status)
 					require.True(t, got.Unknown)
-					require.Equal(t, 1, r.requireUnknown(t).Attempts)
-				})
-				if enough {
-					return
+					require.Equal(t, 1, got.Attempts)
 				}
-			}
+				letter := r.requireUnknown(t)
+				require.Equal(t, 1, letter.Attempts)
+				require.Contains(t, letter.Failure, "the handler's effect is unknown")
+				require.Contains(t, letter.Failure, store.ErrTxEnded.Error())
+				require.Contains(t, letter.Failure, c.failure)
+				for _, want := range []string{"level=ERROR", store.ErrTxEnded.Error(), "event_id=ev_001"} {
+					require.Contains(t, r.log.String(), want)
+				}
+
+				plain := newInbox(t, r.engine)
+				got, err = plain.Receive(t.Context(), event, nil)
+				require.NoError(t, err)
+				require.Equal(t, inbox.Replayed, got.Status)
+				require.True(t, got.Unknown)
+				_, err = plain.Redrive(t.Context(), event.Source, event.ID, nil)
+				require.Equal(t, 1, refused(t, err, taxonomy.OutcomeUnknown).Attempts)
+			}, c.opts...)
 		})
 	}
 }
 
-// The same on a redrive, where an ordinary letter stands that must not pass for the event's.
-func TestNoCrashInARedriveThatEndsUnknownLeavesAnOrdinaryLetter(t *testing.T) {
+// Each write after the handler's commit may be the last one of the process.
+func TestNoCrashHidesAnUnknownOutcome(t *testing.T) {
 	for writes := 0; ; writes++ {
 		enough := false
 		rigged(t, func(t *testing.T, r *rig) {
-			_, err := r.live.Receive(t.Context(), event, credit(inbox.Reject(errHandler)))
-			require.NoError(t, err)
 			r.left = writes
-			_, err = r.doomed.Redrive(t.Context(), event.Source, event.ID, r.commits(errHandler))
-			enough = err == nil
-			if !enough {
-				refused(t, err, taxonomy.Unavailable)
-				got, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-				require.NoError(t, err)
+			got, err := r.doomed.Receive(t.Context(), event, r.ends(returns(errHandler)))
+			if enough = err == nil; enough {
 				require.Equal(t, inbox.DeadLettered, got.Status)
-				require.True(t, got.Unknown)
+				require.Positive(t, r.writes)
+			} else {
+				refused(t, err, taxonomy.Unavailable)
+				require.Empty(t, letters(t, r.live, ""))
 			}
-			r.requireUnknown(t)
+			require.Equal(t, 1, r.requireUnknown(t).Attempts)
 		})
 		if enough {
 			return
@@ -74,213 +105,172 @@ func TestNoCrashInARedriveThatEndsUnknownLeavesAnOrdinaryLetter(t *testing.T) {
 	}
 }
 
-// A store that can't be reached for a moment must not bring the effect a second time.
-func TestAnEventThatMayBeAppliedIsBarredAsSoonAsTheStoreIsBack(t *testing.T) {
-	for _, err := range []error{errHandler, nil} {
+// The ordinary letter that is redriven must not remain an ordinary one.
+func TestNoCrashInARedriveThatEndsUnknownLeavesAnOrdinaryLetter(t *testing.T) {
+	for writes := 0; ; writes++ {
+		enough := false
 		rigged(t, func(t *testing.T, r *rig) {
-			r.orphan, r.down = true, 3
-			got, err := r.doomed.Receive(t.Context(), event, r.commits(err))
+			_, err := r.live.Receive(t.Context(), event, credit(inbox.Reject(errHandler)))
 			require.NoError(t, err)
-			require.Equal(t, inbox.DeadLettered, got.Status)
-			require.True(t, got.Unknown)
-			r.requireUnknown(t)
+			r.left = writes
+			_, err = r.doomed.Redrive(t.Context(), event.Source, event.ID, r.ends(returns(errHandler)))
+			if enough = err == nil; !enough {
+				refused(t, err, taxonomy.Unavailable)
+				got, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
+				require.NoError(t, err)
+				require.Equal(t, inbox.Replayed, got.Status)
+				require.True(t, got.Unknown)
+			}
+			require.Equal(t, 2, r.requireUnknown(t).Attempts)
 		})
+		if enough {
+			return
+		}
 	}
 }
 
-// The record may become readable late: what it says counts.
-func TestASuccessThatIsRecordedIsHandledAlthoughItCouldNotBeReadAtOnce(t *testing.T) {
+// The letter outlives its event's record. After that only the letter shows that the event may have had its effect.
+func TestAnUnknownLetterOutlivesItsEvent(t *testing.T) {
 	rigged(t, func(t *testing.T, r *rig) {
-		blind := &blindOnce{failing: r.failing}
-		in, err := inbox.NewTransactional[rows](blind)
-		require.NoError(t, err)
-		got, err := in.Receive(t.Context(), event, r.commits(nil))
-		require.NoError(t, err)
-		require.True(t, blind.asked)
-		require.Equal(t, inbox.Processed, got.Status)
-		require.False(t, got.Unknown)
-		require.Empty(t, letters(t, in, ""))
-		got, err = in.Receive(t.Context(), event, credit(nil))
-		require.NoError(t, err)
-		require.Equal(t, inbox.Replayed, got.Status)
-		require.False(t, got.Dead())
-		require.Equal(t, credited, r.rows)
-	})
-}
-
-// blindOnce can't read the event when it is first asked.
-type blindOnce struct {
-	*failing
-	asked bool
-}
-
-func (b *blindOnce) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	if id == eventRecord && !b.asked {
-		b.asked = true
-		return store.Record{}, store.ErrUnavailable
-	}
-	return b.failing.Find(ctx, id)
-}
-
-// Between the lost record and its repair another delivery has handled the event: it may be applied twice, which is told.
-func TestAnEventThatMayBeAppliedTwiceIsListed(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		r.orphan = true
-		racing := &racingEngine{engine: r.engine, now: func() {
-			r.orphan = false
-			got, err := r.live.Receive(t.Context(), event, credit(nil))
-			require.NoError(t, err)
-			require.Equal(t, inbox.Processed, got.Status)
-		}}
-		in, err := inbox.NewTransactional[rows](racing)
-		require.NoError(t, err)
-		got, err := in.Receive(t.Context(), event, func(ctx context.Context, tx rows, ev inbox.Event) error {
-			racing.armed = true
-			return r.commits(errHandler)(ctx, tx, ev)
-		})
-		require.NoError(t, err)
-		require.True(t, got.Unknown)
-		require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows)
-		require.True(t, letters(t, in, "")[0].Unknown)
-		_, err = in.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-		refused(t, err, taxonomy.OutcomeUnknown)
-	})
-}
-
-// A racingEngine lets somebody else come first, once.
-type racingEngine struct {
-	*engine
-	armed bool
-	now   func()
-}
-
-func (r *racingEngine) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
-	if r.armed {
-		r.armed = false
-		r.now()
-	}
-	return r.engine.Reserve(ctx, c)
-}
-
-// The letter outlives the event's record, after which nothing else says that the event may be applied.
-func TestALetterOfAnUnknownOutcomeIsNotRedrivenAfterTheRetentionEither(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		_, err := r.live.Receive(t.Context(), event, r.commits(errHandler))
-		require.NoError(t, err)
+		r.makeUnknown(t)
 		before := letters(t, r.live, "")
 		time.Sleep(30 * 24 * time.Hour)
-		_, err = r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
+		_, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
 		refused(t, err, taxonomy.OutcomeUnknown)
 		require.Equal(t, credited, r.rows)
 
 		got, err := r.live.Receive(t.Context(), event, credit(inbox.Reject(errors.New("another"))))
 		require.NoError(t, err)
 		require.Equal(t, inbox.DeadLettered, got.Status, "a new event")
-		require.Equal(t, before, letters(t, r.live, ""), "and the letter says of the first one what it said")
-		_, err = r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-		refused(t, err, taxonomy.OutcomeUnknown)
+		require.Equal(t, before, letters(t, r.live, ""), "the letter of the first one stays")
 	})
 }
 
-// Two attempts have ended so, the second after the event's record had expired: the letter tells of both.
-func TestALetterTellsOfEveryUnknownOutcome(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		for _, text := range []string{"first", "second"} {
-			got, err := r.live.Receive(t.Context(), event, r.commits(errors.New(text)))
+func TestAnOperatorRedrivesAnUnknownLetter(t *testing.T) {
+	redrive := func(t *testing.T, r *rig, h inbox.TxHandler[rows]) inbox.Receipt {
+		t.Helper()
+		got, err := r.live.RedriveUnknown(t.Context(), event.Source, event.ID, h)
+		require.NoError(t, err)
+		return got
+	}
+	t.Run("it is handled once", func(t *testing.T) {
+		rigged(t, func(t *testing.T, r *rig) {
+			r.makeUnknown(t)
+			got := redrive(t, r, credit(nil))
+			require.Equal(t, inbox.Processed, got.Status)
+			require.Equal(t, 2, got.Attempts)
+			require.False(t, got.Unknown)
+			require.Empty(t, letters(t, r.live, ""))
+			got, err := r.live.Receive(t.Context(), event, credit(nil))
 			require.NoError(t, err)
-			require.Equal(t, inbox.DeadLettered, got.Status)
+			require.Equal(t, inbox.Replayed, got.Status)
+			require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows)
+			_, err = r.live.RedriveUnknown(t.Context(), event.Source, event.ID, credit(nil))
+			require.ErrorIs(t, err, inbox.ErrNoLetter)
+		})
+	})
+	t.Run("a failure makes an ordinary letter of it", func(t *testing.T) {
+		rigged(t, func(t *testing.T, r *rig) {
+			r.makeUnknown(t)
+			require.Equal(t, inbox.DeadLettered, redrive(t, r, credit(errHandler)).Status)
+			list := letters(t, r.live, "")
+			require.Len(t, list, 1)
+			require.False(t, list[0].Unknown)
+			require.Equal(t, "the ledger is closed", list[0].Failure)
+			got, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
+			require.NoError(t, err)
+			require.Equal(t, inbox.Processed, got.Status)
+		})
+	})
+	t.Run("an event that was handled later is not handled again", func(t *testing.T) {
+		rigged(t, func(t *testing.T, r *rig) {
+			r.makeUnknown(t)
 			time.Sleep(inbox.DefaultRetention)
-		}
-		list := letters(t, r.live, "")
-		require.Len(t, list, 1)
-		require.True(t, list[0].Unknown)
-		require.Contains(t, list[0].Failure, "first")
-		require.Contains(t, list[0].Failure, "second")
-	})
-}
-
-// An event that was handled later is not forgotten with the letter of before.
-func TestAReopenedLetterOfAnEventThatWasHandledIsNotHandledAgain(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		_, err := r.live.Receive(t.Context(), event, r.commits(errHandler))
-		require.NoError(t, err)
-		time.Sleep(inbox.DefaultRetention)
-		got, err := r.live.Receive(t.Context(), event, credit(nil))
-		require.NoError(t, err)
-		require.Equal(t, inbox.Processed, got.Status)
-		require.True(t, letters(t, r.live, "")[0].Unknown, "nobody has looked yet")
-
-		require.NoError(t, r.live.Reopen(t.Context(), event.Source, event.ID))
-		got, err = r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-		require.NoError(t, err)
-		require.Equal(t, inbox.Replayed, got.Status)
-		require.Empty(t, letters(t, r.live, ""))
-		require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows)
-	})
-}
-
-// What was dropped is not what came under the same id later.
-func TestADroppedOutcomeDoesNotHideALaterOne(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		receive := func() {
-			got, err := r.doomed.Receive(t.Context(), event, r.commits(errHandler))
+			_, err := r.live.Receive(t.Context(), event, credit(nil))
 			require.NoError(t, err)
-			require.True(t, got.Unknown)
-		}
-		receive()
-		time.Sleep(inbox.DefaultRetention - time.Second)
-		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID), "its mark will outlive the event's record")
-		time.Sleep(time.Second)
-		r.armed, r.left = false, 0
-		_, err := r.doomed.Receive(t.Context(), event, r.commits(errHandler))
-		refused(t, err, taxonomy.Unavailable)
-		require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows, "the event of after its retention")
-		r.left = always
-		got, err := r.live.Receive(t.Context(), event, credit(nil))
-		require.NoError(t, err)
-		require.Equal(t, inbox.DeadLettered, got.Status)
-		require.Len(t, letters(t, r.live, ""), 1)
-
-		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID))
-		got, err = r.live.Receive(t.Context(), event, credit(nil))
-		require.NoError(t, err)
-		require.Equal(t, inbox.Replayed, got.Status)
-		require.Empty(t, letters(t, r.live, ""))
+			require.True(t, letters(t, r.live, "")[0].Unknown, "no operator has decided yet")
+			require.Equal(t, inbox.Replayed, redrive(t, r, credit(nil)).Status)
+			require.Empty(t, letters(t, r.live, ""))
+			require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows)
+		})
+	})
+	t.Run("an ordinary letter is redriven too", func(t *testing.T) {
+		rigged(t, func(t *testing.T, r *rig) {
+			_, err := r.live.Receive(t.Context(), event, credit(inbox.Reject(errHandler)))
+			require.NoError(t, err)
+			require.Equal(t, inbox.Processed, redrive(t, r, credit(nil)).Status)
+			require.Equal(t, credited, r.rows)
+		})
+	})
+	t.Run("by a plain inbox", func(t *testing.T) {
+		rigged(t, func(t *testing.T, r *rig) {
+			r.makeUnknown(t)
+			var s scripted
+			got, err := newInbox(t, r.engine).RedriveUnknown(t.Context(), event.Source, event.ID, s.handle)
+			require.NoError(t, err)
+			require.Equal(t, inbox.Processed, got.Status)
+			require.Len(t, s.events, 1)
+			require.Equal(t, event.Payload, s.events[0].Payload)
+		})
 	})
 }
 
-// Each write of an operator's command may be its last: given again it brings what was asked for.
-func TestACommandOnAnUnknownOutcomeCanBeGivenAgain(t *testing.T) {
+func TestADroppedUnknownLetterStaysAway(t *testing.T) {
+	rigged(t, func(t *testing.T, r *rig) {
+		r.makeUnknown(t)
+		time.Sleep(inbox.DefaultRetention - time.Second)
+		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID))
+		for range 2 {
+			got, err := r.live.Receive(t.Context(), event, credit(nil))
+			require.NoError(t, err)
+			require.Equal(t, inbox.Replayed, got.Status)
+			require.True(t, got.Unknown)
+			require.True(t, got.Dead())
+			require.Empty(t, letters(t, r.live, ""))
+		}
+		require.ErrorIs(t, r.live.Drop(t.Context(), event.Source, event.ID), inbox.ErrNoLetter)
+		for rec, err := range r.Pending(t.Context(), "") {
+			require.NoError(t, err)
+			require.NotContains(t, string(rec.Meta), string(event.Payload), "no payload is kept")
+		}
+
+		time.Sleep(time.Second) // the mark expires with the event's record
+		r.left = 0
+		_, err := r.doomed.Receive(t.Context(), event, r.ends(returns(errHandler)))
+		refused(t, err, taxonomy.Unavailable)
+		_, err = r.live.Receive(t.Context(), event, credit(nil))
+		require.NoError(t, err)
+		require.Len(t, letters(t, r.live, ""), 1, "the event after its retention has a letter of its own")
+	})
+}
+
+// Each write of an operator's command may be the last one of the process. The operator then gives the command again.
+func TestACommandOnAnUnknownLetterCanBeGivenAgain(t *testing.T) {
 	for name, command := range map[string]func(ctx context.Context, in *inbox.Transactional[rows]) error{
 		"Drop": func(ctx context.Context, in *inbox.Transactional[rows]) error {
 			return in.Drop(ctx, event.Source, event.ID)
 		},
-		"Reopen": func(ctx context.Context, in *inbox.Transactional[rows]) error {
-			return in.Reopen(ctx, event.Source, event.ID)
+		"RedriveUnknown": func(ctx context.Context, in *inbox.Transactional[rows]) error {
+			_, err := in.RedriveUnknown(ctx, event.Source, event.ID, credit(nil))
+			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for writes := 0; ; writes++ {
 				enough := false
 				rigged(t, func(t *testing.T, r *rig) {
-					_, err := r.live.Receive(t.Context(), event, r.commits(errHandler))
-					require.NoError(t, err)
-					r.left, r.takes = writes, 0
-					err = command(t.Context(), r.doomed)
-					enough = err == nil
-					if !enough {
+					r.makeUnknown(t)
+					r.armed, r.left, r.writes = true, writes, 0
+					err := command(t.Context(), r.doomed)
+					if enough = err == nil; !enough {
 						refused(t, err, taxonomy.Unavailable)
 						require.True(t, letters(t, r.live, "")[0].Unknown)
 						_, err = r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
 						refused(t, err, taxonomy.OutcomeUnknown)
+						time.Sleep(inbox.DefaultLeaseTTL)
 						require.NoError(t, command(t.Context(), r.live))
 					}
-					require.Equal(t, credited, r.rows)
-					if name == "Reopen" {
-						got, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-						require.NoError(t, err)
-						require.Equal(t, inbox.Processed, got.Status)
-					}
+					require.Equal(t, map[string]int{"Drop": 1, "RedriveUnknown": 2}[name], r.rows["credit ev_001"])
 					got, err := r.live.Receive(t.Context(), event, credit(nil))
 					require.NoError(t, err)
 					require.Equal(t, inbox.Replayed, got.Status)
@@ -296,78 +286,32 @@ func TestACommandOnAnUnknownOutcomeCanBeGivenAgain(t *testing.T) {
 	}
 }
 
-// An event's record that can't be removed bars it still, and its letter goes on to say so.
-func TestALetterIsNotReopenedBeforeItsEvent(t *testing.T) {
+// The letter of an earlier event with the same id is not this event's.
+func TestALetterOfAnotherPayloadIsKept(t *testing.T) {
 	rigged(t, func(t *testing.T, r *rig) {
-		_, err := r.live.Receive(t.Context(), event, r.commits(errHandler))
-		require.NoError(t, err)
-		r.down = 1
-		refused(t, r.doomed.Reopen(t.Context(), event.Source, event.ID), taxonomy.Unavailable)
-		require.Equal(t, 1, r.takes)
-		r.requireUnknown(t)
-	})
-}
-
-// Nothing of a payload is kept that somebody wanted deleted.
-func TestADroppedLetterLeavesNoPayload(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		_, err := r.live.Receive(t.Context(), event, r.commits(errHandler))
-		require.NoError(t, err)
-		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID))
-		marks := 0
-		for rec, err := range r.Pending(t.Context(), "") {
-			require.NoError(t, err)
-			require.NotContains(t, string(rec.Meta), string(event.Payload))
-			marks++
-		}
-		require.Equal(t, 1, marks)
-	})
-}
-
-// The letter of an earlier event with the id stands in the way: a delivery is not told that the letter is its own.
-func TestALetterOfAnotherPayloadDoesNotTellOfThisOne(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		_, err := r.live.Receive(t.Context(), event, r.commits(errHandler))
-		require.NoError(t, err)
+		r.makeUnknown(t)
 		time.Sleep(inbox.DefaultRetention)
 		other := event
 		other.Payload = []byte("other")
-		_, err = r.live.Receive(t.Context(), other, r.commits(errHandler))
-		refused(t, err, taxonomy.PayloadMismatch)
-		_, err = r.live.Receive(t.Context(), other, credit(nil))
-		refused(t, err, taxonomy.PayloadMismatch)
-		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID), "the way is free then")
+		for range 2 {
+			_, err := r.live.Receive(t.Context(), other, r.ends(returns(errHandler)))
+			refused(t, err, taxonomy.PayloadMismatch)
+		}
+		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID))
 		got, err := r.live.Receive(t.Context(), other, credit(nil))
 		require.NoError(t, err)
-		require.Equal(t, inbox.DeadLettered, got.Status)
+		require.True(t, got.Unknown)
 		require.Equal(t, other.Payload, letters(t, r.live, "")[0].Payload)
 		require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows)
 	})
 }
 
-// Somebody else has moved the letter on while the command was given.
-func TestALetterThatChangesIsNotReopenedUnseen(t *testing.T) {
+// The producer stops delivering, and does not learn the error.
+func TestADeliveryOfAnUnknownOutcomeIsAcknowledged(t *testing.T) {
 	rigged(t, func(t *testing.T, r *rig) {
-		_, err := r.live.Receive(t.Context(), event, r.commits(errHandler))
-		require.NoError(t, err)
-		stolen := &stealing{engine: r.engine}
-		in, err := inbox.NewTransactional[rows](stolen)
-		require.NoError(t, err)
-		refused(t, in.Reopen(t.Context(), event.Source, event.ID), taxonomy.InFlight)
-		require.True(t, letters(t, in, "")[0].Unknown)
+		h := r.live.Handler(identify, r.ends(returns(errHandler)))
+		require.Equal(t, answered{http.StatusAccepted, "stored", "", "", ""}, deliver(t, h, event.ID, "p"))
+		require.Equal(t, answered{http.StatusOK, "replayed", "true", "", ""}, deliver(t, h, event.ID, "p"))
+		require.Equal(t, answered{http.StatusConflict, "", "", "", "CONFLICT.idempotency.payload_mismatch"}, deliver(t, h, event.ID, "other"))
 	})
-}
-
-// A stealing engine takes every record over before it is extended.
-type stealing struct{ *engine }
-
-func (s *stealing) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	rec, err := s.Find(ctx, l.ID)
-	if err != nil {
-		return err
-	}
-	if _, err := s.engine.Reserve(ctx, store.Claim{ID: l.ID, Fingerprint: rec.Fingerprint, Retention: time.Hour}); err != nil {
-		return err
-	}
-	return s.engine.Extend(ctx, l, d, meta)
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/boltoutbox"
@@ -55,7 +53,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	err = st.Update(ctx, func(tx *bbolt.Tx) error {
+	err = st.Update(ctx, func(tx *boltstore.Tx) error {
 		_, err := queue.Enqueue(ctx, tx, outbox.Event{
 			ID: "refund-re_1-created", Destination: consumer.URL, Payload: []byte(`{"refund":"re_1"}`),
 		})

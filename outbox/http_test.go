@@ -189,7 +189,7 @@ func TestHTTPRefusesWhatItCantUse(t *testing.T) {
 // A delivery whose acknowledgement was lost is made again, under the same id: the consumer's record answers it.
 func TestEventThatIsDeliveredTwiceHasOneEffect(t *testing.T) {
 	effects := 0
-	consumer := server.Middleware(memstore.New(), server.Required())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	consumer := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		effects++
 		w.WriteHeader(http.StatusCreated)
 	}))

@@ -28,7 +28,9 @@ func TestAnotherKeyHeaderGoesAllTheWay(t *testing.T) {
 		delivered = append(delivered, d.ID)
 		if _, err := servertest.Effect(r.Context()); err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
+			return
 		}
+		w.WriteHeader(http.StatusNoContent)
 	})
 	start := func(t *testing.T, opts ...servertest.Option) *servertest.Server {
 		delivered = nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
@@ -38,7 +37,7 @@ func inBubble(t *testing.T, f func(g *rig)) {
 
 func (g *rig) enqueue(events ...outbox.Event) {
 	g.Helper()
-	require.NoError(g, g.st.Update(context.Background(), func(tx *bbolt.Tx) error {
+	require.NoError(g, g.st.Update(context.Background(), func(tx *boltstore.Tx) error {
 		for _, ev := range events {
 			if _, err := g.queue.Enqueue(context.Background(), tx, ev); err != nil {
 				return err

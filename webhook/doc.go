@@ -29,5 +29,12 @@
 // the new one, and take the old one out last. [Delivery.Secret] tells which one is still in use. Signatures of
 // versions that the secrets don't cover are ignored.
 //
+// # Bodies
+//
+// A body has to be read before its signature can be checked. It is read up to [MaxBody], into a buffer of at most 64
+// KiB that grows as the data arrives, whatever Content-Length announces. A sender that is slow still occupies a
+// connection: set ReadHeaderTimeout, ReadTimeout and IdleTimeout of the http.Server, which has no time limits by
+// default.
+//
 // Everything in this package may be used concurrently.
 package webhook

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -243,6 +244,24 @@ func TestABodyThatBreaksOffIsUnreadable(t *testing.T) {
 	r.ContentLength++
 	_, err = v.Verify(r)
 	require.EqualError(t, err, "webhook: body unreadable: it has 20 bytes, Content-Length says 21")
+}
+
+// Anybody can announce a large body: its signature is checked only after it has arrived.
+func TestABodyTakesMemoryAsItArrives(t *testing.T) {
+	v := verifier(t, []webhook.Secret{secret(t, sharedSecret)}, atVectorTime())
+	hold := func(arrived int) uint64 {
+		data := strings.NewReader(strings.Repeat("x", arrived))
+		r := post(io.MultiReader(data, iotest.ErrReader(io.ErrUnexpectedEOF)))
+		r.ContentLength = webhook.DefaultMaxBody
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := v.Verify(r)
+		runtime.ReadMemStats(&after)
+		require.ErrorIs(t, err, webhook.ErrBody)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	require.Less(t, hold(100), uint64(80<<10))
+	require.Greater(t, hold(webhook.DefaultMaxBody/2), uint64(webhook.DefaultMaxBody/2), "a body that does arrive is held")
 }
 
 func TestAnEmptyBodyIsSignedLikeAnyOther(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/boltoutbox"
@@ -90,7 +89,7 @@ func (b *broken) Watch(ctx context.Context, wake func()) error {
 
 type brokenTx struct {
 	b  *broken
-	tx store.Tx[*bbolt.Tx]
+	tx store.Tx[*boltstore.Tx]
 }
 
 func (x brokenTx) Enqueue(ctx context.Context, ev outbox.Event) (string, error) {

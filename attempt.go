@@ -3,58 +3,72 @@ package redo
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
+	"github.com/redo-go/redo/internal/exchange"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/taxonomy"
 )
 
 // An attempt is one request of a call, with a clock, a header and a body of its own.
 type attempt struct {
+	exchange.Exchange
 	call   *call
-	number int
 	start  time.Time // when its clock started; waiting for a limiter comes before
 	budget time.Duration
-	ctx    context.Context // the attempt's own; nil before the clock starts
-	clock  clock
-	asked  atomic.Int32       // connections that the transport asked for
-	got    atomic.Int32       // connections that it got: each may have carried the request
-	handed bool               // the transport was called
-	hops   int                // redirects that were followed
 	report func(limit.Health) // the breaker's; nil if there is none
-	added  map[string]bool    // headers that the credentials function set
 }
 
-// attempt makes one attempt at the time now, and returns its result. r is the request that the loop sends, and total
-// is the rest of MaxElapsed.
-func (k *call) attempt(r *http.Request, number int, now time.Time, total time.Duration) result {
-	a := &attempt{call: k, number: number, start: now, budget: min(k.policy.AttemptTimeout, total)}
-	ctx := r.Context()
-	if observer, ok := k.client.observer.(AttemptObserver); ok {
+// A result holds the response or the error of one attempt, and its verdict.
+type result struct {
+	exchange.Received
+	ctx     context.Context // the attempt's, or the observer's on top of it
+	resp    *http.Response  // nil if there was none
+	err     error           // the transport's error, the one met while reading the body, or this client's own refusal
+	verdict taxonomy.Verdict
+	local   bool // this client refused the attempt
+	sent    bool // the request was, or may have been, written
+	sends   int
+	resent  bool          // net/http sent the request more than once
+	streams bool          // the caller reads the response of a stored operation as it arrives
+	queued  time.Duration // spent waiting for the limiter
+	elapsed time.Duration
+}
+
+// attempt makes one attempt at the time now, and returns its result. total is the rest of MaxElapsed.
+func (k *call) attempt(ctx context.Context, number int, now time.Time, total time.Duration) result {
+	c := k.client
+	a := &attempt{
+		Exchange: exchange.Exchange{
+			Transport: c.base, Traced: c.traced, Outer: k.mode == modeTransport, Keyed: k.op.key != "", Body: &k.body,
+			Lost: func(r *http.Request) bool { return loopOf(r.Context()) == nil },
+		},
+		call: k, start: now, budget: min(k.policy.AttemptTimeout, total),
+	}
+	if observer, ok := c.observer.(AttemptObserver); ok {
 		ctx = observer.StartAttempt(ctx, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: number})
 	}
 	var err error
-	if k.client.breaker != nil || k.client.limiter != nil {
+	if c.breaker != nil || c.limiter != nil {
 		defer a.reportHealth(limit.Neutral) // a transport that panics must not leave the breaker waiting for its probe
 		err = a.admit(ctx, total)
 		a.start = time.Now()
 	}
 	var resp *http.Response
 	if err == nil {
-		resp, err = a.send(ctx, r)
+		resp, err = a.send(ctx)
 	}
 	res := a.result(resp, err)
 	res.ctx, res.queued = ctx, a.start.Sub(now)
 	a.reportHealth(health(res))
-	if l, ok := limit.For(k.client.limiter, k.destination()).(limit.Reporter); ok && res.resp != nil {
+	if l, ok := limit.For(c.limiter, k.destination()).(limit.Reporter); ok && res.resp != nil {
 		l.Report(res.verdict.Code.In(taxonomy.RateLimit))
 	}
 	return res
@@ -98,78 +112,48 @@ func (a *attempt) reportHealth(h limit.Health) {
 	}
 }
 
-// send starts the clock, sends the attempt's request, and follows redirects as [attempt.follow] decides.
-func (a *attempt) send(ctx context.Context, r *http.Request) (*http.Response, error) {
-	k, c := a.call, a.call.client
-	if k.mode != modeTransport { // there time limits are the SDK's
-		ctx, a.clock = startClock(ctx, a.budget)
+// send starts the clock, and sends a request with the attempt's own context, header and body.
+func (a *attempt) send(ctx context.Context) (*http.Response, error) {
+	budget := a.budget
+	if a.Outer { // the time limits are the SDK's
+		budget = 0
 	}
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.got.Add(1) }}
-	if c.traced {
-		trace.GetConn = func(string) { a.asked.Add(1) }
+	out := a.call.req.WithContext(a.Begin(ctx, budget))
+	out.Header, out.RequestURI = a.header(), ""
+	if u := out.URL.User; u != nil && out.Header.Get("Authorization") == "" { // as http.Client does it
+		password, _ := u.Password()
+		out.SetBasicAuth(u.Username(), password)
 	}
-	ctx = httptrace.WithClientTrace(ctx, trace)
-	a.ctx = ctx
-	out := r.WithContext(ctx)
-	out.Header = a.header(r.Header)
-	if err := k.body.attach(out, k.req); err != nil {
-		return nil, &refusedError{code: taxonomy.BodyNotReplayable, effect: NotApplied, err: err}
+	if err := a.Body.Attach(out); err != nil {
+		return nil, &exchange.Refused{Code: taxonomy.BodyNotReplayable, Effect: NotApplied, Err: err}
 	}
 	if err := a.authorize(out); err != nil {
-		return nil, err
+		if out.Body != nil {
+			_ = out.Body.Close()
+		}
+		return nil, &exchange.Refused{Code: taxonomy.Auth + ".credentials", Effect: NotApplied, Err: err}
 	}
-	if ctx.Err() != nil {
-		closeBody(out)
-		return nil, context.Cause(ctx)
-	}
-	a.handed = true
-	for {
-		resp, err := c.base.RoundTrip(out)
-		switch {
-		case err != nil:
-			return nil, err
-		case resp == nil:
-			return nil, errNoResponse
-		case resp.Body == nil:
-			resp.Body = http.NoBody
-		}
-		if resp.Request == nil || loopOf(resp.Request.Context()) == nil {
-			resp.Request = out // a custom transport lost it
-		}
-		if resp.StatusCode/100 != 3 {
-			return resp, nil
-		}
-		next, err := a.follow(out, resp)
-		if err != nil || next == nil {
-			return resp, err
-		}
-		out = next
-		a.hops++
-	}
+	return a.Send(out)
 }
 
-// errNoResponse reports a transport that broke the rule of http.RoundTripper.
-var errNoResponse = errors.New("redo: the transport returned neither a response nor an error")
-
 // header returns the attempt's own header. It shares its values with the caller's request, so they are never changed.
-func (a *attempt) header(from http.Header) http.Header {
+func (a *attempt) header() http.Header {
 	k, p := a.call, &a.call.client.profile
-	h := maps.Clone(from)
-	if h == nil {
-		h = make(http.Header, 2)
-	}
-	for name := range h {
-		if name != p.Header && len(name) == len(p.Header) && http.CanonicalHeaderKey(name) == p.Header {
-			delete(h, name) // two spellings would be two keys on the wire
+	passes := k.passes()
+	h := make(http.Header, len(k.req.Header)+2)
+	for name, values := range k.req.Header {
+		// Another spelling of the key header would be a second key on the wire.
+		if passes || name == p.Header || !wire.SameName(name, p.Header) {
+			h[name] = values
 		}
 	}
 	maps.Copy(h, k.header)
 	switch {
-	case k.passes(): // an SDK's own key goes as it is
+	case passes: // an SDK's own key goes as it is
 	case k.op.key == "":
 		delete(h, p.Header)
 	case !p.KeyInBody && !p.NoKeys:
-		h[p.Header] = []string{p.encode(k.op.key)}
+		h[p.Header] = []string{wire.FormatKey(k.op.key, p.Quoted, p.Verbatim)}
 		if p.FirstSentHeader != "" {
 			h[p.FirstSentHeader] = []string{k.first.UTC().Format(http.TimeFormat)}
 		}
@@ -184,7 +168,7 @@ func (a *attempt) header(from http.Header) http.Header {
 
 // patience returns how long the client waits for the response. bounded is false if it waits forever.
 func (a *attempt) patience() (wait time.Duration, bounded bool) {
-	wait, bounded = a.budget, a.call.mode != modeTransport
+	wait, bounded = a.budget, !a.Outer
 	if deadline, ok := a.call.ctx.Deadline(); ok {
 		left := time.Until(deadline)
 		if !bounded {
@@ -203,53 +187,154 @@ func (a *attempt) authorize(out *http.Request) error {
 	}
 	before := out.Header
 	out.Header = before.Clone() // Header.Add would write into the caller's values
-	err := credentials(out)
-	if err == nil {
-		err = checkHeader(out.Header)
-	}
-	if err != nil {
-		closeBody(out)
-		return &refusedError{code: taxonomy.Auth + ".credentials", effect: NotApplied, err: err}
-	}
-	a.added = map[string]bool{}
-	for name, values := range out.Header {
-		a.added[name] = !slices.Equal(before[name], values)
-	}
-	return nil
-}
-
-// explain adds ErrAttemptTimeout to an error that the attempt's own clock caused.
-func (a *attempt) explain(err error) error {
-	if err == nil || a.ctx == nil || !errors.Is(context.Cause(a.ctx), ErrAttemptTimeout) ||
-		errors.Is(err, ErrAttemptTimeout) {
+	if err := credentials(out); err != nil {
 		return err
 	}
-	if errors.Is(err, context.Canceled) {
-		return ErrAttemptTimeout // the clock cancelled the context, and no caller
+	a.Private = map[string]bool{}
+	for name, values := range out.Header {
+		a.Private[name] = !slices.Equal(before[name], values)
 	}
-	return errors.Join(ErrAttemptTimeout, err)
+	return exchange.CheckHeader(out.Header)
 }
 
-// sends returns the number of connections that may have carried the request.
-func (a *attempt) sends() int { return int(a.got.Load()) }
+// result reads the part of the response that the client needs, and classifies the attempt.
+func (a *attempt) result(resp *http.Response, err error) result {
+	k, p := a.call, &a.call.client.profile
+	var res result
+	if err != nil {
+		res.err = a.Fail(resp, err)
+	} else {
+		res.resp = resp
+		res.streams = k.op.stored && k.mode != modeCall && resp.StatusCode/100 == 2 && wire.Streams(resp)
+		res.Received, res.err = a.Receive(resp, k.reading())
+	}
+	res.err = wire.WithoutQuery(res.err)
+	res.sends, res.resent, res.sent = a.Sends(), a.Resent(), err == nil || a.Sent(err)
+	answer := taxonomy.Answer{
+		Err: res.err, Sent: res.sent, Body: res.Head, Directives: p.ShouldRetry,
+		StatusCodes: p.Statuses, Codes: p.Codes, Markers: p.ReplayMarkers,
+	}
+	if res.resp != nil {
+		answer.Status, answer.Header = resp.StatusCode, resp.Header
+		k.client.learn(resp.Header)
+	}
+	if res.err != nil {
+		// A response that arrived whole counts, even if the caller's context has ended.
+		if answer.Caller = k.ended(); answer.Caller != nil {
+			res.err = k.withReason(answer.Caller, res.err)
+		}
+	}
+	if res.verdict, res.local = localVerdict(res.err); !res.local {
+		res.verdict = taxonomy.Classify(answer)
+	}
+	if res.resp != nil && answer.Caller == nil && !res.local {
+		res.classify(k)
+	}
+	res.elapsed = time.Since(a.start)
+	return res
+}
 
-// resent reports whether net/http sent the request more than once.
-func (a *attempt) resent() bool { return a.sends() > 1+a.hops }
-
-// sent reports whether the request was, or may have been, written. net/http's transport did not write a request for
-// which it got no connection. For any other transport only a dial or a DNS error proves that nothing was written.
-func (a *attempt) sent(err error) bool {
+// reading returns how much of a success's body is read within the attempt.
+func (k *call) reading() exchange.Reading {
+	c := k.client
 	switch {
-	case !a.handed:
-		return false
-	case err == nil || a.sends() > 0:
-		return true
-	case a.call.client.traced && a.asked.Load() > 0:
-		return false
+	case k.mode == modeCall:
+		return exchange.Reading{Whole: c.maxResponse}
+	case k.op.stored || c.classifier != nil || c.profile.Classifier != nil:
+		return exchange.Reading{Head: max(c.maxStored, exchange.MaxErrorBody)}
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return false
+	return exchange.Reading{}
+}
+
+// classify applies the rules of Call for JSON responses, then the profile's classifier, then the client's.
+func (r *result) classify(k *call) {
+	if k.mode == modeCall && r.verdict.Class == taxonomy.ClassSuccess {
+		switch {
+		case r.resp.StatusCode/100 != 2:
+			r.verdict = taxonomy.Verdict{Code: taxonomy.RedirectNotFollowed}
+		case len(r.Head) > 0 && !json.Valid(r.Head):
+			// A captive portal or a login page returned 200 in place of the server.
+			r.verdict = taxonomy.Verdict{Code: taxonomy.Provider + ".malformed"}
+			r.err = errors.New("redo: the response's body is not JSON")
+		}
 	}
-	_, unknownHost := errors.AsType[*net.DNSError](err)
-	return !unknownHost
+	body := r.Head[:min(len(r.Head), exchange.MaxErrorBody)]
+	for _, f := range [...]Classifier{k.client.profile.Classifier, k.client.classifier} {
+		if f == nil {
+			continue
+		}
+		v := f(r.resp, body, r.verdict)
+		if kept := r.verdict.Code; v.Class == taxonomy.ClassTransient &&
+			(kept.In(taxonomy.PayloadMismatch) || kept.In(taxonomy.KeyExpired)) {
+			continue
+		}
+		if r.verdict = v; v.Class == taxonomy.ClassSuccess && v.Effect == EffectUnknown {
+			r.verdict.Effect = Applied
+		}
+	}
+	if r.verdict.Class != taxonomy.ClassSuccess && r.resp.StatusCode/100 == 2 {
+		// The 2xx means a failure, so its response is like that of an error: closed, with the head of its body
+		// readable.
+		_ = r.resp.Body.Close()
+		r.Head, r.resp.Body = body, exchange.ErrorBody(body, nil)
+	}
+}
+
+// attempt returns the result as errors, observers and logs show it.
+func (r *result) attempt(number int) Attempt {
+	rec := Attempt{Number: number, Code: r.verdict.Code, Err: r.err, Elapsed: r.elapsed, WireSends: r.sends}
+	if r.resp != nil {
+		rec.Status = r.resp.StatusCode
+	}
+	if rec.WireSends == 0 && r.sent {
+		rec.WireSends = 1
+	}
+	return rec
+}
+
+// health returns the evidence that the attempt gives about its destination.
+func health(r result) limit.Health {
+	switch {
+	case r.verdict.Code.In(taxonomy.Caller):
+		return limit.Neutral
+	case r.verdict.Class == taxonomy.ClassTransient && !r.verdict.Code.In(taxonomy.Conflict):
+		return limit.Unhealthy
+	case r.resp == nil:
+		return limit.Neutral // no evidence: no credentials, an unknown host, an untrusted certificate
+	}
+	return limit.Healthy
+}
+
+// localVerdict classifies an attempt that this client refused itself. It returns false for any other attempt.
+func localVerdict(err error) (taxonomy.Verdict, bool) {
+	v := taxonomy.Verdict{Class: taxonomy.ClassTransient, Effect: NotApplied}
+	switch {
+	case err == nil:
+		return v, false
+	case errors.Is(err, ErrBreakerOpen):
+		v.Code = taxonomy.Unavailable
+	case errors.Is(err, ErrLimited):
+		v.Code = taxonomy.RateLimited
+	default:
+		refused, ok := errors.AsType[*exchange.Refused](err)
+		if !ok {
+			return v, false
+		}
+		v.Code, v.Class, v.Effect = refused.Code, taxonomy.ClassTerminal, refused.Effect
+	}
+	return v, true
+}
+
+// learn records the retention that the API advertises, if it is shorter than the recorded one.
+func (c *Client) learn(h http.Header) {
+	if c.profile.LifetimeHeader == "" {
+		return
+	}
+	d, ok := wire.Lifetime(h.Get(c.profile.LifetimeHeader))
+	for ok && d > 0 {
+		known := c.learned.Load()
+		if known > 0 && known <= int64(d) || c.learned.CompareAndSwap(known, int64(d)) {
+			return
+		}
+	}
 }

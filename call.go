@@ -3,9 +3,11 @@ package redo
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
+	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/taxonomy"
@@ -28,7 +30,7 @@ type call struct {
 	mode    mode
 	policy  RetryPolicy
 	op      operation
-	body    payload
+	body    exchange.Body
 	header  http.Header // stored header values that replace the request's own; nil: none
 	start   time.Time
 	prior   bool          // another call under the same key may have had the effect
@@ -40,29 +42,33 @@ type call struct {
 
 // An outcome is the result of a call.
 type outcome struct {
+	exchange.Received
 	resp     *http.Response // nil if the last attempt got no response
 	err      *Error         // nil for a success, and for a redirect
 	effect   Effect
 	verdict  taxonomy.Verdict
 	attempts []Attempt
-	body     capture // of a stored operation's response
-	stored   bool    // resp comes from the store
+	streams  bool // the caller reads the response of a stored operation as it arrives
+	stored   bool // resp comes from the store
 }
 
 // perform runs one call to its end. It returns a response, an error, or both. A status of 400 and above is a response
 // with an error. perform always closes the request's body.
 func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
-	k := &call{client: c, req: req, mode: m, policy: c.retry, start: time.Now(), ctx: context.Background()}
-	defer k.body.close(req)
+	k := &call{
+		client: c, req: req, mode: m, policy: c.retry, start: time.Now(),
+		ctx: context.Background(), body: exchange.BodyOf(req),
+	}
+	defer k.body.Close()
 	var in intent
-	e := c.validate(req)
+	e := c.check(req)
 	if req != nil {
 		k.ctx = req.Context()
 		in = intentOf(k.ctx)
 	}
 	if e == nil && in.policy != nil {
 		if err := in.policy.validate(); err != nil {
-			e = &Error{Code: taxonomy.InvalidRequest, Effect: NotApplied, Err: err}
+			e = k.op.refuse(taxonomy.InvalidRequest, err)
 		}
 		k.policy = in.policy.withDefaults()
 	}
@@ -78,9 +84,35 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 	} else {
 		out = k.run()
 	}
-	k.end(out)
-	in.report.set(out)
+	k.end(out, in.report)
 	return out.resp, out.err
+}
+
+// end shows the call's outcome to the log, the observer and the caller's report, if there are any.
+func (k *call) end(out outcome, report *Report) {
+	if out.err != nil && len(out.attempts) == 0 {
+		k.log(slog.LevelWarn, "call refused", slog.String(logCode, string(out.err.Code)), slog.Any("error", out.err.Err))
+	}
+	if o := k.client.observer; o != nil {
+		o.EndOperation(k.ctx, OperationEnd{
+			Operation: k.op.name, Key: k.op.key, Attempts: len(out.attempts), Elapsed: time.Since(k.start),
+			Effect: out.effect, Resumed: k.resumed, Stored: out.stored, Replayed: Replayed(out.resp), Err: out.err,
+		})
+	}
+	if report != nil {
+		report.set(out)
+	}
+}
+
+// check refuses a call on a closed client, and a request that can't be sent.
+func (c *Client) check(req *http.Request) *Error {
+	if c.closed.Load() {
+		return operation{}.refuse(taxonomy.ClientClosed, ErrClosed)
+	}
+	if r := exchange.Check(req); r != nil {
+		return operation{}.refuse(r.Code, r.Err)
+	}
+	return nil
 }
 
 // run makes the call's attempts.
@@ -92,7 +124,7 @@ func (k *call) run() outcome {
 	if k.passes() {
 		k.policy.MaxAttempts = 1
 	} else if k.keyed() || wire.SafeMethod(k.req.Method) {
-		if err := k.body.buffer(k.req, k.client.maxBuffered); err != nil {
+		if err := k.body.Buffer(k.client.maxBuffered); err != nil {
 			return k.refused(taxonomy.InvalidRequest, NotApplied, err)
 		}
 	}
@@ -102,12 +134,7 @@ func (k *call) run() outcome {
 // refused returns the outcome of a call that made no attempt.
 func (k *call) refused(code taxonomy.Code, effect Effect, err error) outcome {
 	e := &Error{
-		Code:      code,
-		Operation: k.op.name,
-		Key:       k.op.key,
-		Effect:    effect,
-		Err:       err,
-		sameKey:   k.op.stored || k.op.lasting,
+		Code: code, Operation: k.op.name, Key: k.op.key, Effect: effect, Err: err, sameKey: k.op.stored || k.op.lasting,
 	}
 	e.retry = code == taxonomy.Unavailable || code == taxonomy.InFlight || code.In(taxonomy.Caller)
 	return outcome{err: e, effect: effect}
@@ -136,11 +163,10 @@ func (k *call) ended() error {
 			return nil
 		}
 	}
-	cause := context.Cause(ctx)
-	if !errors.Is(cause, err) {
+	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		return errors.Join(cause, err)
 	}
-	return cause
+	return context.Cause(ctx)
 }
 
 // withReason joins the error of the caller's context with the error that followed. It omits a reason that err
@@ -158,11 +184,18 @@ func (k *call) withReason(reason, err error) error {
 	return errors.Join(reason, err)
 }
 
-// usable returns how long a new key may be sent: the API's retention less a margin.
+// usable returns how long a new key may be sent: the API's retention less a margin, since clocks differ and a request
+// takes time to arrive.
 func (c *Client) usable() time.Duration {
-	p := c.profile
+	retention := c.profile.Retention
 	if learned := time.Duration(c.learned.Load()); learned > 0 {
-		p.Retention = min(p.Retention, learned)
+		retention = min(retention, learned)
 	}
-	return p.usable()
+	return retention - min(time.Hour, retention/8)
+}
+
+// passes reports whether the request is sent once and without a new key, as net/http would send it. That is an unsafe
+// request under an SDK without a name or a given key, if no option declares that the server honours keys.
+func (k *call) passes() bool {
+	return k.mode == modeTransport && k.op.name == "" && !k.op.given && !k.client.optedIn && !wire.SafeMethod(k.req.Method)
 }

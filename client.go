@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/internal/flight"
+	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/limit"
-	"github.com/redo-go/redo/taxonomy"
 )
 
 // A Client makes HTTP calls that are safe to repeat. It is safe for concurrent use. It keeps connections alive, so
@@ -22,7 +22,9 @@ type Client struct {
 	ownBase *http.Transport   // nil if the caller supplied the transport
 	traced  bool              // base reports its connections to net/http/httptrace
 	buckets *limit.Buckets
-	flights flights
+	journal journal.Journal // of the client's store; its Store is nil if there is none
+	meaning journal.Rules   // for the headers that are stored
+	flights flight.Group[landing]
 	learned atomic.Int64 // the shortest retention that the API advertised, in nanoseconds; 0: none
 	closed  atomic.Bool
 }
@@ -55,6 +57,9 @@ func New(opts ...Option) (*Client, error) {
 	}
 	c.retry = c.retry.withDefaults()
 	c.buckets = limit.NewBuckets(c.budget)
+	p := &c.profile
+	c.meaning = journal.Rules{Stored: p.StoredHeaders, Own: []string{p.Header, p.TimeoutHeader, p.FirstSentHeader}}
+	c.journal = journal.Journal{Store: c.store, Scope: c.scope, Keep: c.keep}
 	if c.base = c.transport; c.base == nil {
 		c.base = http.DefaultTransport
 		if t, ok := c.base.(*http.Transport); ok { // a program may have replaced it
@@ -104,63 +109,18 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 // returns nil.
 func (c *Client) Close() error {
 	c.closed.Store(true)
-	if c.ownBase != nil {
-		c.ownBase.CloseIdleConnections()
-	}
+	roundTripper{c}.CloseIdleConnections()
 	return nil
 }
 
 // KeyHeader returns the name of the request header that carries the key, as the client's profile sets it.
 func (c *Client) KeyHeader() string { return c.profile.Header }
 
-// validate refuses a request that can't be sent.
-func (c *Client) validate(req *http.Request) *Error {
-	bad := func(code taxonomy.Code, format string, args ...any) *Error {
-		return &Error{Code: code, Effect: NotApplied, Err: fmt.Errorf(format, args...)}
-	}
-	switch {
-	case c.closed.Load():
-		return bad(taxonomy.ClientClosed, "%w", ErrClosed)
-	case req == nil:
-		return bad(taxonomy.InvalidRequest, "redo: the request is nil")
-	case req.URL == nil:
-		return bad(taxonomy.InvalidRequest, "redo: the request's URL is nil")
-	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return bad(taxonomy.BadURL, "redo: the URL's scheme is %q, it must be http or https", req.URL.Scheme)
-	case req.URL.Host == "":
-		return bad(taxonomy.BadURL, "redo: the URL has no host")
-	case req.Method != "" && !wire.Token(req.Method):
-		return bad(taxonomy.InvalidRequest, "redo: the method %q is not a token (RFC 9110 §9.1)", req.Method)
-	}
-	for _, h := range []http.Header{req.Header, req.Trailer} {
-		if err := checkHeader(h); err != nil {
-			return bad(taxonomy.InvalidRequest, "%w", err)
-		}
-	}
-	return nil
-}
-
-// checkHeader refuses a header that net/http would not send.
-func checkHeader(h http.Header) error {
-	for name, values := range h {
-		if !wire.Token(name) {
-			return fmt.Errorf("redo: the header name %q is not a token (RFC 9110 §5.1)", name)
-		}
-		for _, v := range values {
-			if !wire.HeaderValue(v) {
-				return fmt.Errorf("redo: the value of the header %s has a control character", name)
-			}
-		}
-	}
-	return nil
-}
-
 // isNil reports whether v is nil or holds a nil pointer, map or function.
 func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
 	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
 	case reflect.Pointer, reflect.Map, reflect.Func, reflect.Chan, reflect.Slice:
 		return r.IsNil()
 	default:

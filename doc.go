@@ -42,4 +42,9 @@
 //
 // The package follows semantic versioning. Until v1 a minor version may change exported names. Taxonomy codes and the
 // keys of [DerivedKeys] never change. A stored record of another version is an error, and never a new operation.
+//
+// # Reading the source
+//
+// A call goes through client.go, call.go, operation.go, keys.go, loop.go and attempt.go. A stored operation also goes
+// through stored.go and settle.go. docs/architecture.md names the functions, and the packages that they use.
 package redo

@@ -100,6 +100,17 @@ func TestKeyHeaderInAnotherSpellingIsOneKey(t *testing.T) {
 			}
 		}
 	}
+	t.Run("an SDK's own key goes as it is", func(t *testing.T) {
+		for _, spelling := range []string{"idempotency-key", "Idempotency-Key"} {
+			srv := servertest.NewInMemory(t)
+			req := post(t, t.Context(), srv.URL, payment)
+			req.Header[spelling] = []string{"k2"}
+			resp, err := under(connect(t, srv.Transport())).Do(req)
+			require.NoError(t, err)
+			drain(t, resp)
+			require.Equal(t, []string{"k2"}, srv.Requests()[0].Header.Values("Idempotency-Key"), spelling)
+		}
+	})
 	t.Run("a safe request has none", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := servertest.NewInMemory(t)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redo-go/redo/internal/decision"
+	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -32,20 +34,18 @@ var (
 	ErrClosed = errors.New("redo: client is closed")
 	// ErrNotReplayable: the request's body can't be read a second time. It has no Request.GetBody and is longer than
 	// WithMaxBufferedBody.
-	ErrNotReplayable = errors.New(
-		"redo: the request body can't be replayed: set Request.GetBody, or raise WithMaxBufferedBody",
-	)
+	ErrNotReplayable = decision.ErrNotReplayable
 	// ErrKeyless: the request carries no key, and it was, or may have been, written.
-	ErrKeyless = errors.New("redo: not retried: a request without a key was sent, and its effect is unknown")
+	ErrKeyless = decision.ErrKeyless
 	// ErrBudget: the destination's retry budget is spent.
 	ErrBudget = limit.ErrBudget
 	// ErrTooLate: the wait before the next attempt would pass the deadline, RetryPolicy.MaxElapsed, or the key's
 	// retention. Error.RetryAt is the time at which that wait ends.
-	ErrTooLate = errors.New("redo: not retried: the wait would pass the deadline")
+	ErrTooLate = decision.ErrTooLate
 	// ErrAttempts: the policy's attempts are used up.
-	ErrAttempts = errors.New("redo: all attempts are used up")
+	ErrAttempts = decision.ErrAttempts
 	// ErrAttemptTimeout: an attempt took longer than RetryPolicy.AttemptTimeout or the rest of RetryPolicy.MaxElapsed.
-	ErrAttemptTimeout error = timeoutError{}
+	ErrAttemptTimeout = exchange.ErrTimeout
 	// ErrBreakerOpen: the circuit breaker of this destination is open.
 	ErrBreakerOpen = limit.ErrBreakerOpen
 	// ErrLimited: the client's own rate limit left no room before the deadline.
@@ -53,13 +53,6 @@ var (
 	// ErrContradiction: a [Finding] contradicts the operation's recorded outcome.
 	ErrContradiction = errors.New("redo: the finding contradicts the recorded outcome")
 )
-
-// timeoutError makes ErrAttemptTimeout a net.Error that timed out.
-type timeoutError struct{}
-
-func (timeoutError) Error() string   { return "redo: attempt timed out" }
-func (timeoutError) Timeout() bool   { return true }
-func (timeoutError) Temporary() bool { return true }
 
 // An Error is the error of every failed call. It holds the code, the attempts, and the known effect.
 //
@@ -81,7 +74,8 @@ type Error struct {
 	Effect Effect
 	// RetryAt is the earliest time at which another attempt makes sense. Zero: none is known.
 	RetryAt time.Time
-	// Response is the last response, with the head of its body readable; nil if there was none. Its body needs no Close.
+	// Response is the last response, with the head of its body readable; nil if there was none. Its body needs no
+	// Close.
 	Response *http.Response
 	// Err is the cause: the reason why the call ended, joined with the last attempt's error. It is nil if the response
 	// is the whole cause.
@@ -172,8 +166,9 @@ type Attempt struct {
 	Wait time.Duration
 	// Elapsed is how long the attempt took. Waiting for a limiter does not count.
 	Elapsed time.Duration
-	// WireSends is how often the request was written to a connection. It is 0 if never, and 2 or more if net/http resent
-	// it on a new connection or a redirect was followed. A custom transport without net/http/httptrace counts as one.
+	// WireSends is how often the request was written to a connection. It is 0 if never, and 2 or more if net/http
+	// resent it on a new connection or a redirect was followed. A custom transport without net/http/httptrace counts as
+	// one.
 	WireSends int
 }
 

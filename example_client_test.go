@@ -26,7 +26,7 @@ func (s *shop) start() *httptest.Server {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = fmt.Fprintf(w, `{"id":"rf_%d"}`, s.refunds.Add(1))
 	})
-	service := server.Middleware(memstore.New(), server.Required())(refund)
+	service := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(refund)
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.lost.Add(-1) >= 0 {
 			service.ServeHTTP(httptest.NewRecorder(), r)

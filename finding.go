@@ -1,12 +1,13 @@
 package redo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
+	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -40,124 +41,100 @@ type ProbeFunc func(ctx context.Context, op Operation) (Finding, error)
 func (c *Client) Settle(ctx context.Context, name string, f Finding) error {
 	fail := func(err error) error { return fmt.Errorf("redo: Settle %q: %w", name, err) }
 	switch {
-	case f.Effect != Applied && f.Effect != NotApplied:
+	case !f.decides():
 		return fail(errors.New("the finding's effect is unknown, it must be applied or not applied"))
 	case f.Evidence == "" || f.By == "":
 		return fail(errors.New("the finding needs Evidence and By"))
-	case c.flights.underWay(name):
+	case c.flights.UnderWay(name):
 		return fail(errors.New("a call of the operation is under way"))
 	}
 	s, err := c.found(f) // once: it reads the response's body
 	if err != nil {
 		return fail(err)
 	}
-	for range maxClaims {
-		rec, err := c.find(ctx, name)
-		if err != nil {
-			return fail(err)
+	return c.change(ctx, "Settle", name, func(rec store.Record) error {
+		if rec.State == store.StatePending {
+			_, err := c.journal.Settle(ctx, rec.Lease(), s)
+			return err
 		}
-		if rec.State != store.StatePending {
-			op, err := c.operationOf(rec)
-			if err != nil {
-				return fail(err)
-			}
-			if op.Effect != f.Effect {
-				return fail(fmt.Errorf("%w: it is recorded as %q, the finding is %q", ErrContradiction, op.Effect, f.Effect))
-			}
-			return nil
+		entry, err := journal.Read(rec)
+		if err == nil && entry.Effect() != f.Effect {
+			err = fmt.Errorf("%w: it is recorded as %q, the finding is %q", ErrContradiction, entry.Effect(), f.Effect)
 		}
-		if _, err = c.complete(ctx, rec.Lease(), s); !errors.Is(err, store.ErrLost) {
-			if err != nil {
-				return fail(err)
-			}
-			return nil
-		}
-	}
-	return fail(fmt.Errorf("%w: the record keeps changing", store.ErrUnavailable))
+		return err
+	})
 }
 
+// decides reports whether the finding settles an operation.
+func (f Finding) decides() bool { return f.Effect == Applied || f.Effect == NotApplied }
+
 // found returns the settlement of a finding. It closes the body of the finding's response.
-func (c *Client) found(f Finding) (settlement, error) {
-	s := settlement{effect: f.Effect, finding: &Finding{Effect: f.Effect, Evidence: f.Evidence, By: f.By}}
-	if f.Response != nil && f.Response.Body != nil {
-		defer func() { _ = f.Response.Body.Close() }()
+func (c *Client) found(f Finding) (journal.Settlement, error) {
+	s := journal.Settlement{Effect: f.Effect, Finding: &journal.Finding{Evidence: f.Evidence, By: f.By}}
+	resp := f.Response
+	if resp != nil && resp.Body != nil {
+		defer func() { _ = resp.Body.Close() }()
 	}
-	if f.Response == nil || f.Effect != Applied || wire.NoStore(f.Response.Header) {
+	if resp == nil || f.Effect != Applied || wire.NoStore(resp.Header) {
 		return s, nil
 	}
-	if status := f.Response.StatusCode; status/100 != 2 {
-		return s, fmt.Errorf("the finding's response has the status %d, it must be a 2xx: another call returns it", status)
+	if resp.StatusCode/100 != 2 {
+		return s, fmt.Errorf("the finding's response has the status %d, it must be a 2xx: another call returns it",
+			resp.StatusCode)
 	}
-	s.response = &wire.Response{Status: f.Response.StatusCode, Header: wire.EndToEnd(f.Response.Header)}
-	if f.Response.Body != nil {
-		b, err := io.ReadAll(io.LimitReader(f.Response.Body, int64(c.maxStored)+1))
+	var body []byte
+	if resp.Body != nil {
+		b, err := wire.ReadHead(resp.Body, resp.ContentLength, c.maxStored+1)
 		switch {
 		case err != nil:
 			return s, fmt.Errorf("reading the finding's response: %w", err)
 		case len(b) > c.maxStored:
 			return s, fmt.Errorf("the finding's response has more than the %d bytes of WithMaxStoredBody", c.maxStored)
 		}
-		s.response.Body = b
+		body = b
 	}
-	s.bodyKept = true
-	return s, s.response.Check()
+	return s.WithResponse(resp, body, true)
 }
 
 // rests returns the outcome of a pending operation that must not be sent again. Its final response left the effect
 // unknown, or its key is too old. again is true if the probe settled it.
-func (k *call) rests(rec store.Record, pending storedRequest) (h *holding, out outcome, again bool) {
-	if pending.Rest == nil {
-		p := k.client.profile
-		out = k.refused(taxonomy.KeyExpired, EffectUnknown, nil)
-		if pending.Unapplied {
-			out.effect, out.err.Effect = NotApplied, NotApplied
-		}
-		out.err.Err = fmt.Errorf("redo: the operation is older than the keys that profile %q is known to remember (%v): "+
-			"find out what happened, then Settle or Forget it", p.Name, p.Retention)
+func (k *call) rests(entry journal.Entry) (out outcome, again bool) {
+	if entry.Settlement != nil {
+		out = k.replay(*entry.Settlement)
 	} else {
-		s, err := decodeSettlement(pending.Rest)
-		if err != nil {
-			return nil, k.storeFailure(err, EffectUnknown), false
-		}
-		out = k.replay(s)
+		p := &k.client.profile
+		out = k.refused(taxonomy.KeyExpired, entry.Effect(), fmt.Errorf("redo: the operation is older than the keys that "+
+			"profile %q is known to remember (%v): find out what happened, then Settle or Forget it", p.Name, p.Retention))
 	}
-	settled, err := k.probe(rec)
-	if err != nil {
-		out.err.Err = errors.Join(out.err.Err, err)
-	}
-	return nil, out, settled
+	return out, k.probe(entry, out.err)
 }
 
-// probe calls the client's probe function, and settles the operation if the function decides.
-func (k *call) probe(rec store.Record) (settled bool, err error) {
+// probe calls the client's probe function, and settles the operation if the function decides. It adds its own failure
+// to e, which is the error of the call. settled is also true if another call has changed the record meanwhile.
+func (k *call) probe(entry journal.Entry, e *Error) (settled bool) {
 	if k.client.probe == nil {
-		return false, nil
-	}
-	op, err := k.client.operationOf(rec)
-	if err != nil {
-		return false, err
+		return false
 	}
 	// The probe's context has no operation's name: its requests would wait for the call that runs the probe.
-	f, err := k.client.probe(context.WithValue(k.ctx, intentKey{}, intent{}), op)
+	f, err := k.client.probe(context.WithValue(k.ctx, intentKey{}, intent{}), operationOf(entry))
 	if err != nil {
-		return false, fmt.Errorf("redo: the probe failed: %w", wire.WithoutQuery(err))
+		e.Err = errors.Join(e.Err, fmt.Errorf("redo: the probe failed: %w", wire.WithoutQuery(err)))
 	}
-	if f.Effect != Applied && f.Effect != NotApplied {
-		return false, nil
+	if err != nil || !f.decides() {
+		return false
 	}
-	if f.By == "" {
-		f.By = "probe"
-	}
+	f.By = cmp.Or(f.By, "probe")
 	s, err := k.client.found(f)
 	if err == nil {
 		ctx, cancel := k.settling()
 		defer cancel()
-		err = k.complete(ctx, rec.Lease(), s, rec.Fingerprint)
+		err = k.complete(ctx, entry.Record.Lease(), entry.Record.Fingerprint, s)
 	}
-	if errors.Is(err, store.ErrLost) {
-		return true, nil // another caller settled it, or took it over: its record is read again
+	if err != nil && !errors.Is(err, store.ErrLost) {
+		e.Err = errors.Join(e.Err, err)
+		return false
 	}
-	return err == nil, err
+	return true
 }
 
 // probeResting runs the probe for an operation that this call left at rest. It returns the probe's outcome, or out if
@@ -166,36 +143,25 @@ func (k *call) probeResting(h *holding, out outcome) outcome {
 	if k.client.probe == nil {
 		return out
 	}
-	find := func() (store.Record, error) {
-		ctx, cancel := k.settling()
-		defer cancel()
-		return k.client.store.Find(ctx, h.lease.ID)
-	}
-	rec, err := find()
-	if err != nil || rec.State != store.StatePending || rec.Fence != h.lease.Fence {
+	entry, err := k.entry()
+	if err != nil || entry.Record.State != store.StatePending || entry.Record.Fence != h.lease.Fence {
 		return out
 	}
-	settled, err := k.probe(rec)
-	if err != nil {
-		out.err.Err = errors.Join(out.err.Err, err)
-	}
-	if !settled {
+	if !k.probe(entry, out.err) {
 		return out
 	}
-	if rec, err = find(); err != nil || rec.State == store.StatePending {
+	entry, err = k.entry()
+	if err != nil || entry.Record.State == store.StatePending || entry.Settlement == nil {
 		return out
 	}
-	s, err := decodeSettlement(rec.Result)
-	if err != nil {
-		return out
-	}
-	answered := k.replay(s)
+	s := entry.Settlement
+	answered := k.replay(*s)
 	answered.attempts = out.attempts
 	if e := answered.err; e != nil {
 		e.Attempts = out.attempts
-		if s.effect == NotApplied && s.finding != nil {
+		if s.Effect == NotApplied && s.Finding != nil {
 			e.Code, e.retry = taxonomy.OutcomeUnknown, true
-			e.Err = fmt.Errorf("redo: not applied, found by %s: %s: calling again starts anew", s.finding.By, s.finding.Evidence)
+			e.Err = fmt.Errorf("redo: not applied, found by %s: %s: calling again starts anew", s.Finding.By, s.Finding.Evidence)
 		}
 	}
 	return answered

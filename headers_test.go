@@ -226,3 +226,27 @@ func headerText(h http.Header) string {
 	_ = h.Write(&b)
 	return b.String()
 }
+
+// The user of a URL becomes an Authorization header, as http.Client does it. A header of the caller's own wins.
+func TestTheUserOfAURLIsSentInTheHeader(t *testing.T) {
+	for _, c := range []struct{ name, user, own, want string }{
+		{"a user and a password", "user:hunter2@", "", "Basic dXNlcjpodW50ZXIy"},
+		{"a user alone", "user@", "", "Basic dXNlcjo="},
+		{"a header of the caller's own", "user:hunter2@", "Bearer t", "Bearer t"},
+		{"no user", "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+				got = append(got, r.Header.Get("Authorization"))
+				return answer(r, 503, ""), nil
+			}), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
+			req := post(t, t.Context(), "http://"+c.user+"api.test/refunds", payment)
+			if c.own != "" {
+				req.Header.Set("Authorization", c.own)
+			}
+			fail(t, client, req)
+			require.Equal(t, []string{c.want, c.want}, got, "on each attempt")
+		})
+	}
+}

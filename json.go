@@ -55,7 +55,6 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if err := decode(resp.Body, &out); err != nil {
-		var zero T
 		e := &Error{
 			Code: taxonomy.Provider + ".malformed", StatusCode: resp.StatusCode, Operation: intentOf(ctx).name, Key: KeyOf(resp),
 			Effect: Applied, Response: resp, Err: fmt.Errorf("redo: Call: decoding the response: %w", err),
@@ -63,7 +62,7 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 		if l := loopOfResponse(resp); l != nil {
 			e.Attempts = l.attempts
 		}
-		return zero, e
+		return *new(T), e
 	}
 	return out, nil
 }
@@ -71,10 +70,9 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 // decode reads one JSON value into out. An empty body leaves out unchanged.
 func decode(r io.Reader, out any) error {
 	d := json.NewDecoder(r)
-	if err := d.Decode(out); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	if err := d.Decode(out); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/redo-go/redo/internal/decision"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -23,12 +24,16 @@ type loop struct {
 	made      int
 	waited    time.Duration // before the last attempt
 	last      result
-	known     knowledge
-	decision  decision
+	known     decision.Knowledge
+	decision  decision.Decision
 	owes      bool // the last attempt was paid from the retry budget
 	attempts  []Attempt
-	fromStore bool // the response that carries this loop comes from the store
+	one       [1]Attempt // room for attempts: most calls make one
+	fromStore bool       // the response that carries this loop comes from the store
 }
+
+// noHeader is the header of the request that the loop sends. It is never written.
+var noHeader = http.Header{}
 
 type loopKey struct{}
 
@@ -41,24 +46,26 @@ func loopOf(ctx context.Context) *loop {
 // send makes the attempts of a call and returns their outcome.
 func (k *call) send() outcome {
 	c := k.client
-	l := &loop{call: k, start: k.start, known: knowledge{prior: k.prior, unknown: k.unknown}}
+	l := &loop{call: k, start: k.start, known: decision.Knowledge{Prior: k.prior, Unknown: k.unknown}}
 	if k.op.stored {
 		l.start = time.Now() // waiting for the store does not count
 	}
+	l.attempts = l.one[:0]
 	l.client = retryablehttp.Client{
 		HTTPClient: c.http, CheckRetry: checkRetry, Backoff: backoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
 		RetryMax: k.policy.MaxAttempts, // never reached: decide stops one attempt earlier
 	}
 	c.buckets.Deposit(k.destination())
+	// Each attempt makes its own request of the caller's. The library and http.Client look at this one only, so it has
+	// nothing that they would copy, and no RequestURI, which a server's request has that is passed on.
 	r := k.req.WithContext(context.WithValue(k.ctx, loopKey{}, l))
-	r.RequestURI = ""                                      // set in a server's request that is passed on
+	r.Header, r.Host, r.RequestURI = noHeader, "", ""
 	_, _ = l.client.Do(&retryablehttp.Request{Request: r}) //nolint:bodyclose // the loop's last result holds the response
 	l.settleBudget()
-	if caller := k.ended(); caller != nil && l.decision.retry {
+	if caller := k.ended(); caller != nil && l.decision.Retry {
 		// The context ended while the library slept. It then returns the bare error, and calls no ErrorHandler.
-		v := taxonomy.Classify(taxonomy.Answer{Caller: caller, Sent: l.known.unknown})
-		l.decision, l.last.verdict, l.last.err = decision{}, v, k.withReason(caller, l.last.err)
-		l.last.resp = nil
+		v := taxonomy.Classify(taxonomy.Answer{Caller: caller, Sent: l.known.Unknown})
+		l.decision, l.last = decision.Decision{}, result{verdict: v, err: k.withReason(caller, l.last.err)}
 	}
 	return l.outcome()
 }
@@ -71,7 +78,7 @@ func (attemptTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	l := loopOf(r.Context())
 	l.made++
 	now := time.Now()
-	l.last = l.call.attempt(r, l.made, now, l.total(now))
+	l.last = l.call.attempt(r.Context(), l.made, now, l.total(now))
 	l.queued += l.last.queued
 	switch resp := l.last.resp; {
 	case resp == nil:
@@ -89,55 +96,56 @@ func (attemptTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func checkRetry(ctx context.Context, _ *http.Response, _ error) (bool, error) {
 	l := loopOf(ctx)
 	k, res := l.call, &l.last
-	l.known = l.known.fold(res)
+	l.known = l.known.Fold(res.verdict, res.resent)
 	l.settleBudget()
-	l.decision = decision{}
+	l.decision = decision.Decision{}
 	if res.verdict.Class != taxonomy.ClassSuccess {
 		l.decision = l.decide()
 	}
 	a := res.attempt(l.made)
-	if l.decision.retry {
-		a.Wait = l.decision.wait
+	if l.decision.Retry {
+		a.Wait = l.decision.Wait
 		k.logRetry(a)
 	}
 	if o, ok := k.client.observer.(AttemptObserver); ok {
 		o.EndAttempt(res.ctx, AttemptEnd{Operation: k.op.name, Key: k.op.key, Attempt: a, Class: res.verdict.Class})
 	}
 	l.attempts = append(l.attempts, a)
-	l.waited = l.decision.wait
-	l.client.RetryWaitMin = l.decision.wait
-	return l.decision.retry, nil
+	l.waited = l.decision.Wait
+	l.client.RetryWaitMin = l.decision.Wait
+	return l.decision.Retry, nil
 }
 
 // backoff returns the wait that checkRetry chose.
 func backoff(wait, _ time.Duration, _ int, _ *http.Response) time.Duration { return wait }
 
 // decide applies the retry rule, and then the retry budget, which has a state.
-func (l *loop) decide() decision {
+func (l *loop) decide() decision.Decision {
 	k, res, now := l.call, &l.last, time.Now()
-	s := evidence{
-		verdict: res.verdict, policy: k.policy, method: k.req.Method, keyed: k.keyed(), sent: res.sent,
-		replayable: k.body.replayable(k.req), attempt: l.made, prev: l.waited, left: l.total(now),
+	e := decision.Evidence{
+		Verdict: res.verdict, Method: k.req.Method, Keyed: k.keyed(), Sent: res.sent, Replayable: k.body.Replayable(),
+		Last: l.made >= k.policy.MaxAttempts, Left: l.total(now),
 	}
 	if deadline, ok := k.ctx.Deadline(); ok {
-		s.left = min(s.left, deadline.Sub(now))
+		e.Left = min(e.Left, deadline.Sub(now))
 	}
 	if k.keyed() {
-		s.left = min(s.left, k.usable-now.Sub(k.start)) // an older key may be new to the server
+		e.Left = min(e.Left, k.usable-now.Sub(k.start)) // an older key may be new to the server
 	}
 	if res.verdict.Retry() {
+		// The random source is per thread: no lock, and no two clients in lockstep.
+		e.Schedule = k.policy.Jitter(l.made-1, l.waited, k.policy, rand.Float64())
 		if res.resp != nil {
-			s.hint, s.hinted = wire.Hint(res.resp.Header, now, res.verdict.Code.In(taxonomy.RateLimit))
+			e.Hint, _ = wire.Hint(res.resp.Header, now, res.verdict.Code.In(taxonomy.RateLimit))
 		}
-		s.random = rand.Float64() // a per-thread source: no lock, and no two clients in lockstep
 	}
-	d := decide(s)
+	d := decision.Decide(e)
 	if res.local {
-		d.retry, d.why = false, res.err
+		d.Retry, d.Why = false, res.err
 	}
-	if d.retry {
+	if d.Retry {
 		if l.owes = k.client.buckets.Withdraw(k.destination()); !l.owes {
-			d.retry, d.why = false, ErrBudget
+			d.Retry, d.Why = false, ErrBudget
 		}
 	}
 	return d
@@ -157,47 +165,12 @@ func (l *loop) settleBudget() {
 	l.owes = false
 }
 
-// knowledge holds the evidence of the attempts so far about the operation's effect.
-type knowledge struct {
-	prior   bool // another call under the same key may have had the effect
-	unknown bool // an attempt with the same payload may have had the effect
-	applied bool // a response reported the effect
-}
-
-// fold adds one attempt's result.
-func (k knowledge) fold(r *result) knowledge {
-	switch {
-	case r.verdict.Effect == Applied:
-		k.applied = true
-	case r.verdict.Effect == EffectUnknown, r.resent && !r.verdict.Final:
-		// Of two sends one got a response. The other may have had the effect.
-		k.unknown = true
-	}
-	return k
-}
-
-// effect returns the operation's effect after an attempt with verdict v. A refusal settles an unknown effect only if
-// it comes from the server's record of the key. A refusal from in front of the record proves nothing about an earlier
-// attempt. A payload mismatch proves that the other call had another payload.
-func (k knowledge) effect(v taxonomy.Verdict) Effect {
-	switch {
-	case k.applied:
-		return Applied
-	case v.Effect == NotApplied && (v.Final || !k.unknown && (!k.prior || v.Code.In(taxonomy.PayloadMismatch))):
-		return NotApplied
-	}
-	return EffectUnknown
-}
-
 // outcome returns the call's outcome after the last attempt.
 func (l *loop) outcome() outcome {
 	k, res := l.call, &l.last
 	out := outcome{
-		resp:     res.resp,
-		verdict:  res.verdict,
-		attempts: l.attempts,
-		body:     res.body,
-		effect:   l.known.effect(res.verdict),
+		Received: res.Received, resp: res.resp, streams: res.streams,
+		verdict: res.verdict, attempts: l.attempts, effect: l.known.Effect(res.verdict),
 	}
 	redirect := res.resp != nil && res.resp.StatusCode/100 == 3 && res.err == nil && k.mode != modeCall
 	if res.verdict.Class == taxonomy.ClassSuccess && res.resp != nil && res.resp.StatusCode < 400 || redirect {
@@ -205,20 +178,17 @@ func (l *loop) outcome() outcome {
 	}
 	e := &Error{
 		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect, Err: res.err,
-		head: res.head, cut: res.cut, whole: res.err == nil, said: res.verdict.Said, sameKey: k.op.stored || k.op.lasting,
-		retry: l.decision.again || res.verdict.Code.In(taxonomy.Caller),
+		head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said, sameKey: k.op.stored || k.op.lasting,
+		retry: l.decision.Again || res.verdict.Code.In(taxonomy.Caller),
 	}
-	if e.head == nil { // the response is a success that a classifier calls a failure
-		e.head = res.body.bytes
-	}
-	if why := l.decision.why; why != nil && !errors.Is(res.err, why) {
+	if why := l.decision.Why; why != nil && !errors.Is(res.err, why) {
 		e.Err = errors.Join(why, res.err)
 	}
 	if res.resp != nil {
 		e.StatusCode, e.Response = res.resp.StatusCode, res.resp
 	}
-	if l.decision.again && l.decision.wait > 0 {
-		e.RetryAt = time.Now().Add(l.decision.wait)
+	if l.decision.Again && l.decision.Wait > 0 {
+		e.RetryAt = time.Now().Add(l.decision.Wait)
 	}
 	out.err = e
 	return out

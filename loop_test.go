@@ -132,60 +132,27 @@ func TestAHintIsNoShorterThanTheSchedule(t *testing.T) {
 	})
 }
 
-// TestKnowledge states what a sequence of attempts shows of the operation's effect. The last one is the call's.
-func TestKnowledge(t *testing.T) {
-	type attempt = result
-	v := func(effect Effect, class taxonomy.Class) taxonomy.Verdict {
-		return taxonomy.Verdict{Effect: effect, Class: class}
-	}
-	final := func(effect Effect) taxonomy.Verdict {
-		return taxonomy.Verdict{Effect: effect, Class: taxonomy.ClassTerminal, Final: true}
-	}
-	unsent := attempt{verdict: v(NotApplied, taxonomy.ClassTransient)}
-	lost := attempt{verdict: v(EffectUnknown, taxonomy.ClassTransient)}
-	refused := attempt{verdict: v(NotApplied, taxonomy.ClassTerminal)}
-	recorded := attempt{verdict: final(NotApplied)}
-	done := attempt{verdict: v(Applied, taxonomy.ClassSuccess)}
-	resent := func(a attempt) attempt { a.resent = true; return a }
-	for _, c := range []struct {
-		name     string
-		prior    bool
-		attempts []attempt
-		want     Effect
-	}{
-		{"a success was applied", false, []attempt{done}, Applied},
-		{"a success after losses was applied", false, []attempt{lost, unsent, done}, Applied},
-		{"a lost response is unknown", false, []attempt{lost}, EffectUnknown},
-		{"what was never sent was not applied", false, []attempt{unsent, unsent}, NotApplied},
-		{"a refusal was not applied", false, []attempt{refused}, NotApplied},
-		{"a refusal after attempts that were not sent was not applied", false, []attempt{unsent, refused}, NotApplied},
-
-		{"a refusal settles nothing that was lost before", false, []attempt{lost, refused}, EffectUnknown},
-		{"nor does an attempt that was not sent", false, []attempt{lost, unsent}, EffectUnknown},
-		{"a refusal from the key's record settles it", false, []attempt{lost, recorded}, NotApplied},
-		{"a loss after a refusal is unknown", false, []attempt{refused, lost}, EffectUnknown},
-
-		{"a refusal settles nothing of an earlier call", true, []attempt{refused}, EffectUnknown},
-		{"nor does an attempt that was not sent, after an earlier call", true, []attempt{unsent}, EffectUnknown},
-		{"a refusal from the key's record settles an earlier call", true, []attempt{recorded}, NotApplied},
-		{"a success settles an earlier call", true, []attempt{done}, Applied},
-
-		{"of two sends one may have been applied", false, []attempt{resent(refused)}, EffectUnknown},
-		{"a refusal from the key's record settles both sends", false, []attempt{resent(recorded)}, NotApplied},
-		{"a success settles both sends", false, []attempt{resent(done)}, Applied},
-
-		{"what was applied once stays so after a loss", false, []attempt{done, lost}, Applied},
-		{"what was applied once stays so after a refusal", false, []attempt{done, recorded}, Applied},
-		{"what was applied once stays so after nothing was sent", true, []attempt{done, unsent}, Applied},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			known := knowledge{prior: c.prior}
-			for i := range c.attempts {
-				known = known.fold(&c.attempts[i])
-			}
-			require.Equal(t, c.want, known.effect(c.attempts[len(c.attempts)-1].verdict))
-		})
-	}
+// The policy's schedule goes by the attempts made and by the wait before, and the last attempt has no wait.
+func TestTheScheduleGoesByTheAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type drawn struct {
+			n    int
+			prev time.Duration
+		}
+		var got []drawn
+		policy := RetryPolicy{MaxAttempts: 4, Jitter: func(n int, prev time.Duration, p RetryPolicy, random float64) time.Duration {
+			require.True(t, random >= 0 && random < 1)
+			require.Equal(t, 4, p.MaxAttempts)
+			got = append(got, drawn{n, prev})
+			return time.Duration(n+1) * 100 * ms
+		}}
+		start := time.Now()
+		rt := &scripted{statuses: []int{503}}
+		require.ErrorIs(t, send(t.Context(), t, open(t, WithTransport(rt), WithRetry(policy))), ErrAttempts)
+		require.EqualValues(t, 4, rt.sent.Load())
+		require.Equal(t, []drawn{{0, 0}, {1, 100 * ms}, {2, 200 * ms}, {3, 300 * ms}}, got)
+		require.Equal(t, 600*ms, time.Since(start))
+	})
 }
 
 func TestKeyOfAndReplayed(t *testing.T) {

@@ -81,6 +81,65 @@ func TestAnOperationThatWasNeverSentIsNotApplied(t *testing.T) {
 	}
 }
 
+// "Not applied" needs certainty (contract, section 2). A store that can't be read hides whether an earlier call sent
+// the operation, so a call that sent nothing itself must not claim it. Both sides are shown on the same operation.
+func TestAStoreThatCannotBeReadLeavesTheEffectUnknown(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := servertest.NewInMemory(t)
+			st := &faultyStore{Store: openStore(t)}
+			if sent {
+				srv = servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
+				once := redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})
+				fail(t, connect(t, srv.Transport(), redo.WithStore(st), once), named(t, srv, "op", payment))
+			}
+			e := fail(t, connect(t, srv.Transport(), redo.WithStore(deafStore{st})), named(t, srv, "op", payment))
+			require.Equal(t, redo.EffectUnknown, e.Effect, "the client can't tell the two apart")
+			require.True(t, redo.SafeToRetry(e))
+
+			st.set(store.ErrUnavailable, nil, nil)
+			e = fail(t, connect(t, srv.Transport(), redo.WithStore(st)), named(t, srv, "op", payment))
+			want := redo.NotApplied
+			if sent {
+				want = redo.EffectUnknown
+			}
+			require.Equal(t, want, e.Effect, "the twin: a store that can be read shows it")
+		})
+	}
+}
+
+// A Reserve whose response was lost is settled by the claim's owner: the call goes on, under the key that is recorded.
+func TestAClaimWhoseResponseWasLostGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, st := servertest.NewInMemory(t), openStore(t)
+		lossy := &lossyReserve{Store: st, lost: 1}
+		resp, _ := succeed(t, connect(t, srv.Transport(), redo.WithStore(lossy)), named(t, srv, "op", payment))
+		require.Len(t, srv.Requests(), 1)
+		require.Contains(t, string(record(t, st, "op").Meta), redo.KeyOf(resp))
+	})
+}
+
+// A lossyReserve makes a claim and loses the response, as often as lost counts.
+type lossyReserve struct {
+	store.Store
+	lost int
+}
+
+func (s *lossyReserve) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	grant, err := s.Store.Reserve(ctx, c)
+	if s.lost--; s.lost >= 0 {
+		return store.Grant{}, store.ErrUnknown
+	}
+	return grant, err
+}
+
+func TestARequestThatMustNotBeStoredIsNot(t *testing.T) {
+	srv, st := servertest.NewInMemory(t), openStore(t)
+	ctx := redo.WithKey(redo.WithOperation(t.Context(), "op"), "k1")
+	succeed(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithoutStoredRequests()), post(t, ctx, srv.URL, payment))
+	require.JSONEq(t, `{"v":1,"key":"k1","body":null,"whole":false}`, string(record(t, st, "op").Meta))
+}
+
 func refusesToWrite(st *faultyStore, _ context.CancelFunc) store.Store {
 	st.set(store.ErrUnavailable, nil, nil)
 	return st

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -84,19 +85,6 @@ func (k *call) startEvent() OperationStart {
 	return start
 }
 
-// end reports the call's outcome to the observer and the log.
-func (k *call) end(out outcome) {
-	if out.err != nil && len(out.attempts) == 0 {
-		k.log(slog.LevelWarn, "call refused", slog.String(logCode, string(out.err.Code)), slog.Any("error", out.err.Err))
-	}
-	if o := k.client.observer; o != nil {
-		o.EndOperation(k.ctx, OperationEnd{
-			Operation: k.op.name, Key: k.op.key, Attempts: len(out.attempts), Elapsed: time.Since(k.start),
-			Effect: out.effect, Resumed: k.resumed, Stored: out.stored, Replayed: Replayed(out.resp), Err: out.err,
-		})
-	}
-}
-
 // refusal reports a call that ended before there was a request, and returns its error.
 func (c *Client) refusal(ctx context.Context, e *Error) *Error {
 	if ctx == nil {
@@ -106,9 +94,7 @@ func (c *Client) refusal(ctx context.Context, e *Error) *Error {
 	if c.observer != nil {
 		k.ctx = c.observer.StartOperation(k.ctx, k.startEvent())
 	}
-	out := outcome{err: e, effect: e.Effect}
-	k.end(out)
-	intentOf(ctx).report.set(out)
+	k.end(outcome{err: e, effect: e.Effect}, intentOf(ctx).report)
 	return e
 }
 
@@ -131,4 +117,10 @@ func (k *call) log(level slog.Level, msg string, attrs ...slog.Attr) {
 func (k *call) logRetry(a Attempt) {
 	k.log(slog.LevelInfo, "retrying", slog.Int(logAttempt, a.Number), slog.Int(logStatus, a.Status),
 		slog.String(logCode, string(a.Code)), slog.Duration(logDelay, a.Wait))
+}
+
+// logTransition logs an operation's change of state.
+func (k *call) logTransition(fingerprint store.Fingerprint, from string, to store.State) {
+	k.log(slog.LevelDebug, "operation changed state", slog.String(logPayload, fingerprint.String()),
+		slog.String(logFrom, from), slog.String(logTo, to.String()))
 }

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
 // MaxOperation is the longest operation name, in bytes.
-const MaxOperation = 512
+const MaxOperation = journal.MaxName
 
 // An intent holds the settings that the caller's context carries.
 type intent struct {
@@ -84,6 +83,11 @@ type operation struct {
 	fresh   bool   // this call made the key, so that no earlier call can have sent it
 }
 
+// refuse returns the error of an operation that is not sent.
+func (op operation) refuse(code taxonomy.Code, err error) *Error {
+	return &Error{Code: code, Operation: op.name, Effect: NotApplied, Err: err}
+}
+
 // plan returns the request's operation, or an error if the request can't be sent. It makes the key, except for a
 // stored operation, whose key may be in the store.
 func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) {
@@ -93,30 +97,25 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 		return operation{}, nil
 	}
 	op := operation{key: in.key, given: in.hasKey, lasting: in.hasKey}
-	refuse := func(code taxonomy.Code, err error) (operation, *Error) {
-		return op, &Error{Code: code, Operation: op.name, Effect: NotApplied, Err: err}
-	}
 	if in.named && (in.match == nil || in.match(req)) {
 		op.name = in.name
-		if err := checkOperation(op.name); err != nil {
-			return refuse(taxonomy.InvalidOperation, err)
+		if err := journal.CheckName(op.name); err != nil {
+			return op, op.refuse(taxonomy.InvalidOperation, err)
 		}
 		if c.profile.NoKeys {
-			return refuse(
-				taxonomy.InvalidOperation,
-				fmt.Errorf("redo: profile %q has no idempotency keys: a named operation can't be repeated safely", c.profile.Name),
-			)
+			return op, op.refuse(taxonomy.InvalidOperation,
+				fmt.Errorf("redo: profile %q has no idempotency keys: a named operation can't be repeated safely", c.profile.Name))
 		}
 		op.stored = c.store != nil
 	}
 	replaced := op.name != "" && m == modeTransport && !c.profile.KeepRequestKey // an SDK makes a key for each call
-	if line := keyLines(req.Header, c.profile.Header); line != nil && !op.given {
+	if line := wire.Lines(req.Header, c.profile.Header); line != nil && !op.given {
 		key, err := wire.ParseKey(line)
 		if err != nil && m == modeTransport && op.name == "" && !c.optedIn {
 			return op, nil // the request goes through as net/http would send it
 		}
 		if err != nil {
-			return refuse(taxonomy.KeyMalformed, fmt.Errorf("redo: the request's own %s header: %w", c.profile.Header, err))
+			return op, op.refuse(taxonomy.KeyMalformed, fmt.Errorf("redo: the request's own %s header: %w", c.profile.Header, err))
 		}
 		if !replaced {
 			own := op.name != "" && m != modeTransport // the caller's, and not an SDK's for this one call
@@ -125,7 +124,7 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 	}
 	if op.key != "" || op.given {
 		if err := c.checkKey(op.key); err != nil {
-			return refuse(taxonomy.KeyMalformed, err)
+			return op, op.refuse(taxonomy.KeyMalformed, err)
 		}
 	}
 	if op.key != "" || op.stored || !c.wantsKey(op, req.Method, m) {
@@ -153,26 +152,21 @@ func (c *Client) wantsKey(op operation, method string, m mode) bool {
 
 // makeKey makes the operation's key. A name without a store needs a key that depends on the name alone.
 func (c *Client) makeKey(op operation) (operation, *Error) {
-	refuse := func(code taxonomy.Code, err error) (operation, *Error) {
-		return op, &Error{Code: code, Operation: op.name, Effect: NotApplied, Err: err}
-	}
 	if c.keys == nil {
-		return refuse(taxonomy.KeyMissing, errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
+		return op, op.refuse(taxonomy.KeyMissing, errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
 	}
 	key, err := c.keys(op.name)
 	if err == nil {
 		err = c.checkKey(key)
 	}
 	if err != nil {
-		return refuse(taxonomy.KeyMalformed, err)
+		return op, op.refuse(taxonomy.KeyMalformed, err)
 	}
 	if op.name != "" && !op.stored {
 		again, err := c.keys(op.name)
 		if err != nil || again != key {
-			return refuse(
-				taxonomy.InvalidOperation,
-				errors.New("redo: the operation's name has no effect: use WithStore, DerivedKeys or WithKey"),
-			)
+			return op, op.refuse(taxonomy.InvalidOperation,
+				errors.New("redo: the operation's name has no effect: use WithStore, DerivedKeys or WithKey"))
 		}
 		op.lasting = true
 	}
@@ -186,48 +180,7 @@ func (c *Client) checkKey(key string) error {
 		return fmt.Errorf("redo: %w", err)
 	}
 	if len(key) > c.profile.MaxKey {
-		return fmt.Errorf(
-			"redo: the key has %d characters, profile %q takes at most %d",
-			len(key),
-			c.profile.Name,
-			c.profile.MaxKey,
-		)
-	}
-	return nil
-}
-
-// keyLines returns the values of the key header, in any spelling of its name. It returns nil if there is none.
-func keyLines(h http.Header, header string) []string {
-	if lines := h[header]; lines != nil {
-		return lines
-	}
-	for name, lines := range h {
-		if len(name) == len(header) && http.CanonicalHeaderKey(name) == header {
-			return lines
-		}
-	}
-	return nil
-}
-
-// checkOperation refuses a name that [WithOperation] does not allow.
-func checkOperation(name string) error {
-	switch {
-	case name == "":
-		return errors.New("redo: the operation's name is empty")
-	case len(name) > MaxOperation:
-		return fmt.Errorf(
-			"redo: the operation's name has %d bytes, at most %d are allowed: %.32q…",
-			len(name),
-			MaxOperation,
-			name,
-		)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("redo: the operation's name %q is not UTF-8", name)
-	}
-	for i, r := range name {
-		if unicode.IsControl(r) {
-			return fmt.Errorf("redo: the operation's name %q has the control character %U at byte %d", name, r, i)
-		}
+		return fmt.Errorf("redo: the key has %d characters, profile %q takes at most %d", len(key), c.profile.Name, c.profile.MaxKey)
 	}
 	return nil
 }

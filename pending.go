@@ -1,16 +1,14 @@
 package redo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"time"
 
-	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -25,7 +23,8 @@ type Operation struct {
 	State store.State
 	// Effect is its recorded effect.
 	Effect Effect
-	// Code is the failure that settled it or left it at rest. It is empty for a success, and while it can be sent again.
+	// Code is the failure that settled it or left it at rest. It is empty for a success, and while it can be sent
+	// again.
 	Code taxonomy.Code
 	// StatusCode is the recorded response's status, zero if there is none.
 	StatusCode int
@@ -42,7 +41,8 @@ type Operation struct {
 	// Finding is the finding of a person or a probe, nil if there is none. Its Response is nil.
 	Finding *Finding
 
-	request *storedRequest // a pointer, so that no body shows where an Operation is printed
+	idle    time.Duration    // how long ago a pending one was last called, by this process's clock
+	request *journal.Request // a pointer, so that no body shows where an Operation is printed
 }
 
 // Pending lists the operations that are neither complete nor failed, oldest first. A crashed process left them
@@ -51,29 +51,12 @@ type Operation struct {
 // The store must be a store.Lister. The loop's body may call the client.
 func (c *Client) Pending(ctx context.Context) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
-		lister, ok := c.store.(store.Lister)
-		switch {
-		case c.closed.Load():
-			yield(Operation{}, ErrClosed)
-			return
-		case c.store == nil:
-			yield(Operation{}, errors.New("redo: Pending: the client has no store: use WithStore"))
-			return
-		case !ok:
-			yield(Operation{}, fmt.Errorf("redo: Pending: %T can't list pending operations: it is no store.Lister", c.store))
+		if err := c.usesStore(); err != nil {
+			yield(Operation{}, fmt.Errorf("redo: Pending: %w", err))
 			return
 		}
-		for rec, err := range lister.Pending(ctx, c.scope) {
-			op := Operation{Name: rec.ID.Key}
-			switch {
-			case err == nil:
-				op, err = c.operationOf(rec)
-			case op.Name != "":
-				err = fmt.Errorf("redo: operation %q: %w", op.Name, err)
-			default:
-				err = fmt.Errorf("redo: listing pending operations: %w", err)
-			}
-			if !yield(op, err) {
+		for entry, err := range c.journal.Pending(ctx) {
+			if !yield(operationOf(entry), err) {
 				return
 			}
 		}
@@ -86,57 +69,77 @@ func (c *Client) Find(ctx context.Context, name string) (Operation, error) {
 	if err != nil {
 		return Operation{}, fmt.Errorf("redo: Find %q: %w", name, err)
 	}
-	return c.operationOf(rec)
+	entry, err := journal.Read(rec)
+	return operationOf(entry), err
 }
 
 // find returns the operation's record from the client's store.
 func (c *Client) find(ctx context.Context, name string) (store.Record, error) {
-	switch {
-	case c.closed.Load():
-		return store.Record{}, ErrClosed
-	case c.store == nil:
-		return store.Record{}, errors.New("the client has no store: use WithStore")
+	err := c.usesStore()
+	if err == nil {
+		err = journal.CheckName(name)
 	}
-	if err := checkOperation(name); err != nil {
+	if err != nil {
 		return store.Record{}, err
 	}
-	return c.store.Find(ctx, store.ID{Scope: c.scope, Key: name})
+	return c.store.Find(ctx, c.journal.ID(name))
 }
 
-// operationOf decodes a record. With an error it returns the fields that could be read.
-func (c *Client) operationOf(rec store.Record) (Operation, error) {
-	op := Operation{
-		Name:        rec.ID.Key,
-		State:       rec.State,
-		Fingerprint: rec.Fingerprint,
-		CreatedAt:   rec.CreatedAt,
-		Age:         rec.Age(),
+// usesStore returns an error if the client is closed or has no store.
+func (c *Client) usesStore() error {
+	switch {
+	case c.closed.Load():
+		return ErrClosed
+	case c.store == nil:
+		return errors.New("the client has no store: use WithStore")
 	}
-	req, err := decodeRequest(rec.Meta)
-	if err != nil {
-		return op, fmt.Errorf("redo: operation %q: %w", op.Name, err)
-	}
-	op.Key, op.Method, op.URL, op.request = req.Key, req.Method, req.URL, &req
-	op.Resumable = rec.State == store.StatePending && req.Rest == nil && req.resumable(true) == nil
-	result := rec.Result
-	if rec.State == store.StatePending {
-		if req.Unapplied {
-			op.Effect = NotApplied
+	return nil
+}
+
+// change reads the operation's record and calls f with it, until f does not return store.ErrLost: the record may change
+// in between.
+func (c *Client) change(ctx context.Context, method, name string, f func(store.Record) error) error {
+	err := store.ErrLost
+	for range maxClaims {
+		var rec store.Record
+		if rec, err = c.find(ctx, name); err == nil {
+			err = f(rec)
 		}
-		result = req.Rest
+		if !errors.Is(err, store.ErrLost) {
+			break
+		}
+		err = fmt.Errorf("%w: the record keeps changing", store.ErrUnavailable)
 	}
-	if result == nil {
-		return op, nil
-	}
-	s, err := decodeSettlement(result)
 	if err != nil {
-		return op, fmt.Errorf("redo: operation %q: %w", op.Name, err)
+		return fmt.Errorf("redo: %s %q: %w", method, name, err)
 	}
-	op.Effect, op.Code, op.Finding = s.effect, s.code, s.finding
-	if s.response != nil {
-		op.StatusCode = s.response.Status
+	return nil
+}
+
+// operationOf returns the operation of a record that was read, in whole or in part.
+func operationOf(entry journal.Entry) Operation {
+	rec, req := entry.Record, entry.Request
+	op := Operation{
+		Name: rec.ID.Key, Key: req.Key, State: rec.State, Effect: entry.Effect(), Method: req.Method, URL: req.URL,
+		Fingerprint: rec.Fingerprint, CreatedAt: rec.CreatedAt, Age: rec.Age(),
 	}
-	return op, nil
+	if req.Key != "" {
+		op.request = &req
+	}
+	if rec.State == store.StatePending {
+		op.idle = journal.Idle(rec, time.Now())
+		op.Resumable = req.Rest == nil && req.Resumable(true) == nil
+	}
+	if s := entry.Settlement; s != nil {
+		op.Code = s.Code
+		if s.Finding != nil {
+			op.Finding = &Finding{Effect: s.Effect, Evidence: s.Finding.Evidence, By: s.Finding.By}
+		}
+		if s.Response != nil {
+			op.StatusCode = s.Response.Status
+		}
+	}
+	return op
 }
 
 // Resume continues a pending operation that [Client.Pending] or [Client.Find] returned. It sends the stored request
@@ -156,26 +159,15 @@ func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, erro
 	case op.Name == "" || op.Key == "" || op.request == nil:
 		return refuse(taxonomy.InvalidOperation, "the operation is not one that Pending listed")
 	}
-	if err := op.request.resumable(c.credentials != nil); err != nil {
-		if errors.Is(err, errNoCredentials) {
+	if err := op.request.Resumable(c.credentials != nil); err != nil {
+		if errors.Is(err, journal.ErrNoCredentials) {
 			return refuse(taxonomy.Auth+".credentials", "%w", err)
 		}
 		return refuse(taxonomy.BodyNotReplayable, "%w: run the same code again", err)
 	}
-	var body io.Reader
-	if op.request.Body != nil {
-		body = bytes.NewReader(op.request.Body)
-	}
-	ctx = WithKey(WithOperation(ctx, op.Name), op.Key)
-	req, err := http.NewRequestWithContext(ctx, op.request.Method, op.request.URL, body)
+	req, err := op.request.HTTP(WithKey(WithOperation(ctx, op.Name), op.Key))
 	if err != nil {
-		return refuse(taxonomy.InvalidRequest, "%w", wire.WithoutURL(err))
-	}
-	if op.request.Host != "" {
-		req.Host = op.request.Host
-	}
-	if op.request.Header != nil {
-		req.Header = op.request.Header.Clone()
+		return refuse(taxonomy.InvalidRequest, "%w", err)
 	}
 	return c.Do(req)
 }
@@ -185,26 +177,5 @@ func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, erro
 // applied operation is forgotten and called again, it is applied twice. The error matches store.ErrNotFound if there
 // is no such operation.
 func (c *Client) Forget(ctx context.Context, name string) error {
-	fail := func(err error) error { return fmt.Errorf("redo: Forget %q: %w", name, err) }
-	for range maxClaims {
-		rec, err := c.find(ctx, name)
-		if err != nil {
-			return fail(err)
-		}
-		switch f, ok := c.store.(store.Forgetter); {
-		case rec.State == store.StatePending:
-			err = c.store.Release(ctx, rec.Lease())
-		case ok:
-			err = f.Forget(ctx, rec.Lease())
-		default:
-			err = fmt.Errorf("%T can't forget a settled operation: it is no store.Forgetter", c.store)
-		}
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, store.ErrLost) {
-			return fail(err)
-		}
-	}
-	return fail(fmt.Errorf("%w: the record keeps changing", store.ErrUnavailable))
+	return c.change(ctx, "Forget", name, func(rec store.Record) error { return c.journal.Forget(ctx, rec) })
 }

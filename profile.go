@@ -19,14 +19,14 @@ type Profile struct {
 	Name string
 	// Header is the request header that carries the key. Default Idempotency-Key.
 	Header string
-	// KeyInBody means that the API takes the key in the payload. redo then sends no key header. The caller gives the key
-	// with WithKey, or derives it from the operation's name, and writes it into each payload.
+	// KeyInBody means that the API takes the key in the payload. redo then sends no key header. The caller gives the
+	// key with WithKey, or derives it from the operation's name, and writes it into each payload.
 	KeyInBody bool
 	// NoKeys means that the API has no idempotency keys. redo makes none, and repeats only safe requests and requests
 	// that were never written.
 	NoKeys bool
-	// KeepRequestKey sends the key of a request's own header, even for a named operation. By default the operation's key
-	// replaces it under Client.Transport.
+	// KeepRequestKey sends the key of a request's own header, even for a named operation. By default the operation's
+	// key replaces it under Client.Transport.
 	KeepRequestKey bool
 	// Quoted sends the key as a structured-field string, "k" with the quotes (RFC 9651 §3.3.3), instead of bare. A key
 	// with a comma or a quotation mark is always quoted: a server would read the bare form as another key.
@@ -119,18 +119,6 @@ func (p Profile) withDefaults() Profile {
 	return p
 }
 
-// usable returns the age up to which a key is sent. It is the retention less a margin, since clocks differ and a
-// request takes time to arrive.
-func (p Profile) usable() time.Duration { return p.Retention - min(time.Hour, p.Retention/8) }
-
-// encode returns the key as the header's value.
-func (p Profile) encode(key string) string {
-	if p.Quoted || !p.Verbatim && wire.NeedsQuotes(key) {
-		return wire.QuoteKey(key)
-	}
-	return key
-}
-
 // validate refuses values that are out of range, contradict each other, or would store credentials.
 func (p Profile) validate() error {
 	bad := func(format string, args ...any) error {
@@ -146,8 +134,7 @@ func (p Profile) validate() error {
 	switch {
 	case wire.CredentialHeader(p.Header):
 		return bad("the header %q carries credentials", p.Header)
-	case p.Header != "" && strings.EqualFold(p.Header, p.TimeoutHeader),
-		p.Header == "" && strings.EqualFold(wire.HeaderKey, p.TimeoutHeader):
+	case p.TimeoutHeader != "" && strings.EqualFold(cmp.Or(p.Header, wire.HeaderKey), p.TimeoutHeader):
 		return bad("the key and the timeout are both to be sent as %q", p.TimeoutHeader)
 	case p.FirstSentHeader != "" && strings.EqualFold(cmp.Or(p.Header, wire.HeaderKey), p.FirstSentHeader):
 		return bad("the key and the time of the first request are both to be sent as %q", p.FirstSentHeader)

@@ -20,7 +20,7 @@ func TestRedoProfile(t *testing.T) {
 	require.Equal(t, "redo", p.Name)
 	require.Equal(t, "X-Request-Timeout", p.TimeoutHeader)
 	require.Empty(t, p.Statuses, "redo's own server names its codes")
-	require.Equal(t, "abc", p.encode("abc"))
+	require.Equal(t, "abc", wire.FormatKey("abc", p.Quoted, p.Verbatim))
 }
 
 func TestTheZeroProfileIsTheDefaults(t *testing.T) {
@@ -53,14 +53,14 @@ func TestProfileDefaultsReplaceNothing(t *testing.T) {
 func TestAKeyIsSentAsWhatItIs(t *testing.T) {
 	for _, key := range []string{"abc", "a b", "a;b=1", `a\b`, "a,b", "a,a", `"a"`, `a"`, `\"`} {
 		for _, p := range []Profile{{}, {Quoted: true}} {
-			got, err := wire.ParseKey([]string{p.encode(key)})
-			require.NoError(t, err, "%s as %s", key, p.encode(key))
-			require.Equal(t, key, got, "as %s", p.encode(key))
+			got, err := wire.ParseKey([]string{wire.FormatKey(key, p.Quoted, p.Verbatim)})
+			require.NoError(t, err, "%s as %s", key, wire.FormatKey(key, p.Quoted, p.Verbatim))
+			require.Equal(t, key, got, "as %s", wire.FormatKey(key, p.Quoted, p.Verbatim))
 		}
 	}
-	require.Equal(t, "abc", Profile{}.encode("abc"))
-	require.Equal(t, `"abc"`, Profile{Quoted: true}.encode("abc"))
-	require.Equal(t, `a,"b"`, Profile{Verbatim: true}.encode(`a,"b"`))
+	require.Equal(t, "abc", wire.FormatKey("abc", false, false))
+	require.Equal(t, `"abc"`, wire.FormatKey("abc", true, false))
+	require.Equal(t, `a,"b"`, wire.FormatKey(`a,"b"`, false, true))
 }
 
 func TestUsable(t *testing.T) {
@@ -70,7 +70,7 @@ func TestUsable(t *testing.T) {
 		{4 * time.Hour, 3*time.Hour + 30*time.Minute},
 		{8 * time.Minute, 7 * time.Minute},
 	} {
-		require.Equal(t, c.want, Profile{Retention: c.retention}.usable(), c.retention)
+		require.Equal(t, c.want, open(t, WithProfile(Profile{Retention: c.retention})).usable(), c.retention)
 	}
 }
 

@@ -38,9 +38,6 @@ func (r *Report) Attempts() []Attempt {
 }
 
 func (r *Report) set(out outcome) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err, r.attempts = out.err, out.attempts

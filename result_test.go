@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/store/memstore"
@@ -211,7 +212,7 @@ func TestStreams(t *testing.T) {
 }
 
 func TestLocalVerdict(t *testing.T) {
-	refused := &refusedError{code: taxonomy.BadURL, effect: EffectUnknown, err: io.EOF}
+	refused := &exchange.Refused{Code: taxonomy.BadURL, Effect: EffectUnknown, Err: io.EOF}
 	for _, c := range []struct {
 		name  string
 		err   error

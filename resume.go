@@ -2,12 +2,12 @@ package redo
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/redo-go/redo/internal/turn"
 	"github.com/redo-go/redo/store"
 )
 
@@ -27,8 +27,8 @@ const (
 //
 // An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
 // wait is never shorter than RetryPolicy.MaxElapsed. Processes that share the store take turns, so that one of them
-// resumes an operation. One ResumeEvery resumes at most four operations at a time. It skips operations younger than
-// RetryPolicy.MaxElapsed, since their own call may still run.
+// resumes an operation. One ResumeEvery resumes at most four operations at a time. It skips operations that were
+// called less than RetryPolicy.MaxElapsed ago, since that call may still run.
 func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report func(Operation, error)) error {
 	switch {
 	case interval <= 0:
@@ -38,6 +38,9 @@ func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report
 	case len(resumeScope)+len(c.scope) > store.MaxScope:
 		return fmt.Errorf("redo: ResumeEvery: the scope has %d bytes, at most %d are allowed here",
 			len(c.scope), store.MaxScope-len(resumeScope))
+	}
+	if report == nil {
+		report = func(Operation, error) {}
 	}
 	r := &resumer{client: c, interval: interval, report: report}
 	ticker := time.NewTicker(interval)
@@ -63,11 +66,8 @@ type resumer struct {
 	report   func(Operation, error)
 }
 
-// notify calls report under the lock, if there is one.
+// notify calls report under the lock.
 func (r *resumer) notify(op Operation, err error) {
-	if r.report == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report(op, err)
@@ -86,7 +86,7 @@ func (r *resumer) round(ctx context.Context) {
 			r.notify(op, err)
 			continue
 		}
-		if op.Age < r.client.retry.MaxElapsed || r.client.flights.underWay(op.Name) {
+		if op.idle < r.client.retry.MaxElapsed || r.client.flights.UnderWay(op.Name) {
 			continue
 		}
 		select {
@@ -103,45 +103,22 @@ func (r *resumer) round(ctx context.Context) {
 
 // one resumes an operation if this process gets its turn.
 func (r *resumer) one(ctx context.Context, op Operation) {
-	lease, err := r.takeTurn(ctx, op.Name)
+	c := r.client
+	lease, err := turn.Take(ctx, c.store, store.ID{Scope: resumeScope + c.scope, Key: op.Name}, turn.Pace{
+		Interval: r.interval, Most: maxResumeBackoff,
+		Least: c.retry.MaxElapsed, // no other process resumes it while this one still does
+	})
 	if err != nil {
 		r.notify(op, err)
-		return
 	}
 	if lease == nil {
 		return
 	}
-	resp, err := r.client.Resume(ctx, op)
+	resp, err := c.Resume(ctx, op)
 	if err == nil {
 		err = resp.Body.Close()
 		// Losing this only means that the turn is forgotten when it expires.
-		_ = r.client.store.Release(context.WithoutCancel(ctx), *lease)
+		_ = c.store.Release(context.WithoutCancel(ctx), *lease)
 	}
 	r.notify(op, err)
-}
-
-// takeTurn takes the operation's turn: a lease that excludes other processes until the operation is due again. It
-// returns nil if the operation is not due. The turn's meta counts the attempts.
-func (r *resumer) takeTurn(ctx context.Context, name string) (*store.Lease, error) {
-	st := r.client.store
-	grant, err := st.Reserve(ctx, store.Claim{
-		ID:    store.ID{Scope: resumeScope + r.client.scope, Key: name},
-		Lease: r.interval, Retention: 2 * (maxResumeBackoff + r.interval), Meta: []byte{0},
-	})
-	if err != nil || !grant.Verdict.Owned() {
-		return nil, err
-	}
-	made, _ := binary.Uvarint(grant.Record.Meta)
-	wait := r.interval
-	for range min(made, 16) {
-		wait = min(2*wait, max(maxResumeBackoff, r.interval))
-	}
-	wait = max(wait, r.client.retry.MaxElapsed) // no other process resumes it while this one still does
-	if err := st.Extend(ctx, grant.Lease, wait, binary.AppendUvarint(nil, made+1)); err != nil {
-		if errors.Is(err, store.ErrLost) {
-			return nil, nil //nolint:nilnil // no turn and no error: another process has it
-		}
-		return nil, err
-	}
-	return &grant.Lease, nil
 }

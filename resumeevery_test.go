@@ -179,6 +179,41 @@ func TestResumeEverySkipsYoungOperations(t *testing.T) {
 	})
 }
 
+// An old operation is called again by another process: it is that call which may still run.
+func TestResumeEveryCountsFromTheLastCall(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		st    func(store.Store) store.Store
+		first time.Duration // of the resumed requests
+	}{
+		{"of any process", func(st store.Store) store.Store { return st }, 90 * time.Second},
+		{"or from the first one, if the store keeps no owners", func(st store.Store) store.Store { return ownerless{st.(*memstore.Store)} }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := c.st(openStore(t))
+				leaveBehind(t, st, "a")
+				time.Sleep(time.Hour)
+				other := connect(t, newProvider(503, 0), redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				fail(t, other, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+
+				p := newProvider(201, 0)
+				client := connect(t, p, redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, MaxElapsed: 90 * time.Second}))
+				resumeFor(t, 2*time.Minute, 10*time.Second, nil, client)
+				require.Equal(t, []time.Duration{c.first}, p.came["a"])
+			})
+		})
+	}
+}
+
+// An ownerless store drops the owner of each claim.
+type ownerless struct{ *memstore.Store }
+
+func (s ownerless) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	c.Owner = ""
+	return s.Store.Reserve(ctx, c)
+}
+
 func TestResumeEveryLeavesTheCallsOfItsOwnClientAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := openStore(t)

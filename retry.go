@@ -125,11 +125,7 @@ func (p RetryPolicy) validate() error {
 	case d.BaseDelay > d.MaxElapsed:
 		return fmt.Errorf("redo: retry policy: BaseDelay %v is longer than MaxElapsed %v", d.BaseDelay, d.MaxElapsed)
 	case d.AttemptTimeout > d.MaxElapsed:
-		return fmt.Errorf(
-			"redo: retry policy: AttemptTimeout %v is longer than MaxElapsed %v",
-			d.AttemptTimeout,
-			d.MaxElapsed,
-		)
+		return fmt.Errorf("redo: retry policy: AttemptTimeout %v is longer than MaxElapsed %v", d.AttemptTimeout, d.MaxElapsed)
 	}
 	return nil
 }

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"time"
 
-	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/internal/exchange"
+	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -24,16 +24,10 @@ func (k *call) settling() (context.Context, context.CancelFunc) {
 }
 
 // settle writes the outcome of a stored operation's call. It returns that outcome, which a finding may change.
-func (k *call) settle(h *holding, out outcome, fingerprint store.Fingerprint) outcome {
-	result, settled := k.settlement(&out)
-	if out.body.streams && settled && out.err == nil {
-		out.resp.Body = &recordedBody{
-			ReadCloser:  out.resp.Body,
-			call:        k,
-			holding:     h,
-			settlement:  result,
-			fingerprint: fingerprint,
-		}
+func (k *call) settle(h *holding, out outcome) outcome {
+	result, settled := k.settlement(out)
+	if out.streams && settled && out.err == nil {
+		k.record(h, out, result)
 		return out
 	}
 	ctx, cancel := k.settling()
@@ -41,16 +35,64 @@ func (k *call) settle(h *holding, out outcome, fingerprint store.Fingerprint) ou
 	var err error
 	switch {
 	case settled:
-		err = k.complete(ctx, h.lease, result, fingerprint)
+		err = k.complete(ctx, h.lease, h.fingerprint, result)
 	case out.effect == NotApplied:
 		err = k.mark(ctx, h, true)
 	case out.err != nil && k.rested(out):
-		h.request.Rest = result.encode()
+		h.request.Rest = result.Encode()
 		if err = k.mark(ctx, h, false); err == nil {
 			return k.probeResting(h, out)
 		}
 	}
 	return k.settledAs(ctx, out, err)
+}
+
+// settlement returns the part of an outcome that is stored, and whether it settles the operation. A response that is
+// over a limit of the record is left out.
+func (k *call) settlement(out outcome) (s journal.Settlement, settled bool) {
+	s = journal.Settlement{Effect: out.effect, Said: out.verdict.Said, BodyKept: true}
+	whole := out.Cut == nil && len(out.Head) <= k.client.maxStored
+	if out.err == nil {
+		if out.effect != Applied {
+			return s, false // a redirect: the server sent the caller elsewhere
+		}
+		s, _ = s.WithResponse(out.resp, out.Head, whole)
+		return s, true
+	}
+	e := out.err
+	if e.Code.In(taxonomy.Caller) || e.Code.In(taxonomy.Auth) && !out.verdict.Final {
+		// Neither a caller who gave up nor refused credentials settle the operation. It stays pending under its key.
+		return s, false
+	}
+	s.Code = e.Code
+	if e.Response != nil {
+		s, _ = s.WithResponse(e.Response, e.head, whole && len(e.head) < exchange.MaxErrorBody && e.Err == nil)
+	}
+	return s, out.verdict.Class != taxonomy.ClassTransient && out.effect != EffectUnknown
+}
+
+// rested reports whether the operation comes to rest: its effect is unknown, and the server will return no other
+// response for its key.
+func (k *call) rested(out outcome) bool {
+	code := out.err.Code
+	return out.verdict.Class != taxonomy.ClassTransient && !code.In(taxonomy.Caller) &&
+		(out.verdict.Final && !code.In(taxonomy.Auth) || code.In(taxonomy.KeyExpired) || code.In(taxonomy.OutcomeUnknown))
+}
+
+// complete writes a settlement and logs the change of state.
+func (k *call) complete(ctx context.Context, lease store.Lease, fingerprint store.Fingerprint, s journal.Settlement) error {
+	to, err := k.client.journal.Settle(ctx, lease, s)
+	if err == nil {
+		k.logTransition(fingerprint, "pending", to)
+	}
+	return err
+}
+
+// mark records in the pending operation whether all attempts so far are known not to have been applied. Without the
+// mark the next call treats the effect as unknown.
+func (k *call) mark(ctx context.Context, h *holding, unapplied bool) error {
+	h.request.Unapplied = unapplied
+	return k.client.journal.Mark(ctx, h.lease, h.request)
 }
 
 // settledAs returns the call's outcome after a write to the store. err is the error of that write.
@@ -94,158 +136,27 @@ func (k *call) contradiction(ctx context.Context, out outcome) *Error {
 		e.head, e.cut = out.err.head, out.err.cut
 	case out.resp != nil: // the body of a success may still be open
 		_ = out.resp.Body.Close()
-		e.head = out.body.bytes
+		e.head = out.Head
 		out.resp.Body = io.NopCloser(bytes.NewReader(e.head))
 	}
 	return e
 }
 
-// complete writes a settlement and logs the change of state.
-func (k *call) complete(ctx context.Context, lease store.Lease, s settlement, fingerprint store.Fingerprint) error {
-	to, err := k.client.complete(ctx, lease, s)
-	if err == nil {
-		k.logTransition(fingerprint, "pending", to)
-	}
-	return err
-}
-
-// complete writes a settlement, and returns the new state.
-func (c *Client) complete(ctx context.Context, lease store.Lease, s settlement) (to string, err error) {
-	if s.effect != NotApplied {
-		// A success may be lost in a crash: the server then replays it to the next call.
-		return "complete", c.store.Complete(
-			ctx,
-			lease,
-			store.Outcome{Result: s.encode(), Retention: c.keep, Lazy: s.code == "" && s.finding == nil},
-		)
-	}
-	if _, forgets := c.store.(store.Forgetter); !forgets {
-		return "failed", c.store.Release(ctx, lease)
-	}
-	// A failure must not be lost. The caller may correct the payload, which would mismatch a record that is pending.
-	return "failed", c.store.Complete(ctx, lease, store.Outcome{Failed: true, Result: s.encode(), Retention: c.keep})
-}
-
-// logTransition logs an operation's change of state.
-func (k *call) logTransition(fingerprint store.Fingerprint, from, to string) {
-	k.log(
-		slog.LevelDebug,
-		"operation changed state",
-		slog.String(logPayload, fingerprint.String()),
-		slog.String(logFrom, from),
-		slog.String(logTo, to),
-	)
-}
-
-// mark records in the pending operation whether all attempts so far are known not to have been applied. Without the
-// mark the next call treats the effect as unknown.
-func (k *call) mark(ctx context.Context, h *holding, unapplied bool) error {
-	h.request.Unapplied = unapplied
-	meta, err := h.request.encode()
-	if err != nil {
-		return err
-	}
-	return k.client.store.Extend(ctx, h.lease, 0, meta)
-}
-
-// settlement returns the part of an outcome that is stored, and whether it settles the operation.
-func (k *call) settlement(out *outcome) (s settlement, settled bool) {
-	s = settlement{effect: out.effect, said: out.verdict.Said, bodyKept: true}
-	if out.err == nil {
-		if out.effect != Applied {
-			return s, false // a redirect: the server sent the caller elsewhere
+// record settles the operation of a streamed response when the caller has read the body to its end or closes it. A body
+// that was not read to its end is not kept. An error that matches ErrContradiction is returned to the caller by the
+// body.
+func (k *call) record(h *holding, out outcome, s journal.Settlement) {
+	out.resp.Body = exchange.Record(out.resp.Body, k.client.maxStored, func(body []byte, whole bool) error {
+		if s.BodyKept && whole {
+			s.Response.Body = body
 		}
-		s.response = &wire.Response{Status: out.resp.StatusCode, Header: wire.EndToEnd(out.resp.Header), Body: out.body.bytes}
-		if out.body.tooLong {
-			s.response.Body, s.bodyKept = nil, false
+		s.BodyKept = s.BodyKept && whole
+		ctx, cancel := k.settling()
+		defer cancel()
+		err := k.complete(ctx, h.lease, h.fingerprint, s)
+		if out := k.settledAs(ctx, outcome{effect: Applied}, err); out.err != nil {
+			return out.err
 		}
-		return s.storable(out.resp), true
-	}
-	e := out.err
-	if e.Code.In(taxonomy.Caller) || e.Code.In(taxonomy.Auth) && !out.verdict.Final {
-		// Neither a caller who gave up nor refused credentials settle the operation. It stays pending under its key.
-		return s, false
-	}
-	s.code = e.Code
-	if e.Response != nil {
-		s.response = &wire.Response{Status: e.StatusCode, Header: wire.EndToEnd(e.Response.Header), Body: e.head}
-		if len(e.head) >= min(k.client.maxStored+1, maxErrorBody) || e.Err != nil { // too long, or cut off
-			s.response.Body, s.bodyKept = nil, false
-		}
-		s = s.storable(e.Response)
-	}
-	return s, out.verdict.Class != taxonomy.ClassTransient && out.effect != EffectUnknown
-}
-
-// storable returns the settlement without a response that must not be stored: one with Cache-Control: no-store, or
-// one that is over a limit of the envelope.
-func (s settlement) storable(resp *http.Response) settlement {
-	if wire.NoStore(resp.Header) || s.response.Check() != nil {
-		s.response, s.bodyKept = nil, false
-	}
-	return s
-}
-
-// rested reports whether the operation comes to rest: its effect is unknown, and the server will return no other
-// response for its key.
-func (k *call) rested(out outcome) bool {
-	code := out.err.Code
-	return out.verdict.Class != taxonomy.ClassTransient && !code.In(taxonomy.Caller) &&
-		(out.verdict.Final && !code.In(taxonomy.Auth) || code.In(taxonomy.KeyExpired) || code.In(taxonomy.OutcomeUnknown))
-}
-
-// A recordedBody is a streamed response's body. It settles the operation when the caller reads it to its end or
-// closes it.
-type recordedBody struct {
-	io.ReadCloser
-	call        *call
-	holding     *holding
-	settlement  settlement
-	fingerprint store.Fingerprint
-	done        bool
-}
-
-func (b *recordedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if s := &b.settlement; s.bodyKept && s.response != nil {
-		s.response.Body = append(s.response.Body, p[:n]...)
-		if len(s.response.Body) > b.call.client.maxStored {
-			s.response.Body, s.bodyKept = nil, false
-		}
-	}
-	if err != nil {
-		whole := err == io.EOF //nolint:errorlint // a body's end is the bare io.EOF
-		if lost := b.settle(whole); lost != nil {
-			err = lost
-		}
-	}
-	return n, err
-}
-
-func (b *recordedBody) Close() error {
-	err := b.ReadCloser.Close()
-	if lost := b.settle(false); lost != nil {
-		return lost
-	}
-	return err
-}
-
-// settle writes the outcome once. A body that was not read to its end is not kept. The error is nil or matches
-// ErrContradiction. Read and Close return it to the caller.
-func (b *recordedBody) settle(whole bool) error {
-	if b.done {
 		return nil
-	}
-	b.done = true
-	if !whole && b.settlement.response != nil {
-		b.settlement.response.Body, b.settlement.bodyKept = nil, false
-	}
-	k := b.call
-	ctx, cancel := k.settling()
-	defer cancel()
-	err := k.complete(ctx, b.holding.lease, b.settlement, b.fingerprint)
-	if out := k.settledAs(ctx, outcome{effect: Applied}, err); out.err != nil {
-		return out.err
-	}
-	return nil
+	})
 }

@@ -8,9 +8,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/exchange"
+	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -102,7 +105,7 @@ func TestSettlement(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &call{client: open(t)}
-			_, settled := k.settlement(&c.out)
+			_, settled := k.settlement(c.out)
 			require.Equal(t, c.settled, settled)
 			require.Equal(t, c.rested, !settled && k.rested(c.out))
 		})
@@ -113,9 +116,10 @@ func TestWhatIsStoredOfAResponse(t *testing.T) {
 	const most = 10
 	ok := func(body string, header http.Header) outcome {
 		resp := &http.Response{StatusCode: 201, Header: header, Body: io.NopCloser(strings.NewReader(body))}
-		return outcome{resp: resp, effect: Applied, verdict: taxonomy.Verdict{Class: taxonomy.ClassSuccess, Effect: Applied}, body: capture{
-			bytes: []byte(body), tooLong: len(body) > most,
-		}}
+		return outcome{
+			resp: resp, effect: Applied, verdict: taxonomy.Verdict{Class: taxonomy.ClassSuccess, Effect: Applied},
+			Received: exchange.Received{Head: []byte(body)},
+		}
 	}
 	kept := func(body string) *wire.Response {
 		return &wire.Response{Status: 201, Header: http.Header{"Etag": {"x"}}, Body: []byte(body)}
@@ -131,43 +135,43 @@ func TestWhatIsStoredOfAResponse(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		out  outcome
-		want settlement
+		want journal.Settlement
 	}{
 		{
 			"status, end-to-end headers and body", ok("1000", etag),
-			settlement{effect: Applied, bodyKept: true, response: kept("1000")},
+			journal.Settlement{Effect: Applied, BodyKept: true, Response: kept("1000")},
 		},
 		{
 			"the longest body", ok("0123456789", etag),
-			settlement{effect: Applied, bodyKept: true, response: kept("0123456789")},
+			journal.Settlement{Effect: Applied, BodyKept: true, Response: kept("0123456789")},
 		},
 		{
 			"not a longer one", ok("0123456789a", etag),
-			settlement{effect: Applied, response: &wire.Response{Status: 201, Header: http.Header{"Etag": {"x"}}}},
+			journal.Settlement{Effect: Applied, Response: &wire.Response{Status: 201, Header: http.Header{"Etag": {"x"}}}},
 		},
-		{"nothing of a response that forbids it", ok("1000", with("no-store")), settlement{effect: Applied}},
+		{"nothing of a response that forbids it", ok("1000", with("no-store")), journal.Settlement{Effect: Applied}},
 		{
 			"nothing of one that forbids it among others", ok("1000", with("private", "max-age=0 , No-Store")),
-			settlement{effect: Applied},
+			journal.Settlement{Effect: Applied},
 		},
 		{
 			"other directives don't forbid it", ok("1000", with("no-cache, private")),
-			settlement{effect: Applied, bodyKept: true, response: &wire.Response{
+			journal.Settlement{Effect: Applied, BodyKept: true, Response: &wire.Response{
 				Status: 201, Header: http.Header{"Etag": {"x"}, "Cache-Control": {"no-cache, private"}},
 				Body: []byte("1000"),
 			}},
 		},
-		{"nothing of one with more headers than a record holds", ok("1000", many), settlement{effect: Applied}},
+		{"nothing of one with more headers than a record holds", ok("1000", many), journal.Settlement{Effect: Applied}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &call{client: open(t, WithMaxStoredBody(most))}
-			got, settled := k.settlement(&c.out)
+			got, settled := k.settlement(c.out)
 			require.True(t, settled)
 			require.Equal(t, c.want, got)
 		})
 	}
 	t.Run("nothing of a redirect", func(t *testing.T) {
-		_, settled := (&call{client: open(t)}).settlement(&outcome{resp: &http.Response{StatusCode: 302}})
+		_, settled := (&call{client: open(t)}).settlement(outcome{resp: &http.Response{StatusCode: 302}})
 		require.False(t, settled)
 	})
 }
@@ -178,43 +182,43 @@ func TestFound(t *testing.T) {
 	finding := func(effect Effect, resp *http.Response) Finding {
 		return Finding{Effect: effect, Evidence: "rf_1", By: "ana", Response: resp}
 	}
-	recorded := func(effect Effect) *Finding { return &Finding{Effect: effect, Evidence: "rf_1", By: "ana"} }
+	recorded := &journal.Finding{Evidence: "rf_1", By: "ana"}
 	for _, c := range []struct {
 		name string
 		f    Finding
-		want settlement
+		want journal.Settlement
 		err  string
 	}{
-		{"without a response", finding(Applied, nil), settlement{effect: Applied, finding: recorded(Applied)}, ""},
+		{"without a response", finding(Applied, nil), journal.Settlement{Effect: Applied, Finding: recorded}, ""},
 		{
 			"what was not applied", finding(NotApplied, nil),
-			settlement{effect: NotApplied, finding: recorded(NotApplied)}, "",
+			journal.Settlement{Effect: NotApplied, Finding: recorded}, "",
 		},
 		{
 			"what was not applied has no response", finding(NotApplied, &http.Response{StatusCode: 200}),
-			settlement{effect: NotApplied, finding: recorded(NotApplied)}, "",
+			journal.Settlement{Effect: NotApplied, Finding: recorded}, "",
 		},
 		{
 			"with a response",
 			finding(Applied, &http.Response{StatusCode: 200, Header: http.Header{"Etag": {"x"}, "Date": {"now"}}, Body: read}),
-			settlement{effect: Applied, bodyKept: true, finding: recorded(Applied), response: &wire.Response{
+			journal.Settlement{Effect: Applied, BodyKept: true, Finding: recorded, Response: &wire.Response{
 				Status: 200, Header: http.Header{"Etag": {"x"}}, Body: []byte("1000"),
 			}}, "",
 		},
 		{
 			"with a response without a body", finding(Applied, &http.Response{StatusCode: 204}),
-			settlement{effect: Applied, bodyKept: true, finding: recorded(Applied), response: &wire.Response{Status: 204, Header: http.Header{}}},
+			journal.Settlement{Effect: Applied, BodyKept: true, Finding: recorded, Response: &wire.Response{Status: 204, Header: http.Header{}}},
 			"",
 		},
 		{
 			"a body that is too long",
 			finding(Applied, &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("10000"))}),
-			settlement{}, "the finding's response has more than the 4 bytes of WithMaxStoredBody",
+			journal.Settlement{}, "the finding's response has more than the 4 bytes of WithMaxStoredBody",
 		},
 		{
 			"a body that can't be read",
-			finding(Applied, &http.Response{StatusCode: 200, Body: io.NopCloser(failingReader{io.ErrUnexpectedEOF})}),
-			settlement{}, "reading the finding's response: unexpected EOF",
+			finding(Applied, &http.Response{StatusCode: 200, Body: io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))}),
+			journal.Settlement{}, "reading the finding's response: unexpected EOF",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

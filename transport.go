@@ -1,10 +1,6 @@
 package redo
 
-import (
-	"net/http"
-
-	"github.com/redo-go/redo/internal/wire"
-)
+import "net/http"
 
 // Transport returns the client as a RoundTripper for an http.Client or another SDK. It is safe for concurrent use. It
 // has net/http's semantics: it returns a response of any status without an error. It does not change the request, and
@@ -38,10 +34,4 @@ func (t roundTripper) CloseIdleConnections() {
 	if t.client.ownBase != nil {
 		t.client.ownBase.CloseIdleConnections()
 	}
-}
-
-// passes reports whether the request is sent once and without a new key, as net/http would send it. That is an unsafe
-// request under an SDK without a name or a given key, if no option declares that the server honours keys.
-func (k *call) passes() bool {
-	return k.mode == modeTransport && k.op.name == "" && !k.op.given && !k.client.optedIn && !wire.SafeMethod(k.req.Method)
 }

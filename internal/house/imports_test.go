@@ -23,19 +23,41 @@ type importRule struct {
 // importRules holds the import rule of each package, by directory. It is the only list of these rules:
 // CONTRIBUTING.md and the linter's configuration have none.
 var importRules = map[string]importRule{
-	"taxonomy":         {},
-	"internal/wire":    {},
-	"internal/house":   {},
-	"limit":            {vendors: []string{"golang.org/x/time/rate"}},
-	"store":            {module: []string{"taxonomy"}},
-	"store/memstore":   {module: []string{"store", "taxonomy"}},
-	"store/boltstore":  {module: []string{"store", "taxonomy"}, vendors: []string{"go.etcd.io/bbolt"}},
-	"store/redisstore": {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/redis/rueidis"}},
-	"store/pgstore":    {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/jackc/pgx/v5"}},
-	"store/storetest":  {module: []string{"store"}, testing: true},
-	"webhook":          {module: []string{"taxonomy", "internal/wire"}},
+	"taxonomy":          {},
+	"internal/wire":     {},
+	"internal/house":    {},
+	"internal/flight":   {},
+	"internal/turn":     {module: []string{"store"}},
+	"internal/exchange": {module: []string{"taxonomy", "internal/wire"}},
+	"internal/decision": {module: []string{"taxonomy", "internal/wire", "internal/exchange"}},
+	"internal/journal":  {module: []string{"taxonomy", "store", "internal/wire"}},
+	"limit":             {vendors: []string{"golang.org/x/time/rate"}},
+	"store":             {module: []string{"taxonomy"}},
+	"store/memstore":    {module: []string{"store", "taxonomy"}},
+	"store/boltstore":   {module: []string{"store", "taxonomy"}, vendors: []string{"go.etcd.io/bbolt"}},
+	"store/redisstore":  {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/redis/rueidis"}},
+	"store/pgstore": {
+		module:  []string{"store", "taxonomy", "store/sqltx", "store/pgstore/pgtable"},
+		vendors: []string{"github.com/jackc/pgx/v5"},
+	},
+	"store/pgstore/pgtable": {module: []string{"store"}, vendors: []string{"github.com/jackc/pgx/v5"}},
+	"store/pgstore/pgtest":  {vendors: []string{"github.com/jackc/pgx/v5"}, testing: true},
+	"store/sqltx":           {module: []string{"store"}},
+	"store/mysqlstore": {
+		module:  []string{"store", "taxonomy", "store/sqltx"},
+		vendors: []string{"github.com/go-sql-driver/mysql"},
+	},
+	"store/sqlitestore": {
+		module:  []string{"store", "taxonomy", "store/sqltx"},
+		vendors: []string{"modernc.org/sqlite"},
+	},
+	"store/storetest": {module: []string{"store"}, testing: true},
+	"webhook":         {module: []string{"taxonomy", "internal/wire"}},
 	".": {
-		module: []string{"taxonomy", "store", "limit", "internal/wire"},
+		module: []string{
+			"taxonomy", "store", "limit",
+			"internal/wire", "internal/exchange", "internal/decision", "internal/journal", "internal/flight", "internal/turn",
+		},
 		vendors: []string{
 			"github.com/google/uuid",
 			"github.com/hashicorp/go-retryablehttp",
@@ -43,14 +65,23 @@ var importRules = map[string]importRule{
 	},
 	"profile": {module: []string{".", "taxonomy"}},
 	"server":  {module: []string{"taxonomy", "store", "internal/wire"}},
-	"inbox":   {module: []string{"taxonomy", "store", "webhook", "internal/wire"}},
-	"outbox":  {module: []string{"taxonomy", "store", "webhook", ".", "internal/wire"}},
+	"server/framework/internal/frametest": {module: []string{"server", "store/memstore"}, testing: true, vendors: []string{
+		"github.com/stretchr/testify/require",
+	}},
+	"server/framework/gin":     {vendors: []string{"github.com/gin-gonic/gin"}},
+	"server/framework/echo":    {vendors: []string{"github.com/labstack/echo/v4"}},
+	"server/framework/echov5":  {vendors: []string{"github.com/labstack/echo/v5"}},
+	"server/framework/fiber":   {vendors: []string{"github.com/gofiber/fiber/v3"}},
+	"server/framework/connect": {module: []string{"server"}, vendors: []string{"connectrpc.com/connect"}},
+	"server/framework/plain":   {},
+	"inbox":                    {module: []string{"taxonomy", "store", "webhook", "internal/wire"}},
+	"outbox":                   {module: []string{"taxonomy", "store", "webhook", ".", "internal/wire"}},
 	"outbox/boltoutbox": {
 		module:  []string{"taxonomy", "store", "store/boltstore", "outbox"},
 		vendors: []string{"go.etcd.io/bbolt"},
 	},
 	"outbox/pgoutbox": {
-		module:  []string{"taxonomy", "store", "outbox"},
+		module:  []string{"taxonomy", "store", "store/sqltx", "store/pgstore/pgtable", "outbox"},
 		vendors: []string{"github.com/jackc/pgx/v5"},
 	},
 	"outbox/outboxtest": {module: []string{"taxonomy", "store", "outbox"}, testing: true},
@@ -163,7 +194,8 @@ func TestImportsCanFail(t *testing.T) {
 		{
 			rule:  "the client never imports the server side",
 			files: map[string]string{"client.go": imports("redo", modulePath+"/server")},
-			want:  []string{"client.go:2: imports " + modulePath + "/server: . may import of this project only [taxonomy store limit internal/wire]"},
+			want: []string{"client.go:2: imports " + modulePath + "/server: . may import of this project only " +
+				"[taxonomy store limit internal/wire internal/exchange internal/decision internal/journal internal/flight internal/turn]"},
 		},
 		{
 			rule:  "servertest never imports the client",

@@ -37,6 +37,27 @@ func TestReadBody(t *testing.T) {
 	require.LessOrEqual(t, allocs, 2.0, "the body, and the test's own reader")
 }
 
+func TestReadHead(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for _, limit := range []int{0, 1, 511, 512, 513, 4999, 5000, 5001, -1} {
+		for _, length := range []int64{-1, 0, 1, 511, 5000, math.MaxInt64} {
+			b, err := wire.ReadHead(iotest.HalfReader(strings.NewReader(long)), length, limit)
+			require.NoError(t, err)
+			want := limit
+			if limit < 0 || limit > len(long) {
+				want = len(long)
+			}
+			require.Len(t, b, want, "Content-Length %d", length)
+		}
+	}
+	b, err := wire.ReadHead(io.MultiReader(strings.NewReader("head"), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, 10)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Equal(t, "head", string(b), "the bytes before an error are kept")
+	b, err = wire.ReadHead(io.MultiReader(strings.NewReader("head"), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, 4)
+	require.NoError(t, err, "what comes after the limit is not read")
+	require.Equal(t, "head", string(b))
+}
+
 type neverEnds struct{}
 
 func (neverEnds) Read(p []byte) (int, error) { return len(p), nil }

@@ -29,12 +29,20 @@ func IdempotentMethod(method string) bool {
 // Token reports whether s is a token (RFC 9110 section 5.6.2): the syntax of header names and methods.
 func Token(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
+		if !tokenBytes[s[i]] {
 			return false
 		}
 	}
 	return s != ""
 }
+
+// tokenBytes holds true for each byte that a token may have.
+var tokenBytes = func() (allowed [256]bool) {
+	for c := byte('!'); c < 0x7f; c++ {
+		allowed[c] = strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) < 0
+	}
+	return allowed
+}()
 
 // HeaderValue reports whether v can be sent as a header's value (RFC 9110 section 5.5): it has no control character
 // but the tab.
@@ -76,4 +84,23 @@ var credentialParameters = map[string]bool{
 func CredentialParameter(name, value string) bool {
 	name = strings.ToLower(name)
 	return credentialParameters[name] || name == "key" && strings.HasPrefix(value, "AIza")
+}
+
+// Lines returns the values of a header in any spelling of its name, which is given in canonical form. It returns nil if
+// there is none.
+func Lines(h http.Header, name string) []string {
+	if lines := h[name]; lines != nil {
+		return lines
+	}
+	for other, lines := range h {
+		if SameName(other, name) {
+			return lines
+		}
+	}
+	return nil
+}
+
+// SameName reports whether other is a spelling of the header name, which is given in canonical form.
+func SameName(other, name string) bool {
+	return len(other) == len(name) && textproto.CanonicalMIMEHeaderKey(other) == name
 }

@@ -49,11 +49,21 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// contentHeaders lists the headers that describe a body. WriteProblem removes them, since it replaces the body.
+// contentHeaders lists the headers that describe a body, other than its length and type, or that mark a stored
+// response.
 var contentHeaders = [...]string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
 	"Content-Md5", "Content-Range", "Digest", "Etag", "Expires", "Last-Modified", "Content-Digest",
 	"Location", "Repr-Digest", "Trailer", "Transfer-Encoding", HeaderStatus, HeaderReplayed,
+}
+
+// ClearContent removes the headers that describe a body, for a response that replaces another one. It keeps all others.
+func ClearContent(h http.Header) {
+	for _, name := range contentHeaders {
+		delete(h, name)
+	}
+	delete(h, "Content-Length")
+	delete(h, "Content-Type")
 }
 
 // WriteProblem sends p as the response, with its code in the Error-Code header too. The body has a Content-Length,
@@ -77,9 +87,7 @@ func WriteProblem(w http.ResponseWriter, p Problem) {
 		body = []byte("{}")
 	}
 	h := w.Header()
-	for _, name := range contentHeaders {
-		delete(h, name)
-	}
+	ClearContent(h)
 	h.Set("Content-Type", ContentTypeProblem)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")

@@ -42,8 +42,8 @@ const (
 
 // Errors of DecodeResponse and Check, for errors.Is.
 var (
-	// ErrVersion means that the envelope has a version that this code can't read.
-	ErrVersion = errors.New("wire: stored response of an unknown version")
+	// ErrVersion means that the envelope has a newer version than this code can read.
+	ErrVersion = errors.New("wire: stored response of a newer version")
 	// ErrEnvelope means that the bytes are not a whole envelope.
 	ErrEnvelope = errors.New("wire: stored response is damaged")
 	// ErrNotStored means that the envelope is a tombstone: the response was too large to be stored.
@@ -142,14 +142,14 @@ func DecodeResponse(b []byte) (Response, error) {
 	if len(b) < 2 {
 		return Response{}, fmt.Errorf("%w: %d bytes", ErrEnvelope, len(b))
 	}
-	if b[0] != envelopeV1 {
+	if b[0] > envelopeV1 {
 		return Response{}, fmt.Errorf("%w: %d, this version reads %d", ErrVersion, b[0], envelopeV1)
 	}
 	kind := b[1]
 	d := decoder{rest: b[2:]}
 	status := d.number(999)
-	if d.failed || status < 200 || kind > tombstone {
-		return Response{}, fmt.Errorf("%w: kind %d, status %d", ErrEnvelope, kind, status)
+	if b[0] != envelopeV1 || d.failed || status < 200 || kind > tombstone {
+		return Response{}, fmt.Errorf("%w: version %d, kind %d, status %d", ErrEnvelope, b[0], kind, status)
 	}
 	if kind == tombstone {
 		if len(d.rest) > 0 {

@@ -69,12 +69,17 @@ func TestAppendResponse(t *testing.T) {
 
 func TestDecodeResponse(t *testing.T) {
 	valid := AppendResponse(nil, Response{Status: 201, Header: http.Header{"A": {"1", "2"}, "B": {"3"}}, Body: []byte("body")})
-	t.Run("another version is ErrVersion and never a guess", func(t *testing.T) {
-		for _, version := range []byte{0, 2, 255} {
-			b := append([]byte{version}, valid[1:]...)
-			_, err := DecodeResponse(b)
+	t.Run("a newer version is ErrVersion and never a guess", func(t *testing.T) {
+		for _, version := range []byte{2, 255} {
+			_, err := DecodeResponse(append([]byte{version}, valid[1:]...))
 			require.ErrorIs(t, err, ErrVersion)
+			require.NotErrorIs(t, err, ErrEnvelope)
 		}
+	})
+	t.Run("version 0 was never written: it is ErrEnvelope", func(t *testing.T) {
+		_, err := DecodeResponse(append([]byte{0}, valid[1:]...))
+		require.ErrorIs(t, err, ErrEnvelope)
+		require.NotErrorIs(t, err, ErrVersion)
 	})
 	t.Run("every cut of the header is ErrEnvelope", func(t *testing.T) {
 		for n := range len(valid) - len("body") {

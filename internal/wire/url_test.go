@@ -37,3 +37,36 @@ func TestSameOrigin(t *testing.T) {
 		})
 	}
 }
+
+func TestWithoutCredentials(t *testing.T) {
+	for _, c := range []struct {
+		name, from, want string
+		secret           bool
+	}{
+		{"nothing", "https://bank.test/a", "https://bank.test/a", false},
+		{"an ordinary query", "https://bank.test/a?x=1&y=%20&x=2&", "https://bank.test/a?x=1&y=%20&x=2&", false},
+		{"an escaped path", "https://bank.test/a%2Fb?x", "https://bank.test/a%2Fb?x", false},
+		{"a fragment", "https://bank.test/a#part", "https://bank.test/a", false},
+		{"a password", "https://user:hunter2@bank.test/a", "https://bank.test/a", false},
+		{"the only parameter", "https://bank.test/a?token=hunter2", "https://bank.test/a", true},
+		{"the first parameter", "https://bank.test/a?token=hunter2&x=1&y=2", "https://bank.test/a?x=1&y=2", true},
+		{"one in the middle", "https://bank.test/a?x=1&api_key=hunter2&y=2", "https://bank.test/a?x=1&y=2", true},
+		{"several", "https://bank.test/a?sig=hunter2&x=1&sig=hunter3", "https://bank.test/a?x=1", true},
+		{"in capitals", "https://bank.test/a?X-Amz-Signature=hunter2&x=1", "https://bank.test/a?x=1", true},
+		{"an escaped name", "https://bank.test/a?%74oken=hunter2&x=1", "https://bank.test/a?x=1", true},
+		{"without a value", "https://bank.test/a?token&x=1", "https://bank.test/a?x=1", true},
+		{"a name that only begins the same", "https://bank.test/a?tokens=3", "https://bank.test/a?tokens=3", false},
+		{"a value that is such a name", "https://bank.test/a?x=token", "https://bank.test/a?x=token", false},
+		{"a name that is no escape", "https://bank.test/a?%zz=1", "https://bank.test/a?%zz=1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from, err := url.Parse(c.from)
+			require.NoError(t, err)
+			before := *from
+			got, secret := WithoutCredentials(from)
+			require.Equal(t, c.want, got.String())
+			require.Equal(t, c.secret, secret)
+			require.Equal(t, before, *from, "the caller's URL is not changed")
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package exchange
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// Check returns nil if net/http can send the request. Otherwise it returns the reason, which is the caller's to mend.
+func Check(req *http.Request) *Refused {
+	bad := func(code taxonomy.Code, format string, args ...any) *Refused {
+		return &Refused{Code: code, Effect: taxonomy.NotApplied, Err: fmt.Errorf("redo: "+format, args...)}
+	}
+	switch {
+	case req == nil:
+		return bad(taxonomy.InvalidRequest, "the request is nil")
+	case req.URL == nil:
+		return bad(taxonomy.InvalidRequest, "the request's URL is nil")
+	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+		return bad(taxonomy.BadURL, "the URL's scheme is %q, it must be http or https", req.URL.Scheme)
+	case req.URL.Host == "":
+		return bad(taxonomy.BadURL, "the URL has no host")
+	case req.Method != "" && !wire.Token(req.Method):
+		return bad(taxonomy.InvalidRequest, "the method %q is not a token (RFC 9110 §9.1)", req.Method)
+	}
+	err := CheckHeader(req.Header)
+	if err == nil {
+		err = CheckHeader(req.Trailer)
+	}
+	if err != nil {
+		return bad(taxonomy.InvalidRequest, "%w", err)
+	}
+	return nil
+}
+
+// CheckHeader returns an error if net/http would not send the header.
+func CheckHeader(h http.Header) error {
+	for name, values := range h {
+		if !wire.Token(name) {
+			return fmt.Errorf("the header name %q is not a token (RFC 9110 §5.1)", name)
+		}
+		for _, v := range values {
+			if !wire.HeaderValue(v) {
+				return fmt.Errorf("the value of the header %s has a control character", name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// An Exchange is one request on the wire, with its redirects and its response. Set the exported fields, call Begin,
+// send the request with Send, and read the response with Receive. One goroutine uses it.
+type Exchange struct {
+	// Transport sends the request.
+	Transport http.RoundTripper
+	// Traced is true if Transport reports its connections to net/http/httptrace.
+	Traced bool
+	// Outer is true if an http.Client above sets the time limit and follows the redirects of safe requests.
+	Outer bool
+	// Keyed is true if the request carries a key. The key has a meaning at its own origin only.
+	Keyed bool
+	// Body is the body of the request.
+	Body *Body
+	// Private holds the names of headers that are never sent to another origin.
+	Private map[string]bool
+	// Lost reports whether a transport has replaced the request of its response by an unrelated one.
+	Lost func(*http.Request) bool
+
+	ctx    context.Context // the request's; nil before Begin
+	clock  clock
+	trace  httptrace.ClientTrace
+	asked  atomic.Int32 // connections that the transport asked for
+	got    atomic.Int32 // connections that it got: each may have carried the request
+	handed bool         // the transport was called
+	hops   int          // redirects that were followed
+}
+
+// A Refused error ends an exchange by this client's own decision.
+type Refused struct {
+	Code   taxonomy.Code
+	Effect taxonomy.Effect
+	Err    error
+}
+
+// Error returns the text of Err.
+func (e *Refused) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Refused) Unwrap() error { return e.Err }
+
+// ErrNoResponse reports a transport that broke the rule of http.RoundTripper.
+var ErrNoResponse = errors.New("redo: the transport returned neither a response nor an error")
+
+// Begin starts the time limit, and returns the context of the exchange's request. A limit of zero sets none.
+func (x *Exchange) Begin(ctx context.Context, limit time.Duration) context.Context {
+	if limit > 0 {
+		ctx, x.clock = startClock(ctx, limit)
+	}
+	x.trace.GotConn = func(httptrace.GotConnInfo) { x.got.Add(1) }
+	if x.Traced {
+		x.trace.GetConn = func(string) { x.asked.Add(1) }
+	}
+	x.ctx = httptrace.WithClientTrace(ctx, &x.trace)
+	return x.ctx
+}
+
+// Send sends r and follows redirects. Its body is attached already. The error is the transport's, the cause of a
+// context that has ended, or a *[Refused].
+func (x *Exchange) Send(r *http.Request) (*http.Response, error) {
+	if x.ctx.Err() != nil {
+		closeBody(r)
+		return nil, context.Cause(x.ctx)
+	}
+	x.handed = true
+	for {
+		resp, err := x.Transport.RoundTrip(r)
+		switch {
+		case err != nil:
+			return nil, err
+		case resp == nil:
+			return nil, ErrNoResponse
+		case resp.Body == nil:
+			resp.Body = http.NoBody
+		}
+		if resp.Request == nil || x.Lost(resp.Request) {
+			resp.Request = r
+		}
+		if resp.StatusCode/100 != 3 {
+			return resp, nil
+		}
+		next, err := x.follow(r, resp)
+		if err != nil || next == nil {
+			return resp, err
+		}
+		r = next
+		x.hops++
+	}
+}
+
+// explain adds ErrTimeout to an error that the exchange's own clock caused.
+func (x *Exchange) explain(err error) error {
+	if err == nil || x.ctx == nil || !errors.Is(context.Cause(x.ctx), ErrTimeout) || errors.Is(err, ErrTimeout) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return ErrTimeout // the clock cancelled the context, and no caller
+	}
+	return errors.Join(ErrTimeout, err)
+}
+
+// Sends returns the number of connections that may have carried the request.
+func (x *Exchange) Sends() int { return int(x.got.Load()) }
+
+// Resent reports whether net/http sent the request more than once.
+func (x *Exchange) Resent() bool { return x.Sends() > 1+x.hops }
+
+// Sent reports whether the request was, or may have been, written. err is the error of Send. net/http's transport did
+// not write a request for which it got no connection. For any other transport only a dial or a DNS error proves that
+// nothing was written.
+func (x *Exchange) Sent(err error) bool {
+	switch {
+	case !x.handed:
+		return false
+	case err == nil || x.Sends() > 0:
+		return true
+	case x.Traced && x.asked.Load() > 0:
+		return false
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return false
+	}
+	_, unknownHost := errors.AsType[*net.DNSError](err)
+	return !unknownHost
+}

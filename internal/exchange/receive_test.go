@@ -1,0 +1,206 @@
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/taxonomy"
+)
+
+func TestHowMuchOfAResponseIsRead(t *testing.T) {
+	long := strings.Repeat("x", MaxErrorBody+1)
+	events := http.Header{"Content-Type": {"text/event-stream"}}
+	for _, c := range []struct {
+		name   string
+		status int
+		header http.Header
+		body   string
+		outer  bool
+		want   Reading
+		head   string
+		cut    error
+		rest   string // what the caller reads
+		end    error  // after it
+	}{
+		{"nothing of a success", 200, nil, "rf_1", false, Reading{}, "", nil, "rf_1", nil},
+		{"all of one", 200, nil, "rf_1", false, Reading{Whole: 4}, "rf_1", nil, "rf_1", nil},
+		{"all of a short one", 200, nil, "rf_1", false, Reading{Head: 4}, "rf_1", nil, "rf_1", nil},
+		{"the head of a long one", 200, nil, "rf_11", false, Reading{Head: 4}, "rf_11", io.ErrUnexpectedEOF, "rf_11", nil},
+		{"nothing of a stream", 200, events, "data: 1", false, Reading{Head: 40}, "", nil, "data: 1", nil},
+		{"an error", 503, nil, "down", false, Reading{}, "down", nil, "down", nil},
+		{"an error, whatever is wanted of a success", 503, events, "down", false, Reading{Whole: 1}, "down", nil, "down", nil},
+		{"the head of a long error", 503, nil, long, false, Reading{}, long[1:], nil, long[1:], nil},
+		{"an outer client reads the rest", 503, nil, long, true, Reading{}, long[1:], io.ErrUnexpectedEOF, long, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x, r := start(t, "POST", respond(c.status, c.header, c.body), time.Minute)
+			x.Outer = c.outer
+			resp, err := x.Send(r)
+			require.NoError(t, err)
+			got, err := x.Receive(resp, c.want)
+			require.NoError(t, err)
+			require.Equal(t, c.head, string(got.Head))
+			require.Equal(t, c.cut, got.Cut)
+			rest, err := io.ReadAll(resp.Body)
+			require.Equal(t, c.end, err)
+			require.Equal(t, c.rest, string(rest))
+			require.NoError(t, resp.Body.Close())
+			if !c.outer {
+				require.Error(t, r.Context().Err(), "the context is released")
+			}
+		})
+	}
+}
+
+// failing responds with a body that breaks off after its head.
+func failing(status int) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		resp, err := respond(status, nil, "")(r)
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("head"), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		return resp, err
+	}
+}
+
+func TestAResponseThatBreaksOffIsLost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		want   Reading
+		head   string
+	}{
+		{"a success that is read", 200, Reading{Whole: 10}, ""},
+		{"the head of one", 200, Reading{Head: 10}, ""},
+		{"an error, whose head is kept", 503, Reading{}, "head"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x, r := start(t, "POST", failing(c.status), time.Minute)
+			resp, err := x.Send(r)
+			require.NoError(t, err)
+			got, err := x.Receive(resp, c.want)
+			require.Equal(t, io.ErrUnexpectedEOF, err)
+			require.Equal(t, c.head, string(got.Head))
+			require.Error(t, r.Context().Err())
+		})
+	}
+	t.Run("the twin: the caller sees the break of a body that it reads", func(t *testing.T) {
+		x, r := start(t, "POST", failing(200), time.Minute)
+		resp, err := x.Send(r)
+		require.NoError(t, err)
+		_, err = x.Receive(resp, Reading{})
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		require.Equal(t, io.ErrUnexpectedEOF, err)
+		require.Error(t, r.Context().Err(), "and the context is released")
+	})
+}
+
+func TestAResponseThatIsTooLongIsRefused(t *testing.T) {
+	x, r := start(t, "POST", respond(200, nil, "rf_11"), time.Minute)
+	resp, err := x.Send(r)
+	require.NoError(t, err)
+	_, err = x.Receive(resp, Reading{Whole: 4})
+	refused, ok := errors.AsType[*Refused](err)
+	require.True(t, ok)
+	require.Equal(t, taxonomy.Applied, refused.Effect)
+	require.EqualError(t, err, "redo: the response has more than the 4 bytes of WithMaxResponse")
+}
+
+// A body that stalls ends with the clock, or under an outer client with a patience of its own.
+func TestAStalledErrorBodyEnds(t *testing.T) {
+	for _, outer := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			stalled, silent := io.Pipe()
+			defer func() { _ = silent.Close() }()
+			begin := time.Now()
+			limit, want := time.Second, time.Second
+			if outer {
+				limit, want = 0, errorBodyPatience
+			}
+			x, r := start(t, "POST", roundTrip(func(r *http.Request) (*http.Response, error) {
+				go func() {
+					<-r.Context().Done()
+					_ = stalled.CloseWithError(r.Context().Err())
+				}()
+				return &http.Response{StatusCode: 503, Body: stalled, Request: r}, nil
+			}), limit)
+			x.Outer = outer
+			resp, err := x.Send(r)
+			require.NoError(t, err)
+			_, err = x.Receive(resp, Reading{})
+			require.Error(t, err)
+			require.Equal(t, !outer, errors.Is(err, ErrTimeout))
+			require.Equal(t, want, time.Since(begin))
+		})
+	}
+}
+
+// The clock does not cut a body that the caller reads.
+func TestTheClockStopsWhenTheCallerReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, r := start(t, "POST", respond(200, nil, "rf_1"), time.Second)
+		resp, err := x.Send(r)
+		require.NoError(t, err)
+		_, err = x.Receive(resp, Reading{})
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.NoError(t, r.Context().Err())
+		require.NoError(t, resp.Body.Close())
+		require.Error(t, r.Context().Err())
+	})
+}
+
+func TestAnUpgradedConnectionStaysWritable(t *testing.T) {
+	var written bytes.Buffer
+	x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 101, Request: r, Body: struct {
+			io.ReadCloser
+			io.Writer
+		}{io.NopCloser(strings.NewReader("")), &written}}, nil
+	}), time.Minute)
+	resp, err := x.Send(r)
+	require.NoError(t, err)
+	_, err = x.Receive(resp, Reading{Whole: 1})
+	require.NoError(t, err)
+	_, err = io.WriteString(resp.Body.(io.Writer), "hello")
+	require.NoError(t, err)
+	require.Equal(t, "hello", written.String())
+	require.NoError(t, resp.Body.Close())
+}
+
+func TestRecord(t *testing.T) {
+	ended := errors.New("ended")
+	for _, c := range []struct {
+		name  string
+		limit int
+		read  int // bytes that the caller reads before it closes
+		body  []byte
+		whole bool
+	}{
+		{"a body that is read to its end", 4, 5, []byte("rf_1"), true},
+		{"one that is closed early", 4, 2, nil, false},
+		{"one over the limit", 3, 5, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			calls := 0
+			body := Record(io.NopCloser(iotest.OneByteReader(strings.NewReader("rf_1"))), c.limit, func(b []byte, whole bool) error {
+				calls++
+				require.Equal(t, c.body, b)
+				require.Equal(t, c.whole, whole)
+				return ended
+			})
+			_, readErr := io.CopyN(io.Discard, body, int64(c.read))
+			closeErr := body.Close()
+			require.True(t, errors.Is(readErr, ended) != errors.Is(closeErr, ended), "it is returned once")
+			require.Equal(t, 1, calls)
+		})
+	}
+}

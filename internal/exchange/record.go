@@ -1,0 +1,54 @@
+package exchange
+
+import "io"
+
+// Record returns a body that keeps what the caller reads of it, up to limit bytes. It calls end once, when the caller
+// has read the body to its end or closes it. whole is false if body is not the whole body. An error of end is returned
+// by the Read or the Close that called it.
+func Record(body io.ReadCloser, limit int, end func(body []byte, whole bool) error) io.ReadCloser {
+	return &recording{ReadCloser: body, limit: limit, end: end, whole: true}
+}
+
+type recording struct {
+	io.ReadCloser
+	limit int
+	end   func([]byte, bool) error // nil once it was called
+	head  []byte
+	whole bool // head is all that was read
+}
+
+func (r *recording) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if r.whole && len(r.head)+n <= r.limit {
+		r.head = append(r.head, p[:n]...)
+	} else {
+		r.head, r.whole = nil, false
+	}
+	if err != nil {
+		if ended := r.finish(err == io.EOF); ended != nil { //nolint:errorlint // a body's end is the bare io.EOF
+			err = ended
+		}
+	}
+	return n, err
+}
+
+func (r *recording) Close() error {
+	err := r.ReadCloser.Close()
+	if ended := r.finish(false); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// finish calls end, unless it was called before.
+func (r *recording) finish(whole bool) error {
+	end := r.end
+	if end == nil {
+		return nil
+	}
+	r.end = nil
+	if r.whole = r.whole && whole; !r.whole {
+		r.head = nil
+	}
+	return end(r.head, r.whole)
+}

@@ -1,0 +1,113 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/store"
+)
+
+// alwaysStored are the request headers that change a request's meaning and carry no credentials.
+var alwaysStored = []string{
+	"Accept", "Accept-Language", "Content-Type", "Content-Encoding", "Content-Language", "If-Match",
+	"If-None-Match", "Prefer",
+}
+
+// unimportant are the request headers that change no request's meaning, beside those of one hop, one request or one
+// trace.
+var unimportant = []string{
+	"Accept-Encoding", "User-Agent", "Referer", "Origin", "Expect", "Cache-Control", "Pragma", "Priority",
+}
+
+// Rules name the headers of one API, in canonical form.
+type Rules struct {
+	Stored []string // change a request's meaning, beside the common ones
+	Own    []string // are set by the client itself, and change no meaning
+}
+
+// A Description holds the parts of a request that give it its meaning, without credentials. Make it with
+// [Rules.Describe].
+type Description struct {
+	method, origin, host string
+	url                  url.URL     // without credentials
+	secret               bool        // the URL's query had credentials
+	header               http.Header // to be stored; nil if there is none
+	dropped              []string    // headers that are not stored and may change the meaning
+}
+
+// Describe returns the description of req.
+func (r Rules) Describe(req *http.Request) Description {
+	d := Description{method: req.Method, origin: req.URL.Scheme + "://" + req.URL.Host, host: req.Host}
+	d.url, d.secret = wire.WithoutCredentials(req.URL)
+	for name, values := range req.Header {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case slices.Contains(alwaysStored, canonical), slices.Contains(r.Stored, canonical):
+			if d.header == nil {
+				d.header = http.Header{}
+			}
+			d.header[canonical] = values
+		case slices.Contains(r.Own, canonical), slices.Contains(unimportant, canonical), !wire.Replayable(canonical):
+		default:
+			d.dropped = append(d.dropped, canonical)
+		}
+	}
+	slices.Sort(d.dropped)
+	if req.URL.User != nil && !slices.Contains(d.dropped, "Authorization") {
+		d.dropped = append(d.dropped, "Authorization") // net/http makes it of the URL's user
+	}
+	return d
+}
+
+// Request returns the stored form of the described request. whole is true if body is its whole body.
+func (d Description) Request(key string, body []byte, whole bool) Request {
+	r := Request{
+		Version: Version, Key: key, Method: d.method, URL: d.url.String(), Host: d.host, Header: d.header, Dropped: d.dropped,
+	}
+	text := utf8.ValidString(r.URL) && utf8.ValidString(r.Host)
+	for _, v := range r.Header {
+		text = text && !slices.ContainsFunc(v, func(s string) bool { return !utf8.ValidString(s) })
+	}
+	// JSON replaces bytes that are not UTF-8, so that another request than the first would be resumed.
+	if r.Whole = whole && text && !d.secret; r.Whole {
+		r.Body = body
+	}
+	return r
+}
+
+// Fingerprint returns the hash of the described request: method, origin, path, query, stored headers and payload.
+func (d Description) Fingerprint(payload io.Reader) (store.Fingerprint, error) {
+	return store.RawReader(d.method, d.origin+d.url.EscapedPath()+d.headerText(), d.url.RawQuery, payload)
+}
+
+// headerText returns the stored headers as text for the fingerprint, empty if there are none. It leaves out the
+// boundary of a multipart body, which differs on each call.
+func (d Description) headerText() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(d.header)) {
+		for _, v := range d.header[name] {
+			if name == "Content-Type" {
+				v = withoutBoundary(v)
+			}
+			fmt.Fprintf(&b, "\n%s: %s", name, v)
+		}
+	}
+	return b.String()
+}
+
+func withoutBoundary(contentType string) string {
+	mediaType, params, err := mime.ParseMediaType(contentType)
+	if err != nil || params["boundary"] == "" {
+		return contentType
+	}
+	delete(params, "boundary")
+	return mime.FormatMediaType(mediaType, params)
+}

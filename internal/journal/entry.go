@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// An Entry is an operation's record, decoded.
+type Entry struct {
+	Record  store.Record
+	Request Request
+	// Settlement is the result of a settled operation, or the one on which a pending operation rests. It is nil for any
+	// other pending operation, and for a settled one that was written without a result.
+	Settlement *Settlement
+}
+
+// Read decodes a record. With an error it returns the fields that could be read.
+func Read(rec store.Record) (Entry, error) {
+	e := Entry{Record: rec}
+	fail := func(err error) (Entry, error) { return e, fmt.Errorf("redo: operation %q: %w", rec.ID.Key, err) }
+	request, err := DecodeRequest(rec.Meta)
+	if err != nil {
+		return fail(err)
+	}
+	e.Request = request
+	result := rec.Result
+	if rec.State == store.StatePending {
+		result = e.Request.Rest
+	}
+	if result != nil {
+		s, err := DecodeSettlement(result)
+		if err != nil {
+			return fail(err)
+		}
+		e.Settlement = &s
+	}
+	return e, nil
+}
+
+// Effect returns the operation's recorded effect.
+func (e Entry) Effect() taxonomy.Effect {
+	switch {
+	case e.Settlement != nil:
+		return e.Settlement.Effect
+	case e.Record.State == store.StatePending && e.Request.Unapplied:
+		return taxonomy.NotApplied
+	}
+	return taxonomy.EffectUnknown
+}
+
+// NewOwner returns the owner of a claim that is made at now. No other claim has it. It holds the instant, so that
+// [Idle] knows when an operation was last called without another write: each Reserve writes the owner of its claim.
+func NewOwner(now time.Time) string {
+	return strconv.FormatInt(now.UnixMilli(), 36) + "." + rand.Text()
+}
+
+// maxSkew is how far another process's clock may be ahead of this one's and still be believed.
+const maxSkew = time.Minute
+
+// Idle returns how long ago, at now, a pending operation was last called. The owner of its claim holds that instant, by
+// the clock of its own process. Without an owner, or with an instant in the future, Idle returns the age of the record.
+func Idle(rec store.Record, now time.Time) time.Duration {
+	at, _, _ := strings.Cut(rec.Owner, ".")
+	ms, err := strconv.ParseInt(at, 36, 64)
+	if err != nil {
+		return rec.Age()
+	}
+	idle := now.Sub(time.UnixMilli(ms))
+	if idle < -maxSkew {
+		return rec.Age()
+	}
+	return min(max(0, idle), rec.Age())
+}

@@ -1,0 +1,44 @@
+// Package turn lets processes that share a store take turns at a task, with a growing wait between two turns.
+package turn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/redo-go/redo/store"
+)
+
+// A Pace is the wait between two turns at a task: Interval, then twice that, and so on up to Most, but never less than
+// Least. Interval must be positive. If Most is shorter than Interval, the wait is always Interval.
+type Pace struct {
+	Interval, Least, Most time.Duration
+}
+
+// Take takes the turn at the task that id names, and returns a lease that excludes other processes until the next turn
+// is due. It returns nil if no turn is due. The record's meta counts the turns. Release of the lease forgets them.
+func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*store.Lease, error) {
+	grant, err := st.Reserve(ctx, store.Claim{ID: id, Lease: p.Interval, Retention: 2 * (p.Most + p.Interval), Meta: []byte{0}})
+	if err != nil || !grant.Verdict.Owned() {
+		return nil, err
+	}
+	taken, _ := binary.Uvarint(grant.Record.Meta)
+	err = st.Extend(ctx, grant.Lease, p.wait(taken), binary.AppendUvarint(nil, taken+1))
+	switch {
+	case errors.Is(err, store.ErrLost):
+		return nil, nil //nolint:nilnil // no turn and no error: another process has it
+	case err != nil:
+		return nil, err
+	}
+	return &grant.Lease, nil
+}
+
+// wait returns the wait after a turn. taken counts the turns before it.
+func (p Pace) wait(taken uint64) time.Duration {
+	wait := p.Interval
+	for range min(taken, 16) {
+		wait = min(2*wait, max(p.Most, p.Interval))
+	}
+	return max(wait, p.Least)
+}

@@ -1,0 +1,83 @@
+package turn_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/turn"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+var task = store.ID{Scope: "turns", Key: "a"}
+
+// due returns the minutes, up to the last, at which a process that asks each minute gets the turn.
+func due(t *testing.T, st store.Store, p turn.Pace, last int) (minutes []int) {
+	t.Helper()
+	for minute := range last + 1 {
+		lease, err := turn.Take(t.Context(), st, task, p)
+		require.NoError(t, err)
+		if lease != nil {
+			minutes = append(minutes, minute)
+		}
+		time.Sleep(time.Minute)
+	}
+	return minutes
+}
+
+func TestTheWaitGrowsBetweenItsBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		pace turn.Pace
+		want []int
+	}{
+		"twice as long each time, up to the most": {
+			turn.Pace{Interval: time.Minute, Most: 4 * time.Minute}, []int{0, 1, 3, 7, 11, 15},
+		},
+		"never less than the least":        {turn.Pace{Interval: time.Minute, Least: 5 * time.Minute, Most: time.Minute}, []int{0, 5, 10, 15}},
+		"an interval longer than the most": {turn.Pace{Interval: 6 * time.Minute, Most: time.Minute}, []int{0, 6, 12}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				require.Equal(t, c.want, due(t, memstore.New(), c.pace, 15))
+			})
+		})
+	}
+}
+
+func TestAReleasedTurnIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, pace := memstore.New(), turn.Pace{Interval: time.Hour, Most: time.Hour}
+		lease, err := turn.Take(t.Context(), st, task, pace)
+		require.NoError(t, err)
+		other, err := turn.Take(t.Context(), st, task, pace)
+		require.NoError(t, err)
+		require.Nil(t, other, "another process waits")
+		require.NoError(t, st.Release(t.Context(), *lease))
+		lease, err = turn.Take(t.Context(), st, task, pace)
+		require.NoError(t, err)
+		require.NotNil(t, lease)
+	})
+}
+
+// A store's failure is the caller's to report, and a lost race is none.
+func TestWhatAStoreReturns(t *testing.T) {
+	for _, c := range []struct {
+		err, want error
+	}{{store.ErrLost, nil}, {store.ErrUnavailable, store.ErrUnavailable}} {
+		lease, err := turn.Take(t.Context(), failing{memstore.New(), c.err}, task, turn.Pace{Interval: time.Minute})
+		require.Nil(t, lease)
+		require.Equal(t, c.want, err)
+	}
+}
+
+// failing is a store whose Extend fails.
+type failing struct {
+	store.Store
+	err error
+}
+
+func (f failing) Extend(context.Context, store.Lease, time.Duration, []byte) error { return f.err }

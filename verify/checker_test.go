@@ -18,13 +18,15 @@ import (
 // A checker that finds nothing wrong with a store that is wrong proves nothing of the others.
 
 // flaws says by which checker each is found. One that needs a second caller does not show in a sequence of calls, and
-// what Purge counts is known exactly only when nothing else happens. Between callers a buffer that is kept is a data race, for the
-// race detector to find.
+// what Purge counts is known exactly only when nothing else happens. Between callers a buffer that is kept is a data
+// race, for the race detector to find.
 var flaws = []struct {
 	flaw              flaw
 	history, sequence bool
 }{
 	{checkThenReserve, true, false},
+	{ownerKept, true, true},
+	{ownerStays, true, true},
 	{checkThenComplete, true, false},
 	{checkThenExtend, true, false},
 	{releaseWithoutCAS, true, true},

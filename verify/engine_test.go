@@ -158,6 +158,9 @@ func (e *onPostgres) open(t *testing.T) store.Store {
 	cfg, err := pgxpool.ParseConfig(e.url)
 	require.NoError(t, err)
 	cfg.MaxConns = 6
+	if e.mode != 0 {
+		cfg.ConnConfig.DefaultQueryExecMode = e.mode
+	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = e.name
 	dial := cfg.ConnConfig.DialFunc
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, to string) (net.Conn, error) {
@@ -170,11 +173,7 @@ func (e *onPostgres) open(t *testing.T) store.Store {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	opts := []pgstore.Option{pgstore.WithSchema(e.name)}
-	if e.mode != 0 {
-		opts = append(opts, pgstore.WithExecMode(e.mode))
-	}
-	st, err := pgstore.New(pool, opts...)
+	st, err := pgstore.New(pool, pgstore.WithSchema(e.name))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	require.NoError(t, st.Migrate(t.Context()))

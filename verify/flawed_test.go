@@ -32,6 +32,8 @@ const (
 	sharedFence       flaw = "two owners share a fence"
 	mismatchOwns      flaw = "another payload takes the record over"
 	metaReplaced      flaw = "a take-over writes its own meta"
+	ownerKept         flaw = "a take-over keeps the last owner"
+	ownerStays        flaw = "a settled record keeps its owner"
 	createdAnew       flaw = "a take-over makes the record young again"
 	retentionKept     flaw = "a take-over does not count retention anew"
 	emptyIsNil        flaw = "an empty result comes back as none"
@@ -142,6 +144,8 @@ func (f *flawed) Reserve(ctx context.Context, c store.Claim) (store.Grant, error
 		switch f.flaw {
 		case metaReplaced:
 			next.meta = textOf(c.Meta)
+		case ownerKept:
+			next.owner = s.owner
 		case createdAnew:
 			next.created = after(in.at, 0)
 		case retentionKept:
@@ -210,6 +214,9 @@ func (f *flawed) change(ctx context.Context, in input) error {
 		f.yieldIf(checkThenExtend)
 	}
 	next := s.moved(in)
+	if in.call == complete && f.is(ownerStays) {
+		next.owner = s.owner
+	}
 	if in.call == extend && f.is(diesEarly) {
 		next.expires = s.expires
 	}
@@ -326,7 +333,7 @@ func (f *flawed) export(e *entry, s state, in input) store.Record {
 		return []byte(t.bytes)
 	}
 	r := store.Record{
-		ID: in.id, Fingerprint: s.print, State: s.status, Result: bytesOf(s.result), Meta: bytesOf(s.meta), Fence: s.fence,
+		ID: in.id, Fingerprint: s.print, State: s.status, Result: bytesOf(s.result), Meta: bytesOf(s.meta), Owner: s.owner, Fence: s.fence,
 		LeaseUntil: instantOf(s.lease), CreatedAt: instantOf(s.created), ExpiresAt: instantOf(s.expires), ReadAt: f.epoch.Add(in.at),
 	}
 	if e.kept != nil {

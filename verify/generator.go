@@ -21,7 +21,8 @@ type palette struct {
 	beat time.Duration
 }
 
-// passing is for a clock that the calls see: everything ends within the history, and often at the very instant of a call.
+// passing is for a clock that the calls see: everything ends within the history, and often at the very instant of a
+// call.
 var passing = palette{
 	leases:     []time.Duration{0, time.Second, 3 * time.Second},
 	extensions: []time.Duration{0, time.Second, 4 * time.Second, 15 * time.Second},
@@ -30,7 +31,8 @@ var passing = palette{
 	beat:       500 * time.Millisecond,
 }
 
-// standing is for a clock that must not matter: nothing ends that is not ended. No two sums are less than an hour apart.
+// standing is for a clock that must not matter: nothing ends that is not ended. No two sums are less than an hour
+// apart.
 var standing = palette{
 	leases:     []time.Duration{0, time.Hour, 100 * time.Hour},
 	extensions: []time.Duration{0, 0, 2 * time.Hour, 200 * time.Hour},
@@ -102,6 +104,7 @@ func (g *generator) next() input {
 			Fingerprint: g.print(),
 			Lease:       pick(g.Rand, g.leases),
 			Retention:   pick(g.Rand, g.retentions),
+			Owner:       pick(g.Rand, owners),
 			Meta:        g.bytes(),
 		}
 	case extend:
@@ -169,3 +172,6 @@ func (g *generator) fence(id store.ID) uint64 {
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// owners are few, so that a claim meets its own owner's record too.
+var owners = []string{"", "a", "b\x00\xff"}

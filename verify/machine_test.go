@@ -38,6 +38,8 @@ type machine struct {
 	// gone counts, for each ID, records that had expired when they were last looked at. A store may have deleted them
 	// then, or else Purge finds them.
 	gone map[store.ID]int
+	// freed is how many expired records the calls of Reserve may have deleted since the last purge, two each.
+	freed int
 }
 
 var sequences int
@@ -104,8 +106,11 @@ func (m *machine) note(t *rapid.T, in input, out output) {
 	if err != nil {
 		t.Fatalf("%v\nbefore it: %v", err, before)
 	}
-	if out.grant.Verdict == store.Acquired && !m.selfExpiring {
-		delete(m.gone, in.id) // the new record stands in the old one's place
+	if out.grant.Verdict == store.Acquired {
+		m.freed += 2
+		if !m.selfExpiring {
+			delete(m.gone, in.id) // the new record replaces the expired one
+		}
 	}
 	m.states[in.id] = next
 }
@@ -117,6 +122,7 @@ func (m *machine) anyReserve(t *rapid.T) input {
 		Fingerprint: anyPrint.Draw(t, "print"),
 		Lease:       rapid.SampledFrom(m.palette().leases).Draw(t, "lease"),
 		Retention:   rapid.SampledFrom(m.palette().retentions).Draw(t, "retention"),
+		Owner:       rapid.SampledFrom(owners).Draw(t, "owner"),
 		Meta:        anyBytes.Draw(t, "meta"),
 	}}
 }
@@ -176,7 +182,7 @@ func (m *machine) purge(t *rapid.T) {
 			least, most = least+1, most+1
 		}
 	}
-	if m.selfExpiring {
+	if least -= m.freed; m.selfExpiring {
 		least = 0
 	}
 	sum := 0
@@ -190,6 +196,7 @@ func (m *machine) purge(t *rapid.T) {
 		t.Fatalf("%d were purged, of at least %d", sum, least)
 	}
 	clear(m.gone)
+	m.freed = 0
 	for id, s := range m.states {
 		m.states[id] = s.asOf(m.now())
 	}
@@ -202,8 +209,8 @@ func (m *machine) wait(t *rapid.T) {
 	time.Sleep(d)
 }
 
-// runOut lets a record expire, or a lease end, on an engine's own clock: it is made to last for a millisecond, and looked
-// at until it is over.
+// runOut lets a record expire, or a lease end, on an engine's own clock: it is made to last for a millisecond, and
+// looked at until it is over.
 func (m *machine) runOut(t *rapid.T) {
 	in := m.anyReserve(t)
 	lease := rapid.Bool().Draw(t, "lease")
@@ -227,6 +234,7 @@ func (m *machine) runOut(t *rapid.T) {
 			t.Fatalf("it does not end: %s, error %v", show(r), err)
 		}
 	}
+	m.freed += 2
 	s = s.granted(in.claim, 0, g.Record.Fence)
 	s.lease = instant{}
 	if lease {
@@ -254,6 +262,7 @@ var misuses = map[string]func(*machine, *rapid.T) input{
 	"an endless lease":            badClaim(func(c *store.Claim) { c.Lease = store.Forever }),
 	"no retention":                badClaim(func(c *store.Claim) { c.Retention = 0 }),
 	"a negative retention":        badClaim(func(c *store.Claim) { c.Retention = math.MinInt64 }),
+	"too long an owner":           badClaim(func(c *store.Claim) { c.Owner = strings.Repeat("o", store.MaxOwner+1) }),
 	"too long a meta":             badClaim(func(c *store.Claim) { c.Meta = tooLong }),
 	"a negative extension":        badLease(input{call: extend, length: -1}),
 	"an endless extension":        badLease(input{call: extend, length: store.Forever}),
@@ -388,7 +397,8 @@ func TestSequencesOnPostgres(t *testing.T) {
 	rig{open: shared(newOnPostgres(t).open(t))}.check(t)
 }
 
-// shared is for a store that takes long to open: each sequence has a scope of its own on it, and finds nothing to purge.
+// shared is for a store that takes long to open: each sequence has a scope of its own on it, and finds nothing to
+// purge.
 func shared(st store.Store) func(*rapid.T) (store.Store, timescale) {
 	return func(t *rapid.T) (store.Store, timescale) {
 		for n := 1000; n == 1000; {

@@ -15,6 +15,7 @@ type state struct {
 
 	status  store.State
 	print   store.Fingerprint
+	owner   string // of the claim that owns the pending record
 	fence   uint64 // zero: given out in an answer that was lost, and not shown since
 	meta    text
 	result  text
@@ -159,26 +160,18 @@ func (s state) answerOnce(in input, out output) (state, error) {
 // settled is the state after a Once that was run. Its fence is told to nobody.
 func (s state) settled(in input) state {
 	claim := in.claim
-	claim.Lease, claim.Meta = 0, nil
+	claim.Lease, claim.Owner, claim.Meta = 0, "", nil
 	s = s.granted(claim, in.at, 0)
 	return s.moved(input{call: complete, at: in.at, outcome: in.outcome})
 }
 
-// meets is the verdict on a claim.
+// meets returns the verdict on a claim. The state is not expired, see asOf.
 func (s state) meets(c store.Claim, now time.Duration) store.Verdict {
-	switch {
-	case !s.exists:
-		return store.Acquired
-	case s.print != c.Fingerprint:
-		return store.Mismatch
-	case s.status == store.StateComplete:
-		return store.Complete
-	case s.status == store.StateFailed:
-		return store.Failed
-	case s.lease.set && s.lease.at > now:
-		return store.InFlight
+	rec := store.Record{State: s.status, Fingerprint: s.print}
+	if s.lease.set {
+		rec.LeaseUntil = time.Unix(0, 0).Add(s.lease.at)
 	}
-	return store.TakenOver
+	return store.Judge(rec, c, time.Unix(0, 0).Add(now))
 }
 
 // granted is the state after a claim that owns the ID, under that fence.
@@ -193,7 +186,7 @@ func (s state) granted(c store.Claim, now time.Duration, fence uint64) state {
 			created: after(now, 0),
 		}
 	}
-	s.fence, s.last = fence, max(s.last, fence)
+	s.fence, s.last, s.owner = fence, max(s.last, fence), c.Owner
 	s.lease = instant{}
 	if c.Lease > 0 {
 		s.lease = after(now, c.Lease)
@@ -232,7 +225,7 @@ func (s state) moved(in input) state {
 		if in.outcome.Failed {
 			s.status = store.StateFailed
 		}
-		s.result = textOf(in.outcome.Result)
+		s.result, s.owner = textOf(in.outcome.Result), ""
 		s.lease = instant{}
 		switch r := in.outcome.Retention; r {
 		case 0:
@@ -259,6 +252,8 @@ func (m model) shown(s state, in input, r store.Record) (state, error) {
 		return s, fmt.Errorf("the record is under fence %d, want %d", r.Fence, s.fence)
 	case r.Fingerprint != s.print:
 		return s, fmt.Errorf("the fingerprint is %x, want %x", r.Fingerprint[:2], s.print[:2])
+	case r.Owner != s.owner:
+		return s, fmt.Errorf("the owner is %q, want %q", r.Owner, s.owner)
 	case textOf(r.Meta) != s.meta:
 		return s, fmt.Errorf("the meta is %s, want %s", quote(r.Meta), s.meta)
 	case textOf(r.Result) != s.result:

@@ -33,6 +33,7 @@ type service struct {
 var (
 	redis    = service{variable: "REDO_TEST_REDIS", start: startRedis}
 	postgres = service{variable: "REDO_TEST_POSTGRES", start: startPostgres}
+	mariadb  = service{variable: "REDO_TEST_MYSQL", start: startMariaDB}
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	set("rapid.steps", "50")
 	set("rapid.checks", strconv.Itoa(100*max(1, rounds)))
 	code := m.Run()
-	for _, s := range []*service{&redis, &postgres} {
+	for _, s := range []*service{&redis, &postgres, &mariadb} {
 		if err := s.end(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = max(code, 1)

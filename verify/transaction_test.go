@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
@@ -21,10 +20,10 @@ import (
 
 var bucket = []byte("effects")
 
-func transactionalBolt(st *boltstore.Store) transactional[*bbolt.Tx] {
-	return transactional[*bbolt.Tx]{
+func transactionalBolt(st *boltstore.Store) transactional[*boltstore.Tx] {
+	return transactional[*boltstore.Tx]{
 		TxStore: st, Lister: st, Forgetter: st,
-		write: func(_ context.Context, tx *bbolt.Tx, effect string) error {
+		write: func(_ context.Context, tx *boltstore.Tx, effect string) error {
 			b, err := tx.CreateBucketIfNotExists(bucket)
 			if err != nil {
 				return err
@@ -33,7 +32,7 @@ func transactionalBolt(st *boltstore.Store) transactional[*bbolt.Tx] {
 			return b.Put([]byte(effect), n)
 		},
 		read: func(ctx context.Context) (effects []string, err error) {
-			err = st.View(ctx, func(tx *bbolt.Tx) error {
+			err = st.View(ctx, func(tx *boltstore.Tx) error {
 				b := tx.Bucket(bucket)
 				if b == nil {
 					return nil
@@ -92,17 +91,26 @@ func TestTransactionsInAFile(t *testing.T) {
 
 func TestTransactionsOnPostgres(t *testing.T) {
 	e := newOnPostgres(t).(*onPostgres)
-	one, two := e.open(t).(*pgstore.Store), e.open(t).(*pgstore.Store)
 	_, err := e.admin.Exec(t.Context(), "CREATE TABLE "+pgx.Identifier{e.name, "effects"}.Sanitize()+" (scope text, effect text)")
 	require.NoError(t, err)
+	transactionsOn(t, e, func(st store.Store, scope string) transactor {
+		return transactionalPostgres(e, st.(*pgstore.Store), scope)
+	})
+}
+
+// transactionsOn makes histories of transactions over two handles on one backend. over returns a handle's transactor
+// for a scope.
+func transactionsOn(t *testing.T, e engine, over func(st store.Store, scope string) transactor) {
+	one, two := e.open(t), e.open(t)
 	transactions := func(t *testing.T, n int, change func(*plan), while func(*testing.T, engine, func()) func()) {
 		tally := map[string]int{}
 		for _, seed := range seeds(t, n) {
 			p := apart(inPlace(seed))
 			p.weights, p.scope, p.scale = inOneStep, newName(), nominal()
 			change(&p)
-			first, second := transactionalPostgres(e, one, p.scope), transactionalPostgres(e, two, p.scope)
+			first, second := over(one, p.scope), over(two, p.scope)
 			var h history
+			var err error
 			while(t, e, func() { h = p.run(t.Context(), first, second) })()
 			h.effects, err = first.effects(t.Context())
 			require.NoError(t, err)
@@ -117,6 +125,9 @@ func TestTransactionsOnPostgres(t *testing.T) {
 	t.Run("agree with their effects while contexts end", func(t *testing.T) {
 		transactions(t, 12, func(p *plan) { p.cancel = cancelWithin(4 * time.Millisecond) }, peace)
 	})
+	if _, ok := e.(*onSQLite); ok {
+		return // there are no connections
+	}
 	t.Run("agree with their effects while connections break", func(t *testing.T) {
 		transactions(t, 12, func(p *plan) { p.faults = true }, disturbance)
 	})

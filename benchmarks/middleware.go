@@ -36,10 +36,12 @@ var trivial = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(answerBody) // the sink takes everything
 })
 
-func guarded() http.Handler { return server.Middleware(memstore.New(), server.Required())(trivial) }
+func guarded() http.Handler {
+	return server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(trivial)
+}
 
-// storeLife is after how many requests a handler gets an empty store: what is kept for 24 hours would otherwise fill the
-// memory, and the garbage collector's work on it would be counted.
+// storeLife is after how many requests a handler gets an empty store: what is kept for 24 hours would otherwise fill
+// the memory, and the garbage collector's work on it would be counted.
 const storeLife = 1 << 13
 
 // handled gives a handler requests on one and the same request and writer, each under a key of its own, or all under

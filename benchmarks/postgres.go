@@ -120,6 +120,9 @@ func (a *postgresArena) record(ctx context.Context) error {
 	if err := st.Migrate(ctx); err != nil {
 		return err
 	}
+	if _, err := st.Reserve(ctx, engineClaim("warm")); err != nil { // once a second a Reserve deletes expired records too
+		return err
+	}
 	a.texts.sent = nil
 	g, err := st.Reserve(ctx, engineClaim(replayed))
 	if err != nil {
@@ -171,7 +174,7 @@ func (a *postgresArena) firstByDriver(ctx context.Context) error {
 		return err
 	}
 	args := slices.Clone(complete.args)
-	args[keyArg], args[fenceArg] = key, got.fence
+	args[keyArg], args[fenceArg] = key, int64(got.fence)
 	tag, err := a.pool.Exec(ctx, complete.text, args...)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errors.New("benchmarks: the record was not completed")

@@ -8,13 +8,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 )
 
 // Where the arguments that differ from one record to the next stand in the statements.
 const (
 	keyArg   = 1
 	fenceArg = 2 // of complete
-	turnArg  = 3 // of reserve: the number of the ID's lock
+	turnArg  = 3 // of reserve: the numbers of the ID's locks
+	openArg  = 8
 )
 
 // A recording is what a store sends, in its order. It implements pgx.QueryTracer.
@@ -43,7 +45,7 @@ func (r *recording) check() error {
 		return fmt.Errorf("%w: %d of them", errOtherStatements, len(r.sent))
 	}
 	reserve, complete := r.sent[0], r.sent[1]
-	if len(reserve.args) != 7 || len(complete.args) != 6 {
+	if len(reserve.args) != 9 || len(complete.args) != 6 {
 		return fmt.Errorf("%w: %d and %d arguments", errOtherStatements, len(reserve.args), len(complete.args))
 	}
 	_, turn := reserve.args[turnArg].(int64)
@@ -59,22 +61,22 @@ func (r *recording) check() error {
 // argsFor returns the arguments of a reserve for another key.
 func (s sent) argsFor(key []byte, turn int64) []any {
 	args := slices.Clone(s.args)
-	args[keyArg], args[turnArg] = key, turn
+	args[keyArg], args[turnArg], args[openArg] = key, turn, -turn
 	return args
 }
 
 // A reserved row is what reserve returns, as the store reads it.
 type reserved struct {
-	mine                             bool
-	fingerprint, result, meta        []byte
-	state                            int16
-	fence, born                      int64
+	owned                            bool
+	format, state                    zeronull.Int2
+	fingerprint, result, meta, owner []byte
+	fence, born                      zeronull.Int8
 	leaseUntil, createdAt, expiresAt pgtype.Timestamptz
 	readAt                           pgtype.Timestamptz
 }
 
 func (a *postgresArena) reserveByDriver(ctx context.Context, s sent, args []any) (got reserved, err error) {
-	err = a.pool.QueryRow(ctx, s.text, args...).Scan(&got.mine, &got.fingerprint, &got.state, &got.result, &got.meta,
-		&got.fence, &got.born, &got.leaseUntil, &got.createdAt, &got.expiresAt, &got.readAt)
+	err = a.pool.QueryRow(ctx, s.text, args...).Scan(&got.owned, &got.format, &got.fingerprint, &got.state,
+		&got.result, &got.meta, &got.owner, &got.fence, &got.born, &got.leaseUntil, &got.createdAt, &got.expiresAt, &got.readAt)
 	return got, err
 }

@@ -236,9 +236,9 @@ func (a *redisArena) firstByDriver(ctx context.Context) error {
 }
 
 func (a *redisArena) replayByDriver(ctx context.Context) error {
-	answer, err := a.send(ctx, a.heard.replay).ToString()
-	if err == nil && len(answer) == 0 {
-		err = errors.New("benchmarks: the answer is empty")
+	reply, err := a.send(ctx, a.heard.replay).ToArray()
+	if err == nil && len(reply) != 2 {
+		err = fmt.Errorf("%w: the reply has %d parts", errOtherScripts, len(reply))
 	}
 	return err
 }

@@ -22,7 +22,7 @@ func shop() *httptest.Server {
 		fmt.Fprintf(w, `{"id":"order_%d"}`, orders.Add(1))
 	})
 	mux := http.NewServeMux()
-	mux.Handle("POST /orders", server.Middleware(memstore.New(), server.Required())(create))
+	mux.Handle("POST /orders", server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(create))
 	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"total":%d}`, orders.Load()) })
 	return httptest.NewServer(mux)
 }

@@ -26,15 +26,15 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// slowness is how long the lab's slow operation takes, and shortRetention how long its expiring one is kept. A machine that
-// is busy needs longer ones, and no test depends on their being short.
+// slowness is how long the lab's slow operation takes, and shortRetention how long its expiring one is kept. A
+// machine that is busy needs longer ones, and no test depends on their being short.
 const (
 	slowness       = 400 * time.Millisecond
 	shortRetention = time.Second
 )
 
-// A lab is the reference server: redo's middleware in front of a shop, with everything that a target can declare. Mutants
-// put their defect into one of its hooks.
+// A lab is the reference server: redo's middleware in front of a shop, with everything that a target can declare.
+// Mutants put their defect into one of its hooks.
 type lab struct {
 	t       testing.TB
 	server  *http.Server
@@ -42,11 +42,12 @@ type lab struct {
 	served  chan struct{}
 	bolt    string // the store's file; empty: in memory
 
-	mu      sync.Mutex
-	store   store.Store
-	handler http.Handler
-	effects map[string]int // by account
-	orders  int
+	mu         sync.Mutex
+	store      store.Store
+	background *server.Background
+	handler    http.Handler
+	effects    map[string]int // by account
+	orders     int
 
 	options  []server.Option
 	optional bool                                 // the key is
@@ -93,9 +94,9 @@ func (l *lab) open(st store.Store) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.store = st
+	l.store, l.background = st, new(server.Background)
 	guard := func(opts ...server.Option) func(http.Handler) http.Handler {
-		all := []server.Option{server.Principal(principal), server.LeaseTTL(time.Second)}
+		all := []server.Option{server.Principal(principal), server.LeaseTTL(time.Second), server.RunIn(l.background)}
 		if !l.optional {
 			all = append(all, server.Required())
 		}
@@ -114,7 +115,11 @@ func (l *lab) open(st store.Store) {
 	l.handler = l.front(compressed(mux))
 }
 
+// closeStore ends what the middleware still records, since nothing can be recorded in a closed store.
 func (l *lab) closeStore() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = l.background.Shutdown(ended) // its error would say that outcomes are left
 	if c, ok := l.store.(io.Closer); ok {
 		require.NoError(l.t, c.Close())
 	}
@@ -383,4 +388,9 @@ type replacingConn struct {
 func (c replacingConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	return copy(b, bytes.ReplaceAll(b[:n], c.from, c.to)), err
+}
+
+// keepServerErrors stores responses of 500 and above too.
+func keepServerErrors() server.Option {
+	return server.Keep(func(status int) bool { return status >= 500 || server.DefaultKeep(status) })
 }

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/taxonomy"
@@ -264,7 +263,7 @@ var faultMutants = []mutant{{
 }, {
 	name:   "errors are kept",
 	finds:  []string{"fault-5xx"},
-	defect: func(l *lab) { l.options = append(l.options, server.StoreServerErrors()) },
+	defect: func(l *lab) { l.options = append(l.options, keepServerErrors()) },
 }, {
 	name:  "errors are promised to be kept, and are not",
 	finds: []string{"fault-5xx"},

@@ -31,7 +31,7 @@ func TestReferencePassesInEveryStoreModeAndProfile(t *testing.T) {
 				case "ietf":
 					l.options = append(l.options, server.IETFStatuses())
 				case "stripe":
-					l.options = append(l.options, server.StoreServerErrors())
+					l.options = append(l.options, keepServerErrors())
 					l.front = stripeStatuses
 				}
 				target := l.start().target()

@@ -18,7 +18,6 @@ require (
 	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/redisstore v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
-	go.etcd.io/bbolt v1.5.0
 )
 
 require (
@@ -32,6 +31,7 @@ require (
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect

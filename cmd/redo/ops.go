@@ -38,7 +38,7 @@ save for bodies with --body.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
-	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), o.purge(), o.forget(), o.drop())
+	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), o.purge(), o.forget(), o.drop(), o.verify())
 	return cmd
 }
 

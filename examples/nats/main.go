@@ -17,7 +17,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/boltoutbox"
@@ -80,7 +79,7 @@ func show(ctx context.Context, out io.Writer, conn *nats.Conn) (err error) {
 		{ID: "refund-re_1-paid", Destination: name + ".paid", OrderingKey: "re_1", Payload: []byte(`{"refund":"re_1"}`)},
 		{ID: "refund-re_2-created", Destination: name + ".created", OrderingKey: "re_2", Payload: []byte(`{"refund":"re_2"}`)},
 	}
-	err = st.Update(ctx, func(tx *bbolt.Tx) error {
+	err = st.Update(ctx, func(tx *boltstore.Tx) error {
 		for _, ev := range events {
 			if _, err := queue.Enqueue(ctx, tx, ev); err != nil {
 				return err

@@ -54,13 +54,15 @@ func listen(ctx context.Context, m mode, address, url, schema string) error {
 		return err
 	}
 	s := &service{db: pool}
-	once, err := server.New(st, append(m.options(s), server.Required(), server.LeaseTTL(leaseTTL), server.Wait(2*leaseTTL))...)
+	once, err := server.New(st, append(m.options(s), server.Required(), server.SharedKeys(), server.LeaseTTL(leaseTTL), server.Wait(2*leaseTTL))...)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /refunds", once(http.HandlerFunc(s.refund)))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -135,7 +135,7 @@ func TestAGatewayTimeoutAndARetryMakeOnePayout(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	var runs int
 	mux := http.NewServeMux()
-	mux.Handle("POST /payouts", server.Middleware(st, server.Required())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /payouts", server.Middleware(st, server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runs++
 		ctx := redo.WithOperation(r.Context(), server.Key(r.Context())+":refund")
 		receipt, err := redo.Call[Receipt](ctx, gatewayClient, "POST", network.URL+"/refunds", RefundRequest{Reference: "payout", Payment: "py_1", Amount: 1_000})

@@ -42,9 +42,11 @@ type (
 // newService returns the service: three routes, each of which creates or reverses something, and each of which
 // takes effect once per key because the middleware stands before it.
 func newService(st store.Store, book *ledger, say func(string, ...any)) http.Handler {
+	// One client calls this service, so its keys are shared. A service with several customers uses server.Principal.
+	//
 	// A process that dies between an effect and its record leaves the key to the next request. This service can find
 	// out what it did, so it does, instead of running again.
-	once := server.Middleware(st, server.Required(), server.TakeOver(server.Recover(
+	once := server.Middleware(st, server.Required(), server.SharedKeys(), server.TakeOver(server.Recover(
 		func(_ context.Context, _ *http.Request, key string, _ []byte) (http.Handler, error) {
 			if entry, found := book.find(key); found {
 				say("finds in its ledger what it did for this key before it died: %s", entry.ID)
@@ -113,7 +115,9 @@ func serve(address, storePath, ledgerPath string) error {
 		return err
 	}
 	faults := &faults{next: newService(st, book, say), say: say}
-	srv := &http.Server{Handler: faults, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{
+		Handler: faults, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
 	emit(event{Actor: "service", Address: l.Addr().String(), Text: fmt.Sprintf("up, with %d entries in its ledger", len(book.entries()))})
 	return srv.Serve(l)
 }

@@ -152,10 +152,12 @@ func (b bankSDK) Refund(ctx context.Context, charge string, amount int) error {
 
 func Example_transport() {
 	var runs, made int
-	srv := httptest.NewServer(server.Middleware(memstore.New(), server.Required())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if runs++; r.URL.Path == "/closed" {
 			w.WriteHeader(http.StatusForbidden)
+			return
 		}
+		w.WriteHeader(http.StatusCreated)
 	})))
 	defer srv.Close()
 	client, err := redo.New(redo.WithStore(memstore.New()))

@@ -15,7 +15,7 @@ import (
 var ordered atomic.Int64
 
 // handler is a service that a team would hold to the rules.
-var handler = server.Middleware(memstore.New(), server.Required())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+var handler = server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, `{"id":%d}`, ordered.Add(1))
 }))

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/server"
@@ -127,7 +128,7 @@ func Example_client() {
 func refunds() http.Handler {
 	var runs int
 	mux := http.NewServeMux()
-	mux.Handle("POST /refunds", server.Middleware(memstore.New(), server.Required())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("POST /refunds", server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		runs++
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, `{"ID":"rf_%d"}`, runs)
@@ -146,12 +147,24 @@ func Example_errors() {
 }
 
 // serve is the README's server. It is compiled here, and its parts run in Example_server.
-func serve(st store.Store, createRefund, createPayment http.Handler) {
-	once := server.Middleware(st, server.Required())
+func serve(st store.Store, createRefund func(http.ResponseWriter, *http.Request)) {
+	once := server.Middleware(st, server.Required(), server.Principal(customer))
 	mux := http.NewServeMux()
-	mux.Handle("POST /refunds", once(createRefund))
-	mux.Handle("POST /payments", once(createPayment))
-	log.Fatal(http.ListenAndServe("localhost:8080", mux))
+	mux.Handle("POST /refunds", once(http.HandlerFunc(createRefund)))
+	mux.Handle("POST /payments", once(http.HandlerFunc(createPayment)))
+	srv := &http.Server{
+		Addr: "localhost:8080", Handler: mux,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
+	log.Fatal(srv.ListenAndServe())
+}
+
+type accountID struct{}
+
+// customer returns the account that authentication in front of the routes has put into the request's context.
+func customer(r *http.Request) string {
+	id, _ := r.Context().Value(accountID{}).(string)
+	return id
 }
 
 var (
@@ -170,6 +183,13 @@ func createPayment(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"charge":%q}`, charge.ID)
 }
 
+// signedIn is the authentication in front of the routes. It knows one customer.
+func signedIn(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountID{}, "account-1")))
+	})
+}
+
 func Example_server() {
 	_ = serve
 	acquirer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -181,8 +201,8 @@ func Example_server() {
 	if provider, err = redo.New(redo.WithKeys(redo.DerivedKeys("payments-live"))); err != nil {
 		log.Fatal(err)
 	}
-	once := server.Middleware(memstore.New(), server.Required())
-	srv := httptest.NewServer(once(http.HandlerFunc(createPayment)))
+	once := server.Middleware(memstore.New(), server.Required(), server.Principal(customer))
+	srv := httptest.NewServer(signedIn(once(http.HandlerFunc(createPayment))))
 	defer srv.Close()
 	for range 2 {
 		req, err := http.NewRequest("POST", srv.URL, nil)

@@ -55,7 +55,7 @@ func serveOrders(ctx context.Context, databaseURL string, mux *http.ServeMux, us
 		return err
 	}
 	defer st.Close()
-	once := server.Middleware(st, server.Required(), server.Transactional[pgx.Tx]())
+	once := server.Middleware(st, server.Required(), server.Principal(customer), server.Transactional[pgx.Tx]())
 	mux.Handle("POST /orders", once(http.HandlerFunc(createOrder)))
 	use(st)
 	return nil
@@ -86,7 +86,7 @@ func TestAnOrderAndItsRecordCommitTogether(t *testing.T) {
 	_, err := conn.Exec(t.Context(), "CREATE TABLE orders (id bigserial PRIMARY KEY, article text NOT NULL)")
 	require.NoError(t, err)
 	mux := http.NewServeMux()
-	srv := httptest.NewServer(mux)
+	srv := httptest.NewServer(signedIn(mux))
 	defer srv.Close()
 	err = serveOrders(t.Context(), databaseURL, mux, func(st *pgstore.Store) {
 		for _, want := range []string{"stored", "replayed"} {

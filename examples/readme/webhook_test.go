@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/inbox"
@@ -32,7 +31,7 @@ type bank struct {
 }
 
 func (b *bank) createRefund(w http.ResponseWriter, r *http.Request) {
-	tx, _ := server.Tx[*bbolt.Tx](r.Context())
+	tx, _ := server.Tx[*boltstore.Tx](r.Context())
 	id, err := b.write(tx, r.Body)
 	if err == nil {
 		_, err = b.queue.Enqueue(r.Context(), tx, outbox.Event{
@@ -47,7 +46,7 @@ func (b *bank) createRefund(w http.ResponseWriter, r *http.Request) {
 }
 
 // write enters a refund into the bank's own ledger.
-func (*bank) write(tx *bbolt.Tx, body io.Reader) (id string, err error) {
+func (*bank) write(tx *boltstore.Tx, body io.Reader) (id string, err error) {
 	request, err := io.ReadAll(body)
 	if err != nil {
 		return "", err
@@ -113,7 +112,7 @@ func receiveRefunds(st *boltstore.Store, secret webhook.Secret, mux *http.ServeM
 	return nil
 }
 
-func enterRefund(_ context.Context, tx *bbolt.Tx, ev inbox.Event) error {
+func enterRefund(_ context.Context, tx *boltstore.Tx, ev inbox.Event) error {
 	var refund struct{ Refund string }
 	if err := json.Unmarshal(ev.Payload, &refund); err != nil {
 		return inbox.Reject(err) // a dead letter at once: it will not get better
@@ -158,7 +157,7 @@ func TestARefundIsToldOnceHoweverOftenItIsAskedForAndDelivered(t *testing.T) {
 	queue, err := boltoutbox.New(t.Context(), st)
 	require.NoError(t, err)
 	b := &bank{queue, network.URL + "/webhooks/bank"}
-	once := server.Middleware(st, server.Required(), server.Transactional[*bbolt.Tx]())
+	once := server.Middleware(st, server.Required(), server.SharedKeys(), server.Transactional[*boltstore.Tx]())
 	for _, want := range []string{"stored", "replayed"} {
 		r := httptest.NewRequest("POST", "/refunds", strings.NewReader(`{"charge":"ch_9ab"}`))
 		r.Header.Set("Idempotency-Key", "refund-1")
@@ -179,7 +178,7 @@ func TestARefundIsToldOnceHoweverOftenItIsAskedForAndDelivered(t *testing.T) {
 	id, status, _ := strings.Cut(first, " ")
 	require.Equal(t, "stored", status)
 	require.Equal(t, id+" replayed", second, "the same event, and nothing is run")
-	err = shop.View(t.Context(), func(tx *bbolt.Tx) error {
+	err = shop.View(t.Context(), func(tx *boltstore.Tx) error {
 		require.Equal(t, 1, tx.Bucket([]byte("ledger")).Stats().KeyN)
 		return nil
 	})
@@ -204,7 +203,7 @@ func TestWhatAConsumerRefusedIsRedrivenUnderItsOwnID(t *testing.T) {
 	st := openFile(t, "bank.redo")
 	queue, err := boltoutbox.New(t.Context(), st)
 	require.NoError(t, err)
-	err = st.Update(t.Context(), func(tx *bbolt.Tx) error {
+	err = st.Update(t.Context(), func(tx *boltstore.Tx) error {
 		_, err := queue.Enqueue(t.Context(), tx, outbox.Event{Destination: network.URL + "/webhooks/bank", Payload: []byte(`{"refund":"re_1"}`)})
 		return err
 	})

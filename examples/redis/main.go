@@ -6,7 +6,7 @@
 //	go run ./examples/redis -redis redis://cache:6379/0
 //
 // It wants a Redis or Valkey whose maxmemory-policy is noeviction: on this machine, or where -redis or REDO_TEST_REDIS
-// says. Its keys there begin with "redo-example", and its records expire after a minute.
+// says. Its keys there begin with "redo-orders", and its records expire after a minute.
 package main
 
 import (
@@ -53,7 +53,7 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 	for i := range copies {
 		// Each copy has a store of its own, as each machine would. They meet in Redis.
 		opening, cancel := context.WithTimeout(ctx, 5*time.Second)
-		st, err := redisstore.Open(opening, *url, redisstore.WithPrefix("redo-example"))
+		st, err := redisstore.Open(opening, *url, redisstore.WithPrefix("redo-orders"))
 		cancel()
 		if errors.Is(err, redisstore.ErrEviction) {
 			return err
@@ -62,26 +62,32 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("no Redis answers; start one (redis-server, or docker run --rm -p 6379:6379 redis) or name one with -redis: %w", err)
 		}
 		defer func() { _ = st.Close() }()
-		once := server.Middleware(st, server.Required(), server.Wait(5*time.Second), server.Retention(time.Minute))
+		once := server.Middleware(st, server.Required(), server.Principal(customer), server.Wait(5*time.Second), server.Retention(time.Minute))
 		mux := http.NewServeMux()
 		mux.Handle("POST /orders", once(book.handler(i+1)))
-		copies[i] = httptest.NewServer(mux)
+		copies[i] = httptest.NewServer(authenticate(mux))
 		defer copies[i].Close()
 	}
 	return shop(ctx, out, book, [2]string{copies[0].URL, copies[1].URL})
 }
 
-// shop is what customers do.
+// shop makes the customers' requests.
 func shop(ctx context.Context, out io.Writer, book *orders, copies [2]string) error {
-	client, err := redo.New()
+	alice, err := redo.New(redo.WithTransport(signIn("alice")))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }()
+	defer func() { _ = alice.Close() }()
+	bob, err := redo.New(redo.WithTransport(signIn("bob")))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = bob.Close() }()
 	suffix := "-" + rand.Text() // the records of an earlier run may still be there
-	order := func(key string, to, pieces int) (Order, error) {
+	orderBy := func(client *redo.Client, key string, to, pieces int) (Order, error) {
 		return redo.Call[Order](redo.WithKey(ctx, key+suffix), client, "POST", copies[to]+"/orders", OrderRequest{Article: "shoes", Pieces: pieces})
 	}
+	order := func(key string, to, pieces int) (Order, error) { return orderBy(alice, key, to, pieces) }
 
 	first, err := order("order-1138", 0, 1)
 	if err != nil {
@@ -117,9 +123,15 @@ func shop(ctx context.Context, out io.Writer, book *orders, copies [2]string) er
 	}
 	fmt.Fprintf(out, "order-1139 for 7 pieces: refused, %v\n", redo.CodeOf(err))
 
+	other, err := orderBy(bob, "order-1138", 1, 1)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "order-1138 of another customer: number %d, an order of its own\n", other.Number)
+
 	made := book.made()
-	fmt.Fprintf(out, "\noperations=2 effects=%d\n", made)
-	if made != 2 || same != len(told) || again != first {
+	fmt.Fprintf(out, "\noperations=3 effects=%d\n", made)
+	if made != 3 || other.Number == first.Number || same != len(told) || again != first {
 		return errors.New("the two copies did not share their records")
 	}
 	return nil

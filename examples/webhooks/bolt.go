@@ -5,14 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/redo-go/redo/outbox/boltoutbox"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
 // inFile opens the file of a process: its records, its ledger and, for the producer, its outbox.
-func inFile(ctx context.Context, path string) (*place[*bbolt.Tx], error) {
+func inFile(ctx context.Context, path string) (*place[*boltstore.Tx], error) {
 	st, err := boltstore.Open(path)
 	if err != nil {
 		return nil, err
@@ -21,7 +19,7 @@ func inFile(ctx context.Context, path string) (*place[*bbolt.Tx], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &place[*bbolt.Tx]{records: st, books: boltLedger{st}, queue: queue, enqueue: queue.Enqueue, close: func() { _ = st.Close() }}, nil
+	return &place[*boltstore.Tx]{records: st, books: boltLedger{st}, queue: queue, enqueue: queue.Enqueue, close: func() { _ = st.Close() }}, nil
 }
 
 // A boltLedger keeps entries in a bucket beside redo's own.
@@ -29,7 +27,7 @@ type boltLedger struct{ file *boltstore.Store }
 
 var ledgerBucket = []byte("ledger")
 
-func (boltLedger) next(_ context.Context, tx *bbolt.Tx) (int, error) {
+func (boltLedger) next(_ context.Context, tx *boltstore.Tx) (int, error) {
 	b, err := tx.CreateBucketIfNotExists(ledgerBucket)
 	if err != nil {
 		return 0, err
@@ -39,7 +37,7 @@ func (boltLedger) next(_ context.Context, tx *bbolt.Tx) (int, error) {
 }
 
 // left need not lock anything: bbolt has one write transaction at a time.
-func (boltLedger) left(_ context.Context, tx *bbolt.Tx, payment string) (int, error) {
+func (boltLedger) left(_ context.Context, tx *boltstore.Tx, payment string) (int, error) {
 	left := 0
 	err := eachEntry(tx, func(e entry) {
 		if e.Payment == payment {
@@ -49,7 +47,7 @@ func (boltLedger) left(_ context.Context, tx *bbolt.Tx, payment string) (int, er
 	return left, err
 }
 
-func (boltLedger) enter(_ context.Context, tx *bbolt.Tx, e entry) error {
+func (boltLedger) enter(_ context.Context, tx *boltstore.Tx, e entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -58,13 +56,13 @@ func (boltLedger) enter(_ context.Context, tx *bbolt.Tx, e entry) error {
 }
 
 func (l boltLedger) entries(ctx context.Context) (entries []entry, err error) {
-	err = l.file.View(ctx, func(tx *bbolt.Tx) error {
+	err = l.file.View(ctx, func(tx *boltstore.Tx) error {
 		return eachEntry(tx, func(e entry) { entries = append(entries, e) })
 	})
 	return entries, err
 }
 
-func eachEntry(tx *bbolt.Tx, do func(entry)) error {
+func eachEntry(tx *boltstore.Tx, do func(entry)) error {
 	b := tx.Bucket(ledgerBucket)
 	if b == nil {
 		return nil

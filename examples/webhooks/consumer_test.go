@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
+	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/webhook"
 )
 
 // A receiver is the consumer over a file of its own, and who signs for it.
 type receiver struct {
-	*consumer[*bbolt.Tx]
+	*consumer[*boltstore.Tx]
 	http   http.Handler
 	signer *webhook.Signer
 }
@@ -31,7 +31,7 @@ func newReceiver(t *testing.T, source string) receiver {
 	t.Cleanup(p.close)
 	s, err := makeSecret(newSecret)
 	require.NoError(t, err)
-	c := &consumer[*bbolt.Tx]{p, source, []secret{s}, "consumer"}
+	c := &consumer[*boltstore.Tx]{p, source, []secret{s}, "consumer"}
 	h, err := c.handler()
 	require.NoError(t, err)
 	keys, err := parsed(c.secrets)
@@ -57,8 +57,8 @@ func (r receiver) deliver(t *testing.T, id string, n notice, change func(http.He
 	return w
 }
 
-// The table's deliveries as signed webhooks: the second is replayed, and the ledger has one entry. Its times are replayed
-// in package inbox, which can turn the clock.
+// The table's deliveries as signed webhooks: the second is replayed, and the ledger has one entry. Its times are
+// replayed in package inbox, which can turn the clock.
 func TestTheConsumerTableEndsInOneEntry(t *testing.T) {
 	f, err := os.Open("../../store/testdata/consumer_inbox.csv")
 	require.NoError(t, err)

@@ -72,7 +72,8 @@ func newProducer[T any](p *place[T], r role) *producer[T] {
 
 // handler has three routes. Each creates or reverses something, once per key, and tells the consumer of it.
 func (p *producer[T]) handler() http.Handler {
-	once := server.Middleware(p.records, server.Required(), server.Transactional[T]())
+	// One client calls this service, so its keys are shared. A service with several customers uses server.Principal.
+	once := server.Middleware(p.records, server.Required(), server.SharedKeys(), server.Transactional[T]())
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", once(p.apply("payment")))
 	mux.Handle("POST /refunds", once(p.apply("refund")))
@@ -80,8 +81,8 @@ func (p *producer[T]) handler() http.Handler {
 	return mux
 }
 
-// apply writes the effect and its event in the request's transaction, which commits with this handler's response: there is
-// no moment at which one of the three is there without the others.
+// apply writes the effect and its event in the request's transaction, which commits with this handler's response:
+// there is no moment at which one of the three is there without the others.
 func (p *producer[T]) apply(kind string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -152,13 +153,15 @@ func serve(address string, v voice, h http.Handler) error {
 	}
 	f := &faults{next: h, voice: v}
 	on("faults", f.script)
-	srv := &http.Server{Handler: f, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{
+		Handler: f, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
 	emit(word{Up: true, Address: l.Addr().String()})
 	return srv.Serve(l)
 }
 
-// listen takes an address that a process had which was killed a moment ago. Somebody else's connection may have its port
-// for a while.
+// listen takes an address that a process had which was killed a moment ago. Somebody else's connection may have its
+// port for a while.
 func listen(address string) (net.Listener, error) {
 	for deadline := time.Now().Add(patience / 2); ; time.Sleep(5 * time.Millisecond) {
 		l, err := net.Listen("tcp", address)

@@ -1,6 +1,6 @@
-// Package reference is a server that keeps the rules of the Idempotency-Key: redo's middleware in front of a small shop,
-// with a way to count its effects and with everything else that a conformance target can declare. Scripts of faults can
-// be played in front of it, for clients to be tried against.
+// Package reference is a server that keeps the rules of the Idempotency-Key: redo's middleware in front of a small
+// shop, with a way to count its effects and with everything else that a conformance target can declare. Scripts of
+// faults can be played in front of it, for clients to be tried against.
 package reference
 
 import (
@@ -47,8 +47,8 @@ const (
 // Profiles returns the names that Config.Profile may have.
 func Profiles() []string { return []string{"redo", "ietf", "stripe"} }
 
-// Serve starts the server on the listener, which it owns from then on. The caller closes it. logf, if not nil, is told of
-// panics.
+// Serve starts the server on the listener, which it owns from then on. The caller closes it. logf, if not nil, is
+// told of panics.
 func Serve(l net.Listener, cfg Config, logf func(string, ...any)) (*servertest.Server, error) {
 	if cfg.Profile != "" && !slices.Contains(Profiles(), cfg.Profile) {
 		_ = l.Close() // nothing was accepted yet
@@ -86,7 +86,7 @@ func (c Config) guard(st store.Store) (func(http.Handler) http.Handler, error) {
 	case "ietf":
 		opts = append(opts, server.IETFStatuses())
 	case "stripe":
-		opts = append(opts, server.StoreServerErrors())
+		opts = append(opts, server.Keep(func(status int) bool { return status >= 500 || server.DefaultKeep(status) }))
 	}
 	usual, err := server.New(st, opts...)
 	if err != nil {

@@ -78,6 +78,7 @@ func (l leaseOwnership) handBack() error {
 	c := l.call
 	ctx := c.callContext(time.Now())
 	defer c.endCall()
+	c.awaitRenewal() // one that ends later would take the lease again
 	err := c.store.Extend(ctx, c.lease, 0, nil)
 	c.err = errors.Join(c.err, err)
 	return onlyLost(err)

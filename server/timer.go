@@ -15,14 +15,15 @@ import (
 type leaseTimer struct {
 	root requestContext
 
-	guard  sync.Mutex // guards what follows
-	phase  phase
-	due    time.Time // when the phase ends
-	fires  time.Time // when the timer fires, at due or earlier; zero if it is not set
-	timer  *time.Timer
-	held   time.Time       // when the lease was last asked for and granted
-	ctx    context.Context // for the calls to the store; the handler's context is made from it
-	cancel context.CancelCauseFunc
+	guard   sync.Mutex // guards what follows
+	phase   phase
+	due     time.Time // when the phase ends
+	fires   time.Time // when the timer fires, at due or earlier; zero if it is not set
+	timer   *time.Timer
+	held    time.Time       // when the lease was last asked for and granted
+	renewal chan struct{}   // closed when the last renewal has ended; nil before the first
+	ctx     context.Context // for the calls to the store; the handler's context is made from it
+	cancel  context.CancelCauseFunc
 }
 
 // A phase is the current purpose of the timer.
@@ -118,6 +119,16 @@ func (c *execution) freeContext() context.Context {
 	return c.ctx
 }
 
+// awaitRenewal waits for a renewal that has begun. No other begins in the phase of a call.
+func (c *execution) awaitRenewal() {
+	c.guard.Lock()
+	renewal := c.renewal
+	c.guard.Unlock()
+	if renewal != nil {
+		<-renewal
+	}
+}
+
 // endCall ends the phase of a call to the store.
 func (c *execution) endCall() {
 	c.guard.Lock()
@@ -154,9 +165,11 @@ func (c *execution) tick() {
 		c.cancel(errStoreTimeout)
 	default:
 		c.fires = time.Time{}
-		ctx := c.ctx
+		ctx, ended := c.ctx, make(chan struct{})
+		c.renewal = ended
 		c.guard.Unlock()
 		c.renew(ctx, now)
+		close(ended)
 		return
 	}
 	c.guard.Unlock()

@@ -20,8 +20,16 @@ func TestCloseLeavesOpenTransactionsToTheirOwners(t *testing.T) {
 		last := closes(t, p, st, byPgx)
 		conn := last.Tx().Conn()
 		require.False(t, conn.IsClosed())
+		closed := conn.PgConn().CleanupDone()
 		require.NoError(t, last.Rollback(t.Context()))
-		until(t, "the last one closes the connections", conn.IsClosed)
+		until(t, "the last one closes the connections", func() bool {
+			select {
+			case <-closed:
+				return true
+			default:
+				return false
+			}
+		})
 	})
 	t.Run("of New", func(t *testing.T) {
 		st, pool := p.pooled(t)

@@ -115,7 +115,10 @@ func (o *open) Discard(ctx context.Context, out store.Outcome) error {
 }
 
 func (o *open) Rollback(ctx context.Context) error {
-	if o.over {
+	o.s.mu.Lock()
+	over := o.over
+	o.s.mu.Unlock()
+	if over {
 		return nil
 	}
 	return o.end(ctx, func(time.Time) error { return nil })

@@ -29,7 +29,17 @@ type contextKey struct{}
 // functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
 // needs it, must run inside [Middleware] too.
 func Context(r *http.Request) *gin.Context {
-	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
+	return callOf(r).Context
+}
+
+// A call is one request on its way through the middleware.
+type call struct {
+	*gin.Context
+	ran bool // the middleware has run the rest of the chain
+}
+
+func callOf(r *http.Request) *call {
+	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
 		panic("redogin: the request did not pass Middleware, so it has no gin context")
 	}
@@ -45,25 +55,23 @@ func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 		if c.FullPath() == "" {
 			return // c.Next follows
 		}
-		r := c.Request.WithContext(context.WithValue(c.Request.Context(), contextKey{}, c))
+		passed := &call{Context: c}
+		r := c.Request.WithContext(context.WithValue(c.Request.Context(), contextKey{}, passed))
 		r.Pattern = r.Method + " " + c.FullPath()
 		w, request := c.Writer, c.Request
 		defer func() { c.Writer, c.Request = w, request }() // also after a panic, for gin.Recovery
-		ran := false
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ranKey{}, &ran)))
+		h.ServeHTTP(w, r)
 		w.WriteHeaderNow()
-		if !ran {
+		if !passed.ran {
 			c.Abort() // the middleware sent the response
 		}
 	}
 }
 
-type ranKey struct{}
-
 // next runs the rest of gin's chain with the middleware's writer and request.
 func next(w http.ResponseWriter, r *http.Request) {
-	*r.Context().Value(ranKey{}).(*bool) = true
-	c := Context(r)
+	c := callOf(r)
+	c.ran = true
 	inner := &writer{ResponseWriter: c.Writer, to: w, status: http.StatusOK, size: -1}
 	c.Writer, c.Request = inner, r
 	c.Next()

@@ -70,15 +70,15 @@ func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
 	}
 }
 
-// request returns the request for net/http. All of it is copied, because fiber uses its buffers again, and the
-// middleware may keep a key for longer than the handler runs.
+// request returns the request for net/http. Its strings are copied, because fiber uses its buffers again, and the
+// middleware may keep a key for longer than the handler runs. The body is not: the middleware reads it into its own.
 func request(c fiber.Ctx) (*http.Request, error) {
 	uri := string(c.Request().RequestURI())
 	u, err := url.ParseRequestURI(uri)
 	if err != nil {
 		return nil, fiber.NewError(http.StatusBadRequest, "the request's target can't be parsed")
 	}
-	body := bytes.Clone(c.Request().Body())
+	body := c.Request().Body()
 	r := &http.Request{
 		Method: string(c.Request().Header.Method()), URL: u, RequestURI: uri, Host: string(c.Request().Host()),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.RequestCtx().RemoteAddr().String(),

@@ -111,8 +111,8 @@ type sealPlace struct {
 }
 
 func (p sealPlace) bytes() []byte {
-	var buf [256]byte
-	b := append(buf[:0], byte(p.field))
+	b := make([]byte, 0, 1+binary.MaxVarintLen32+len(p.id.Scope)+len(p.id.Key))
+	b = append(b, byte(p.field))
 	b = binary.AppendUvarint(b, uint64(len(p.id.Scope)))
 	b = append(b, p.id.Scope...)
 	return append(b, p.id.Key...)

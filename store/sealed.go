@@ -20,10 +20,8 @@ import (
 // ErrInvalid.
 func Sealed(st Store, keyring *Keyring) Store {
 	s := newSealed(st, keyring)
-	lister, lists := s.inner.(Lister)
-	forgetter, forgets := s.inner.(Forgetter)
-	if lists && forgets {
-		return &sealedListing{s, lister, forgetter}
+	if listing := s.listing(); listing != nil {
+		return listing
 	}
 	return s
 }
@@ -44,6 +42,16 @@ type sealedStore struct {
 	inner  Store
 	ring   *Keyring
 	waiter Waiter
+}
+
+// listing returns the store of an engine that lists and forgets, or nil for another engine.
+func (s *sealedStore) listing() *sealedListing {
+	lister, lists := s.inner.(Lister)
+	forgetter, forgets := s.inner.(Forgetter)
+	if !lists || !forgets {
+		return nil
+	}
+	return &sealedListing{s, lister, forgetter}
 }
 
 func (s *sealedStore) Reserve(ctx context.Context, c Claim) (Grant, error) {

@@ -13,10 +13,8 @@ func SealedTx[T any](st TxStore[T], keyring *Keyring) TxStore[T] {
 	if s.ring != nil {
 		begin = st.Begin
 	}
-	lister, lists := s.inner.(Lister)
-	forgetter, forgets := s.inner.(Forgetter)
-	if lists && forgets {
-		return &sealedListingTx[T]{&sealedListing{s, lister, forgetter}, sealedBegin[T]{s, begin}}
+	if listing := s.listing(); listing != nil {
+		return &sealedListingTx[T]{listing, sealedBegin[T]{s, begin}}
 	}
 	return &sealedStoreTx[T]{s, sealedBegin[T]{s, begin}}
 }

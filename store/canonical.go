@@ -2,10 +2,11 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -44,8 +45,11 @@ var (
 	errDepth     = errors.New("nested too deep")
 )
 
-// canonicalForm reads body once and returns its canonical form.
+// canonicalForm returns the canonical form of body.
 func canonicalForm(body []byte) ([]byte, error) {
+	if !utf8.Valid(body) {
+		return nil, errEncoding
+	}
 	// No value's canonical form is longer than the value: white space is dropped, and each string is written with its
 	// shortest escapes.
 	c := canonicalizer{
@@ -58,14 +62,14 @@ func canonicalForm(body []byte) ([]byte, error) {
 	if err := c.value(0); err != nil {
 		return nil, err
 	}
-	c.space()
-	if c.at < len(c.in) {
-		return nil, c.fail(errSyntax, "data after the value")
+	if !json.Valid(body) { // what the canonicalizer takes for a number or a literal may be none
+		return nil, errSyntax
 	}
 	return c.out, nil
 }
 
-// A canonicalizer copies in to out, one value after the other. It writes members in the order of the input, and sorts
+// A canonicalizer copies in to out, one value after the other. It finds the ends of values and strings, and leaves the
+// rest of the grammar to package json. It writes members in the order of the input, and sorts
 // them when their object ends.
 type canonicalizer struct {
 	in      []byte
@@ -111,13 +115,8 @@ func (c *canonicalizer) skip(b byte) bool {
 	return true
 }
 
-func (c *canonicalizer) unexpected(wanted string) error {
-	if c.at >= len(c.in) {
-		return c.fail(errSyntax, "the body ends before "+wanted)
-	}
-	// The offending byte is not quoted: errors must not contain parts of bodies.
-	return c.fail(errSyntax, "no "+wanted)
-}
+// unexpected does not quote the offending byte, because errors must not contain parts of bodies.
+func (c *canonicalizer) unexpected(wanted string) error { return c.fail(errSyntax, "no "+wanted) }
 
 func (c *canonicalizer) value(depth int) error {
 	c.space()
@@ -132,28 +131,21 @@ func (c *canonicalizer) value(depth int) error {
 		}
 		return c.array(depth + 1)
 	case b == '"':
-		c.at++
 		return c.text(nil)
-	case b == 't':
-		return c.literal("true")
-	case b == 'f':
-		return c.literal("false")
-	case b == 'n':
-		return c.literal("null")
-	case b == '-' || isDigit(b):
-		return c.number()
 	}
-	return c.unexpected("value")
-}
-
-func (c *canonicalizer) literal(word string) error {
-	if !bytes.HasPrefix(c.in[c.at:], []byte(word)) {
+	start := c.at
+	for c.at < len(c.in) && !bytes.ContainsRune(ends, rune(c.in[c.at])) {
+		c.at++
+	}
+	if c.at == start {
 		return c.unexpected("value")
 	}
-	c.at += len(word)
-	c.out = append(c.out, word...)
+	c.out = append(c.out, c.in[start:c.at]...)
 	return nil
 }
+
+// ends are the bytes that end a number or a literal.
+var ends = []byte(" \t\r\n,:]}")
 
 func (c *canonicalizer) array(depth int) error {
 	c.out = append(c.out, '[')
@@ -186,7 +178,7 @@ func (c *canonicalizer) object(depth int) error {
 	first, firstName, start := len(c.members), len(c.names), len(c.out)
 	for {
 		m := member{name: len(c.names), text: len(c.out)}
-		if !c.skip('"') {
+		if c.space(); c.peek() != '"' {
 			return c.unexpected("quote")
 		}
 		if err := c.text(&c.names); err != nil {
@@ -268,159 +260,57 @@ func compareUTF16(a, b []byte) int {
 	return len(a) - len(b)
 }
 
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+// Surrogates in escapes. A pair is one character.
+var (
+	surrogate     = regexp.MustCompile(`(?i)\\ud[89a-f]`)
+	surrogatePair = regexp.MustCompile(`(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}`)
+)
 
-// number copies a number's text after checking its grammar (RFC 8259, section 6).
-func (c *canonicalizer) number() error {
+// loneSurrogate reports whether a string has an escaped surrogate that is no part of a pair. Package json replaces it.
+func loneSurrogate(raw []byte) bool {
+	raw = bytes.ReplaceAll(raw, []byte(`\\`), []byte{' '}) // such a backslash begins no escape
+	return surrogate.Match(surrogatePair.ReplaceAll(raw, []byte{' '}))
+}
+
+// text copies a string in the one escaped form of RFC 8785, section 3.2.2.2. If name is not nil, text appends the
+// decoded string to it too.
+func (c *canonicalizer) text(name *[]byte) error {
 	start := c.at
-	if c.peek() == '-' {
-		c.at++
-	}
-	if c.peek() == '0' {
-		c.at++
-	} else if c.digits() == 0 {
-		return c.unexpected("digit")
-	}
-	if c.peek() == '.' {
-		c.at++
-		if c.digits() == 0 {
-			return c.unexpected("digit")
-		}
-	}
-	if b := c.peek(); b == 'e' || b == 'E' {
-		c.at++
-		if b := c.peek(); b == '+' || b == '-' {
+	escaped := false
+	for c.at++; c.at < len(c.in) && c.in[c.at] != '"'; c.at++ {
+		if c.in[c.at] == '\\' {
+			escaped = true
 			c.at++
 		}
-		if c.digits() == 0 {
-			return c.unexpected("digit")
+	}
+	if c.at++; c.at > len(c.in) {
+		c.at = len(c.in)
+		return c.unexpected("closing quote")
+	}
+	raw := c.in[start:c.at]
+	if !escaped {
+		c.out = append(c.out, raw...)
+		if name != nil {
+			*name = append(*name, raw[1:len(raw)-1]...)
 		}
+		return nil
 	}
-	c.out = append(c.out, c.in[start:c.at]...)
-	return nil
-}
-
-func (c *canonicalizer) digits() int {
-	start := c.at
-	for isDigit(c.peek()) {
-		c.at++
+	var decoded string
+	if json.Unmarshal(raw, &decoded) != nil {
+		return c.unexpected("string")
 	}
-	return c.at - start
-}
-
-// text copies a string, whose opening quote was read, in the one escaped form of RFC 8785, section 3.2.2.2. If
-// decoded is not nil, text appends the decoded string to it too.
-func (c *canonicalizer) text(decoded *[]byte) error {
+	if bytes.Contains(raw, []byte(`\u`)) && loneSurrogate(raw) {
+		return c.fail(errSurrogate, "in a string that ends")
+	}
 	c.out = append(c.out, '"')
-	for {
-		// Most text is plain: copy it in runs.
-		run := c.at
-		for c.at < len(c.in) && isPlain(c.in[c.at]) {
-			c.at++
-		}
-		if run < c.at {
-			c.out = append(c.out, c.in[run:c.at]...)
-			if decoded != nil {
-				*decoded = append(*decoded, c.in[run:c.at]...)
-			}
-		}
-		if c.at >= len(c.in) {
-			return c.unexpected("closing quote")
-		}
-		var r rune
-		switch b := c.in[c.at]; {
-		case b == '"':
-			c.at++
-			c.out = append(c.out, '"')
-			return nil
-		case b == '\\':
-			var err error
-			if r, err = c.escape(); err != nil {
-				return err
-			}
-		case b < ' ':
-			return c.fail(errSyntax, "control character in a string")
-		default:
-			var size int
-			if r, size = utf8.DecodeRune(c.in[c.at:]); r == utf8.RuneError && size == 1 {
-				return c.fail(errEncoding, "in a string")
-			}
-			c.at += size
-		}
+	for _, r := range decoded {
 		c.out = appendEscaped(c.out, r)
-		if decoded != nil {
-			*decoded = utf8.AppendRune(*decoded, r)
-		}
 	}
-}
-
-// isPlain reports whether b is an ASCII character that needs no escape in a string.
-func isPlain(b byte) bool { return b >= ' ' && b < utf8.RuneSelf && b != '"' && b != '\\' }
-
-// escape reads the escape sequence at the backslash that is next.
-func (c *canonicalizer) escape() (rune, error) {
-	c.at++
-	b := c.peek()
-	switch b {
-	case '"', '\\', '/':
-	case 'b':
-		b = '\b'
-	case 'f':
-		b = '\f'
-	case 'n':
-		b = '\n'
-	case 'r':
-		b = '\r'
-	case 't':
-		b = '\t'
-	case 'u':
-		return c.unicodeEscape()
-	default:
-		return 0, c.unexpected("escape sequence")
+	c.out = append(c.out, '"')
+	if name != nil {
+		*name = append(*name, decoded...)
 	}
-	c.at++
-	return rune(b), nil
-}
-
-// unicodeEscape reads four hexadecimal digits after the u that is next, and a second escape if they are the first
-// half of a surrogate pair.
-func (c *canonicalizer) unicodeEscape() (rune, error) {
-	r, err := c.hex4()
-	if err != nil || !utf16.IsSurrogate(r) {
-		return r, err
-	}
-	if c.peek() != '\\' || c.at+1 >= len(c.in) || c.in[c.at+1] != 'u' {
-		return 0, c.fail(errSurrogate, "in an escape that ends")
-	}
-	c.at++
-	low, err := c.hex4()
-	if err != nil {
-		return 0, err
-	}
-	if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-		return 0, c.fail(errSurrogate, "in an escape that ends")
-	}
-	return r, nil
-}
-
-// hex4 reads the u that is next and four hexadecimal digits.
-func (c *canonicalizer) hex4() (rune, error) {
-	c.at++
-	var r rune
-	for range 4 {
-		b := c.peek()
-		switch {
-		case isDigit(b):
-			b -= '0'
-		case b|0x20 >= 'a' && b|0x20 <= 'f':
-			b = (b | 0x20) - 'a' + 10
-		default:
-			return 0, c.unexpected("hexadecimal digit")
-		}
-		r = r<<4 | rune(b)
-		c.at++
-	}
-	return r, nil
+	return nil
 }
 
 func appendEscaped(out []byte, r rune) []byte {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/ledger"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/internal/ledger"
 	"github.com/redo-go/redo/taxonomy"
 )
 

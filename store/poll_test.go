@@ -139,6 +139,87 @@ func TestPollBoundsAReadThatHangs(t *testing.T) {
 	})
 }
 
+func TestWakeReadsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, l := pending(t)
+		p := store.Poll(st)
+		errs := make(chan error, 2)
+		for range cap(errs) {
+			go func() { errs <- p.Wait(t.Context(), l.ID, l.Fence) }()
+		}
+		synctest.Wait()
+		p.Wake(store.ID{Key: "another"})
+		synctest.Wait()
+		require.EqualValues(t, 1, st.reads.Load(), "another record's change wakes none")
+		p.Wake(l.ID)
+		synctest.Wait()
+		require.EqualValues(t, 2, st.reads.Load())
+		require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))
+		start := time.Now()
+		p.Wake(l.ID)
+		require.NoError(t, <-errs)
+		require.NoError(t, <-errs)
+		require.Zero(t, time.Since(start))
+		require.EqualValues(t, 3, st.reads.Load())
+	})
+}
+
+func TestPushedChangesMakeReadsRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, l := pending(t)
+		p := store.Poll(st)
+		p.Pushed(true)
+		errs := make(chan error, 1)
+		go func() { errs <- p.Wait(t.Context(), l.ID, l.Fence) }()
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 4, st.reads.Load(), "at once, and after 10, 20 and 30 s")
+		p.Pushed(false)
+		synctest.Wait()
+		require.EqualValues(t, 5, st.reads.Load(), "a change may have been missed")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 7, st.reads.Load(), "after 400 ms, as without pushes")
+		require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))
+		p.Pushed(true)
+		synctest.Wait()
+		require.NoError(t, <-errs)
+	})
+}
+
+func TestPollReadsAtTheExpiry(t *testing.T) {
+	for name, pushed := range map[string]bool{"without pushes": false, "with pushes": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &counting{Store: memstore.New()}
+				c := nightly
+				c.Lease, c.Retention = 0, 90*time.Millisecond
+				g, err := st.Reserve(t.Context(), c)
+				require.NoError(t, err)
+				p := store.Poll(st)
+				p.Pushed(pushed)
+				start := time.Now()
+				require.NoError(t, p.Wait(t.Context(), g.Lease.ID, g.Lease.Fence))
+				require.Equal(t, 90*time.Millisecond, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestPollDoesNotBoundAReadOfAnEngineThatPushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, l := pending(t)
+		st.hang = true
+		p := store.Poll(st)
+		p.Pushed(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, p.Wait(ctx, l.ID, l.Fence), context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
 func TestPollDoesNotReadWhatAnOpenTransactionHolds(t *testing.T) {
 	st, l := pending(t)
 	require.NoError(t, store.Poll(st).Wait(t.Context(), l.ID, 0))

@@ -52,7 +52,7 @@ func TestCloseAnswersThoseWhoWait(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return len(s.waiters) == 1
+		return s.waiting == 1
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, <-done, store.ErrUnavailable)

@@ -10,13 +10,13 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// write commits the draft in a transaction of its own. Its error is carry's. The write lock is held.
-func (s *Store) write(d *draft) error {
+// write commits the group in a transaction of its own. Its error is carry's. The write lock is held.
+func (s *Store) write(g *group) error {
 	tx, err := s.begin()
 	if err != nil {
-		return s.committed(d, err, false)
+		return s.committed(g, err, false)
 	}
-	return s.carry(tx, d)
+	return s.carry(tx, g)
 }
 
 // begin begins a write transaction of bbolt. The write lock is held.
@@ -31,12 +31,12 @@ func (s *Store) begin() (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// carry puts the draft into the transaction and commits it. The transaction is over in any case. The error wraps
+// carry puts the group into the transaction and commits it. The transaction is over in any case. The error wraps
 // ErrUnavailable if the file is as it was, and ErrUnknown if the commit may be on disk. The write lock is held.
-func (s *Store) carry(tx *bbolt.Tx, d *draft) error {
+func (s *Store) carry(tx *bbolt.Tx, g *group) error {
 	unknown := false
 	err := guarded(func() (err error) {
-		if err = d.apply(tx); err != nil {
+		if err = s.draft.apply(tx, g); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 		id := tx.ID()
@@ -49,17 +49,17 @@ func (s *Store) carry(tx *bbolt.Tx, d *draft) error {
 		// A panic comes before bbolt writes its meta page, so nothing was changed. Closing needs bbolt's lock.
 		s.stuck = errors.Is(guarded(tx.Rollback), ErrCorrupt)
 	}
-	return s.committed(d, err, unknown)
+	return s.committed(g, err, unknown)
 }
 
 // committed notes how a commit ended, and returns the error for its callers.
-func (s *Store) committed(d *draft, err error, unknown bool) error {
+func (s *Store) committed(g *group, err error, unknown bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
 		s.stats.Commits++
 		s.suspect, s.failures = false, 0
-		s.fences = max(s.fences, d.state.fence)
+		s.fences = max(s.fences, g.state.fence)
 		return nil
 	}
 	s.stats.Failures++
@@ -109,6 +109,6 @@ func (s *Store) breakDown(err error) {
 	if s.broken == nil {
 		s.broken = explain(s.path, err)
 	}
-	s.discard()
-	s.notifyAll()
+	s.settle(s.seal(), s.broken)
+	s.poller.Pushed(true)
 }

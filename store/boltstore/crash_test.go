@@ -182,11 +182,11 @@ func checkIndexes(t *testing.T, s *Store) {
 			require.NoError(t, err)
 			if r.pending() {
 				pending++
-				require.NotNil(t, b.pending.Get(appendIndexKey(nil, r.created, k)))
+				require.NotNil(t, b.pending.Get(appendIndexKey(nil, nanos(r.CreatedAt), k)))
 			}
-			if r.expires != 0 {
+			if !r.ExpiresAt.IsZero() {
 				expiring++
-				require.NotNil(t, b.expiry.Get(appendIndexKey(nil, r.expires, k)))
+				require.NotNil(t, b.expiry.Get(appendIndexKey(nil, nanos(r.ExpiresAt), k)))
 			}
 			return nil
 		})

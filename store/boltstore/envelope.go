@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"time"
 
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
@@ -50,51 +51,44 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// A record is one stored record in memory. It is never changed after it is made, so it may be shared.
+// A record is one stored record in memory, without its ID and ReadAt. It is never changed after it is made, so it may
+// be shared.
 type record struct {
-	fingerprint store.Fingerprint
-	state       store.State
-	fence       uint64
-	epoch       uint64
-	created     int64
-	lease       int64 // end of the lease, zero: none
-	expires     int64 // zero: never
-	owner       string
-	meta        []byte
-	result      []byte
-	metaSum     uint32
-	resultSum   uint32
+	store.Record
+	epoch     uint64
+	metaSum   uint32
+	resultSum uint32
 }
 
-func (r *record) size() int { return headerSize + len(r.owner) + len(r.meta) + len(r.result) }
+func (r *record) size() int { return headerSize + len(r.Owner) + len(r.Meta) + len(r.Result) }
 
-func (r *record) pending() bool { return r.state == store.StatePending }
+func (r *record) pending() bool { return r.State == store.StatePending }
 
 // appendRecord appends the envelope of the record that is stored under key.
 func appendRecord(b, key []byte, r *record) []byte {
 	start := len(b)
 	var flags byte
-	if r.meta != nil {
+	if r.Meta != nil {
 		flags |= flagMeta
 	}
-	if r.result != nil {
+	if r.Result != nil {
 		flags |= flagResult
 	}
-	b = append(b, envelopeVersion, 0, 0, 0, 0, byte(r.state), flags)
-	b = binary.BigEndian.AppendUint64(b, r.fence)
+	b = append(b, envelopeVersion, 0, 0, 0, 0, byte(r.State), flags)
+	b = binary.BigEndian.AppendUint64(b, r.Fence)
 	b = binary.BigEndian.AppendUint64(b, r.epoch)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.created))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.lease))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.expires))
-	b = append(b, r.fingerprint[:]...)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(r.owner))<<24|uint32(len(r.meta)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(r.result)))
+	b = binary.BigEndian.AppendUint64(b, uint64(nanos(r.CreatedAt)))
+	b = binary.BigEndian.AppendUint64(b, uint64(nanos(r.LeaseUntil)))
+	b = binary.BigEndian.AppendUint64(b, uint64(nanos(r.ExpiresAt)))
+	b = append(b, r.Fingerprint[:]...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Owner))<<24|uint32(len(r.Meta)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Result)))
 	b = binary.BigEndian.AppendUint32(b, r.metaSum)
 	b = binary.BigEndian.AppendUint32(b, r.resultSum)
-	b = append(b, r.owner...)
+	b = append(b, r.Owner...)
 	binary.BigEndian.PutUint32(b[start+1:], headerSum(key, b[start:]))
-	b = append(b, r.meta...)
-	return append(b, r.result...)
+	b = append(b, r.Meta...)
+	return append(b, r.Result...)
 }
 
 func headerSum(key, v []byte) uint32 {
@@ -126,21 +120,15 @@ func decodeHeader(key, v []byte) (record, error) {
 	if len(v) < headerSize {
 		return record{}, corrupt("a record has %d bytes, its header alone has %d", len(v), headerSize)
 	}
-	r := record{
-		state:     store.State(v[5]),
-		fence:     binary.BigEndian.Uint64(v[7:]),
-		epoch:     binary.BigEndian.Uint64(v[15:]),
-		created:   int64(binary.BigEndian.Uint64(v[23:])),
-		lease:     int64(binary.BigEndian.Uint64(v[31:])),
-		expires:   int64(binary.BigEndian.Uint64(v[39:])),
-		metaSum:   binary.BigEndian.Uint32(v[88:]),
-		resultSum: binary.BigEndian.Uint32(v[92:]),
-	}
-	copy(r.fingerprint[:], v[47:80])
+	r := record{epoch: binary.BigEndian.Uint64(v[15:])}
+	r.State, r.Fence = store.State(v[5]), binary.BigEndian.Uint64(v[7:])
+	r.CreatedAt, r.LeaseUntil, r.ExpiresAt = instant(v[23:]), instant(v[31:]), instant(v[39:])
+	r.metaSum, r.resultSum = binary.BigEndian.Uint32(v[88:]), binary.BigEndian.Uint32(v[92:])
+	copy(r.Fingerprint[:], v[47:80])
 	flags := v[6]
 	owner, meta, result := lengths(v)
 	switch {
-	case r.state < store.StatePending || r.state > store.StateFailed:
+	case r.State < store.StatePending || r.State > store.StateFailed:
 		return record{}, corrupt("a record has state %d", v[5])
 	case flags&^(flagMeta|flagResult) != 0:
 		return record{}, corrupt("a record has flags %#x", flags)
@@ -149,7 +137,7 @@ func decodeHeader(key, v []byte) (record, error) {
 	case headerSize+owner+meta+result != len(v):
 		return record{}, corrupt("a record has %d bytes, its header says %d", len(v), headerSize+owner+meta+result)
 	}
-	r.owner = string(v[headerSize : headerSize+owner])
+	r.Owner = string(v[headerSize : headerSize+owner])
 	return r, nil
 }
 
@@ -165,26 +153,18 @@ func decodeRecord(key, v []byte) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	content := append([]byte(nil), v[headerSize+len(r.owner):]...)
+	content := append([]byte(nil), v[headerSize+len(r.Owner):]...)
 	_, meta, _ := lengths(v)
 	if v[6]&flagMeta != 0 {
-		r.meta = notNil(content[:meta:meta])
+		r.Meta = notNil(content[:meta:meta])
 	}
 	if v[6]&flagResult != 0 {
-		r.result = notNil(content[meta:])
+		r.Result = notNil(content[meta:])
 	}
-	if checksum(r.meta) != r.metaSum || checksum(r.result) != r.resultSum {
+	if checksum(r.Meta) != r.metaSum || checksum(r.Result) != r.resultSum {
 		return nil, corrupt("a record's content does not match its checksum")
 	}
 	return &r, nil
-}
-
-// clone copies b and keeps nil and empty apart.
-func clone(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append(make([]byte, 0, len(b)), b...)
 }
 
 func notNil(b []byte) []byte {
@@ -228,6 +208,36 @@ func splitIndexKey(k []byte) (instant int64, key []byte, err error) {
 		return 0, nil, corrupt("the key %q of an index is malformed", k)
 	}
 	return int64(binary.BigEndian.Uint64(k)), k[instantSize:], nil
+}
+
+// instant reads an instant. Zero is the zero time.
+func instant(v []byte) time.Time {
+	if ns := int64(binary.BigEndian.Uint64(v)); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+// nanos returns an instant as it is stored. Zero stands for the zero time.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// lastInstant is the last one that can be stored.
+var lastInstant = time.Unix(0, math.MaxInt64)
+
+// bounded returns the record with instants that can be stored.
+func bounded(r store.Record) store.Record {
+	if r.LeaseUntil.After(lastInstant) {
+		r.LeaseUntil = lastInstant
+	}
+	if r.ExpiresAt.After(lastInstant) {
+		r.ExpiresAt = lastInstant
+	}
+	return r
 }
 
 // after returns the instant d later, or the last one that can be stored.

@@ -5,31 +5,33 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 )
 
 func sampleRecords() map[string]*record {
-	full := &record{
-		fingerprint: store.Raw("POST", "/", "", nil),
-		state:       store.StateFailed,
-		fence:       math.MaxUint64,
-		epoch:       7,
-		created:     -1,
-		lease:       math.MaxInt64,
-		expires:     42,
-		owner:       strings.Repeat("o", store.MaxOwner),
-		meta:        []byte("meta"),
-		result:      []byte("result"),
-	}
-	full.metaSum, full.resultSum = checksum(full.meta), checksum(full.result)
+	full := &record{epoch: 7, Record: store.Record{
+		Fingerprint: store.Raw("POST", "/", "", nil),
+		State:       store.StateFailed,
+		Fence:       math.MaxUint64,
+		CreatedAt:   time.Unix(0, -1),
+		LeaseUntil:  lastInstant,
+		ExpiresAt:   time.Unix(0, 42),
+		Owner:       strings.Repeat("o", store.MaxOwner),
+		Meta:        []byte("meta"),
+		Result:      []byte("result"),
+	}}
+	full.metaSum, full.resultSum = checksum(full.Meta), checksum(full.Result)
 	return map[string]*record{
 		"full":          full,
-		"nil content":   {state: store.StatePending},
-		"owner alone":   {state: store.StatePending, owner: "nonce"},
-		"empty content": {state: store.StateComplete, meta: []byte{}, result: []byte{}},
-		"meta alone":    {state: store.StatePending, meta: []byte("m"), metaSum: checksum([]byte("m"))},
+		"nil content":   {Record: store.Record{State: store.StatePending}},
+		"owner alone":   {Record: store.Record{State: store.StatePending, Owner: "nonce"}},
+		"empty content": {Record: store.Record{State: store.StateComplete, Meta: []byte{}, Result: []byte{}}},
+		"meta alone": {
+			Record: store.Record{State: store.StatePending, Meta: []byte("m")}, metaSum: checksum([]byte("m")),
+		},
 	}
 }
 
@@ -86,7 +88,7 @@ func TestRecordOfTheFirstVersionIsRead(t *testing.T) {
 	key := []byte("key")
 	for name, r := range sampleRecords() {
 		t.Run(name, func(t *testing.T) {
-			r.owner = ""
+			r.Owner = ""
 			got, err := decodeRecord(key, firstVersion(key, r))
 			require.NoError(t, err)
 			require.Equal(t, r, got)
@@ -137,12 +139,22 @@ func TestInstantsDoNotOverflow(t *testing.T) {
 	require.Equal(t, int64(3), after(1, 2))
 }
 
+func TestRecordIsKeptWithinTheLastInstant(t *testing.T) {
+	far := lastInstant.Add(time.Hour)
+	near := lastInstant.Add(-time.Hour)
+	got := bounded(store.Record{LeaseUntil: far, ExpiresAt: far})
+	require.Equal(t, store.Record{LeaseUntil: lastInstant, ExpiresAt: lastInstant}, got)
+	fits := store.Record{LeaseUntil: near, ExpiresAt: near}
+	require.Equal(t, fits, bounded(fits))
+	require.Zero(t, bounded(store.Record{}))
+}
+
 func FuzzRecordDecode(f *testing.F) {
 	key := []byte("key")
 	for _, r := range sampleRecords() {
 		f.Add(key, appendRecord(nil, key, r))
 	}
-	f.Add(key, firstVersion(key, &record{state: store.StatePending}))
+	f.Add(key, firstVersion(key, &record{Record: store.Record{State: store.StatePending}}))
 	f.Add([]byte(nil), []byte(nil))
 	f.Fuzz(func(t *testing.T, key, v []byte) {
 		r, err := decodeRecord(key, v)

@@ -12,18 +12,24 @@ type group struct {
 	purge   int           // expired records that Purges want deleted
 	due     bool          // commit it now
 	lazy    bool          // a lazy change joined, and the timer runs
-	done    chan struct{} // closed when the group is settled
-	// Set before done is closed, under the mutex.
-	settled   bool
-	discarded bool  // it was never tried: decide again
-	err       error // for its durable members, if the commit failed
-	purged    int   // expired records that were deleted and that no Purge has counted
-	skipped   error // the first expired record that can't be deleted
+	state   state         // that the commit writes
+	now     int64         // of the commit
+	done    chan struct{} // closed when the commit has ended
+	// Set before done is closed.
+	err     error // for its durable members, if the commit failed
+	purged  int   // expired records that were deleted and that no Purge has counted
+	skipped error // the first expired record that can't be deleted
 }
 
-func newGroup() *group { return &group{done: make(chan struct{})} }
+func newGroup(rows ...*row) *group { return &group{rows: rows, done: make(chan struct{})} }
 
-// wait returns when the group is settled, or the context's error if that ends first.
+// stamped sets the state that the commit of a sealed group writes, and its time. The mutex is held.
+func (s *Store) stamped(g *group) *group {
+	g.state, g.now = state{fence: s.fence + fenceBlock, epoch: s.epoch}, s.clock.now()
+	return g
+}
+
+// wait returns when the group's commit has ended, or the context's error if that ends first.
 func wait(ctx context.Context, g *group) error {
 	select {
 	case <-g.done:
@@ -63,41 +69,18 @@ func (s *Store) signal() {
 	}
 }
 
-// succeed settles a committed group. The mutex is held.
-func (s *Store) succeed(g *group, d *draft) {
+// settle ends a group after its commit. If that failed, lazy outcomes that were returned go into the current group. The
+// mutex is held.
+func (s *Store) settle(g *group, err error) {
 	s.gen++
-	g.settled, g.purged, g.skipped = true, d.purged, d.skipped
+	g.err = err
 	for _, r := range g.rows {
-		if r.lazyIn == g {
-			r.lazy, r.lazyIn = nil, nil
-		}
-		if r.in == g {
-			delete(s.overlay, r.key)
-		}
-		s.notify(r.key)
-	}
-	close(g.done)
-}
-
-// fail settles a group whose commit failed, and discards later decisions. The mutex is held.
-func (s *Store) fail(g *group, err error) {
-	s.gen++
-	g.settled, g.err = true, err
-	s.discard()
-	close(g.done)
-}
-
-// discard has the changes of the current group decided again, except lazy outcomes that were returned. The mutex is
-// held.
-func (s *Store) discard() {
-	later := s.current
-	later.settled, later.discarded = true, true
-	rows := s.overlay
-	s.overlay, s.current = make(map[string]*row), newGroup()
-	for _, r := range rows {
-		if r.lazy != nil {
-			s.put([]byte(r.key), r.lazy, true)
+		delete(s.overlay, r.key)
+		if err != nil && r.lazy != nil {
+			s.put(r.key, r.lazy, true)
+		} else if err == nil {
+			s.notify(r.key)
 		}
 	}
-	close(later.done)
+	close(g.done)
 }

@@ -115,8 +115,9 @@ func newStore(path string, db *bbolt.DB, file *os.File, info fs.FileInfo, cfg co
 		overlay: make(map[string]*row),
 		claims:  make(map[string]*txClaim),
 		current: newGroup(),
-		waiters: make(map[string][]chan struct{}),
 	}
+	s.poller = store.Poll(s)
+	s.poller.Pushed(true)
 	s.timer = time.AfterFunc(time.Hour, s.overdue)
 	s.timer.Stop()
 	return s

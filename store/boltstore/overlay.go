@@ -3,48 +3,31 @@ package boltstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redo-go/redo/store"
 )
 
 // A call decides on its caller's goroutine, from the record in memory or else in the file. It puts the outcome into
 // the overlay, which holds the records that changed since the last commit. The writer commits the changed records, a
-// group at a time. So a lazy outcome is immediately checked and visible, and a decision never waits for a commit. The
-// response does:
+// group at a time. So a lazy outcome is immediately checked and visible, and a decision never waits for a commit of
+// other records. The response does:
 //
 //   - A durable change returns when its group is committed.
 //   - A lazy change returns immediately, and so does a call that changes nothing.
-//   - No response rests on a durable change that a crash can still undo. A call that read such a change waits for
-//     its group. If the group fails, the call decides again.
+//   - No response rests on a durable change that a crash can still undo. A call that meets such a change waits for its
+//     group, and decides then. So no change rests on a durable one of the same or of a later group.
 //
-// When a commit fails, its durable members return the error. Later decisions rest on changes that were
-// not made, so they are discarded and made again. Lazy outcomes that were returned stay in the overlay and go into the
-// next group.
+// When a commit fails, its durable members return the error. Lazy outcomes that were returned stay in the overlay and
+// go into the next group.
 
 // A row is a record that changed since the last commit.
 type row struct {
 	key     string
 	rec     *record // nil: absent
-	in      *group  // the last group that it changed in
-	durable *group  // the last group with a durable change of it; nil: none
-	// lazy is the record as a returned lazy change left it, until that is committed in lazyIn.
-	lazy   *record
-	lazyIn *group
-}
-
-// awaits returns the group that a response about the row waits for, nil if none.
-func (r *row) awaits() *group {
-	if r == nil || r.durable == nil || r.durable.settled {
-		return nil
-	}
-	return r.durable
-}
-
-// A change is the decision of a transition. Its zero value changes nothing. A change that is made with a nil next
-// removes the record.
-type change struct {
-	made bool
-	next *record
+	in      *group
+	durable bool    // a caller waits for the change
+	lazy    *record // the record as a returned lazy change left it; nil: none
 }
 
 // A mode is the purpose of a transition.
@@ -57,15 +40,17 @@ const (
 	reading              // read the record
 )
 
-// transition runs one call. decide gets the record, nil if it is absent or has expired, and the clock. It is called
-// under the mutex, again if a commit fails meanwhile, and its last decision counts.
+// A decision gets the record, nil if it is absent or has expired, and the clock. It returns the record as the call
+// leaves it, nil to remove it. made is false if the call changes nothing.
+type decision func(cur *record, now time.Time) (next *record, made bool, err error)
+
+// transition runs one call. It calls decide under the mutex, again if the record is in a commit, and the last decision
+// counts.
 //
 // For an ID that a transaction holds, a claim meets the txClaim's record, and every other call the record as it was
 // before. A change of that record waits until the transaction has ended, because only then the lease is known to be
 // lost or not.
-func (s *Store) transition(
-	ctx context.Context, id store.ID, how mode, decide func(*record, int64) (change, error),
-) error {
+func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide decision) error {
 	if err := id.Validate(); err != nil {
 		return fmt.Errorf("boltstore: %w", err)
 	}
@@ -79,21 +64,30 @@ func (s *Store) transition(
 		if err != nil {
 			return err
 		}
-		awaits := row.awaits()
-		if how == lazily && awaits != nil {
-			s.mu.Unlock()
-			if err := wait(ctx, awaits); err != nil {
-				return err
-			}
-			continue
-		}
-		now := s.clock.now()
+		now := time.Unix(0, s.clock.now())
 		claim := s.claims[string(key)]
 		if claim != nil && how == claiming {
 			cur = claim.shown
 		}
-		ch, err := decide(alive(cur, now), now)
-		if claim != nil && ch.made {
+		var next *record
+		made := row != nil && row.durable // by another call, and not on disk
+		if !made {
+			next, made, err = decide(alive(cur, now), now)
+		}
+		switch {
+		case err != nil || !made:
+			s.mu.Unlock()
+			if err != nil {
+				return fmt.Errorf("boltstore: %w", err)
+			}
+			return nil
+		case row != nil && (row.durable || row.in != s.current):
+			s.mu.Unlock()
+			if err := wait(ctx, row.in); err != nil {
+				return err
+			}
+			continue
+		case claim != nil:
 			s.mu.Unlock()
 			select {
 			case <-claim.ended:
@@ -103,24 +97,7 @@ func (s *Store) transition(
 			}
 			continue
 		}
-		if err != nil {
-			err = fmt.Errorf("boltstore: %w", err)
-		}
-		if !ch.made {
-			s.mu.Unlock()
-			if awaits == nil {
-				return err
-			}
-			if werr := wait(ctx, awaits); werr != nil {
-				return werr
-			}
-			if awaits.err == nil && !awaits.discarded {
-				return err
-			}
-			continue
-		}
-		joined := s.put(key, ch.next, how == lazily)
-		joined.due = joined.due || how != lazily
+		joined := s.put(string(key), next, how == lazily)
 		s.mu.Unlock()
 		if how == lazily {
 			return nil
@@ -129,10 +106,16 @@ func (s *Store) transition(
 		if err := wait(ctx, joined); err != nil {
 			return fmt.Errorf("boltstore: %w: %w", err, store.ErrUnknown)
 		}
-		if !joined.discarded {
-			return joined.err
-		}
+		return joined.err
 	}
+}
+
+// alive returns the record unless it has expired: an expired record is absent.
+func alive(r *record, now time.Time) *record {
+	if r == nil || r.Expired(now) {
+		return nil
+	}
+	return r
 }
 
 // lock returns the current record, and its row if the overlay has it, with the mutex held. For an ID that a transaction
@@ -196,29 +179,26 @@ func (s *Store) ascertain(ctx context.Context) error {
 	}
 }
 
-// put makes a change part of the current group and returns that. The caller makes a durable change due. The mutex
-// is held.
-func (s *Store) put(key []byte, next *record, lazy bool) *group {
+// put makes a change part of the current group and returns that. The record has no row in another group. The mutex is
+// held.
+func (s *Store) put(key string, next *record, lazy bool) *group {
 	g := s.current
-	r := s.overlay[string(key)]
+	r := s.overlay[key]
 	if r == nil {
-		r = &row{key: string(key)}
-		s.overlay[r.key] = r
+		r = &row{key: key, in: g}
+		s.overlay[key] = r
+		g.rows = append(g.rows, r)
 	}
 	if next != nil {
 		next.epoch = s.epoch
 	}
 	r.rec = next
-	if r.in != g {
-		r.in = g
-		g.rows = append(g.rows, r)
-	}
 	g.changes++
 	if !lazy {
-		r.durable = g
+		r.durable, g.due = true, true
 		return g
 	}
-	r.lazy, r.lazyIn = next, g
+	r.lazy = next
 	s.notify(r.key)
 	if !g.lazy && !s.closing {
 		g.lazy = true

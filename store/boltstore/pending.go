@@ -98,7 +98,7 @@ func (s *Store) scanPending(last pendingPage) (page pendingPage, err error) {
 			v := b.records.Get(key)
 			if v == nil {
 				e.err = explain(s.path, damaged(id, corrupt("only the index of pending records has it")))
-			} else if r, err := decodeHeader(key, v); err == nil && r.created != at {
+			} else if r, err := decodeHeader(key, v); err == nil && nanos(r.CreatedAt) != at {
 				return true // the record has another entry; Verify reports this one
 			}
 			page.entries = append(page.entries, e)
@@ -122,7 +122,7 @@ func (s *Store) addClaimed(page *pendingPage, last []byte) {
 		if c.before == nil || !c.before.pending() {
 			continue
 		}
-		index := appendIndexKey(nil, c.before.created, []byte(key))
+		index := appendIndexKey(nil, nanos(c.before.CreatedAt), []byte(key))
 		if bytes.Compare(index, last) <= 0 || page.next != nil && bytes.Compare(index, page.next) > 0 {
 			continue
 		}

@@ -57,27 +57,22 @@ func (s *Store) anyExpired() (due bool, err error) {
 // purge has the current group delete up to n expired records, and returns their number. skipped is the first record
 // that can't be read.
 func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err error) {
-	for {
-		s.mu.Lock()
-		if err := s.usable(); err != nil {
-			s.mu.Unlock()
-			return 0, nil, err
-		}
-		g := s.current
-		g.purge += n
-		g.due = true
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
 		s.mu.Unlock()
-		s.signal()
-		if err := wait(ctx, g); err != nil {
-			return 0, nil, fmt.Errorf("boltstore: %w: %w", err, store.ErrUnknown)
-		}
-		if g.discarded {
-			continue
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		purged = min(n, g.purged)
-		g.purged -= purged
-		return purged, g.skipped, g.err
+		return 0, nil, err
 	}
+	g := s.current
+	g.purge += n
+	g.due = true
+	s.mu.Unlock()
+	s.signal()
+	if err := wait(ctx, g); err != nil {
+		return 0, nil, fmt.Errorf("boltstore: %w: %w", err, store.ErrUnknown)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	purged = min(n, g.purged)
+	g.purged -= purged
+	return purged, g.skipped, g.err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
@@ -92,7 +93,7 @@ func (s *Store) read(key []byte) (r *record, err error) {
 // records.
 func (s *Store) void(r *record) *record {
 	if r != nil && r.epoch != s.epoch {
-		r.lease = 0
+		r.LeaseUntil = time.Time{}
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -46,10 +47,14 @@ type Store struct {
 	closeErr error
 	failures int // commits that failed in a row
 	timer    *time.Timer
-	waiters  map[string][]chan struct{}
+	waiting  int // calls of Wait
 	stats    Stats
 
-	stuck bool // a panic left bbolt's locks held; guarded by the write lock
+	poller *store.Poller
+
+	// Guarded by the write lock.
+	draft draft
+	stuck bool // a panic left bbolt's locks held
 }
 
 var (
@@ -67,44 +72,63 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, fmt.Errorf("boltstore: %w", err)
 	}
-	meta := clone(c.Meta)
+	c.Meta = bytes.Clone(c.Meta)
 	var verdict store.Verdict
 	var seen *record
-	var at int64
-	err := s.transition(ctx, c.ID, claiming, func(cur *record, now int64) (change, error) {
-		v, next := reserve(cur, c, meta, now, s.fence+1)
-		verdict, seen, at = v, cur, now
-		if next == nil {
-			return change{}, nil
+	var at time.Time
+	err := s.transition(ctx, c.ID, claiming, func(cur *record, now time.Time) (next *record, made bool, err error) {
+		if verdict, next = reserve(cur, c, now, s.fence+1); next == nil {
+			seen, at = cur, now
+			return nil, false, nil
 		}
 		s.fence++
-		seen = next
-		return change{made: true, next: next}, nil
+		seen, at = next, now
+		return next, true, nil
 	})
 	if err != nil {
 		return store.Grant{}, err
 	}
-	g := store.Grant{Verdict: verdict, Record: seen.export(c.ID, at)}
-	if verdict.Owned() {
-		g.Lease = g.Record.Lease()
+	return seen.grant(verdict, c.ID, at), nil
+}
+
+// reserve decides a claim. next is nil if nothing changes. fence is the lease's if there is one.
+func reserve(cur *record, c store.Claim, now time.Time, fence uint64) (v store.Verdict, next *record) {
+	if cur == nil {
+		cur = &record{metaSum: checksum(c.Meta)}
 	}
-	return g, nil
+	if v = store.Judge(cur.Record, c, now); !v.Owned() {
+		return v, nil
+	}
+	taken := *cur
+	taken.Record = bounded(cur.Claimed(c, v, fence, now))
+	return v, &taken
 }
 
 // Extend implements [store.Store]. A negative d, d of store.Forever, and a meta longer than store.MaxMeta are
 // store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	switch {
-	case d < 0 || d == store.Forever:
-		return fmt.Errorf("boltstore: %w: the extension is %v, it must be neither negative nor Forever", store.ErrInvalid, d)
-	case len(meta) > store.MaxMeta:
-		return fmt.Errorf("boltstore: %w: the meta has %d bytes, at most %d are allowed",
-			store.ErrInvalid, len(meta), store.MaxMeta)
+	// The rules for a claim's lease and meta are the rules here.
+	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+		return fmt.Errorf("boltstore: %w", err)
 	}
-	meta = clone(meta)
-	return s.transition(ctx, l.ID, durable, func(cur *record, now int64) (change, error) {
-		next, err := extend(cur, l.Fence, d, meta, now)
-		return change{made: err == nil, next: next}, err
+	meta = bytes.Clone(meta)
+	return s.change(ctx, l, durable, func(r *record, now time.Time) {
+		r.Record = bounded(r.Extended(d, meta, now))
+		if meta != nil {
+			r.metaSum = checksum(meta)
+		}
+	})
+}
+
+// change calls f with a copy of the lease's pending record, which f changes.
+func (s *Store) change(ctx context.Context, l store.Lease, how mode, f func(r *record, now time.Time)) error {
+	return s.transition(ctx, l.ID, how, func(cur *record, now time.Time) (*record, bool, error) {
+		if cur == nil || !cur.PendingUnder(l.Fence) {
+			return nil, false, store.ErrLost
+		}
+		next := *cur
+		f(&next, now)
+		return &next, true, nil
 	})
 }
 
@@ -115,16 +139,18 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 		return err
 	}
 	// The copy and its checksum are made outside the mutex, since they take long for a large result.
-	result := clone(o.Result)
-	sum := checksum(result)
+	o.Result = bytes.Clone(o.Result)
+	sum := checksum(o.Result)
 	how := durable
 	if o.Lazy {
 		how = lazily
 	}
-	return s.transition(ctx, l.ID, how, func(cur *record, now int64) (change, error) {
-		next, err := complete(cur, l.Fence, o, result, sum, now)
-		return change{made: err == nil, next: next}, err
-	})
+	return s.change(ctx, l, how, func(r *record, now time.Time) { r.settle(o, sum, now) })
+}
+
+// settle writes the outcome, whose result has the checksum sum, to a record that is not shared yet.
+func (r *record) settle(o store.Outcome, sum uint32, now time.Time) {
+	r.Record, r.resultSum = bounded(r.Settled(o, now)), sum
 }
 
 func checkOutcome(o store.Outcome) error {
@@ -140,48 +166,38 @@ func checkOutcome(o store.Outcome) error {
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, l store.Lease) error {
-	return s.remove(ctx, l, func(cur *record) bool { return cur.owned(l.Fence) })
+	return s.remove(ctx, l, true)
 }
 
 // Forget implements [store.Forgetter].
 func (s *Store) Forget(ctx context.Context, l store.Lease) error {
-	return s.remove(ctx, l, func(cur *record) bool { return cur != nil && !cur.pending() && cur.fence == l.Fence })
+	return s.remove(ctx, l, false)
 }
 
-// remove removes the record if the lease fits, by the function, and returns ErrLost otherwise.
-func (s *Store) remove(ctx context.Context, l store.Lease, fits func(cur *record) bool) error {
-	return s.transition(ctx, l.ID, durable, func(cur *record, _ int64) (change, error) {
-		if !fits(cur) {
-			return change{}, store.ErrLost
+// remove removes the lease's record, which is pending or settled.
+func (s *Store) remove(ctx context.Context, l store.Lease, pending bool) error {
+	return s.transition(ctx, l.ID, durable, func(cur *record, _ time.Time) (*record, bool, error) {
+		if cur == nil || cur.pending() != pending || cur.Fence != l.Fence {
+			return nil, false, store.ErrLost
 		}
-		return change{made: true}, nil
+		return nil, true, nil
 	})
 }
 
 // Find implements [store.Store].
 func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	r, _, err := s.find(ctx, id)
-	return r, err
-}
-
-// find is Find. It also returns the claim of a transaction that holds the ID, with ErrNotFound too.
-func (s *Store) find(ctx context.Context, id store.ID) (r store.Record, c *txClaim, err error) {
 	var found *record
-	var at int64
-	err = s.transition(ctx, id, reading, func(cur *record, now int64) (change, error) {
-		found, at, c = cur, now, nil
-		if len(s.claims) > 0 {
-			c = s.claims[string(appendKey(nil, id))]
+	var at time.Time
+	err := s.transition(ctx, id, reading, func(cur *record, now time.Time) (*record, bool, error) {
+		if found, at = cur, now; cur == nil {
+			return nil, false, store.ErrNotFound
 		}
-		return change{}, nil
+		return nil, false, nil
 	})
-	switch {
-	case err != nil:
-		return store.Record{}, nil, err
-	case found == nil:
-		return store.Record{}, c, fmt.Errorf("boltstore: %w", store.ErrNotFound)
+	if err != nil {
+		return store.Record{}, err
 	}
-	return found.export(id, at), c, nil
+	return found.export(id, at), nil
 }
 
 // Check implements [store.Checker]. It returns an error if the store is closed, if its last commit failed, or if
@@ -222,7 +238,7 @@ func (s *Store) Close() error {
 		s.closing = true
 		close(s.quit)
 		s.timer.Stop()
-		s.notifyAll()
+		s.poller.Pushed(true)
 	}
 	open := s.open != nil && !s.open.over
 	s.mu.Unlock()
@@ -245,29 +261,21 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// export copies the record for the caller.
-func (r *record) export(id store.ID, now int64) store.Record {
-	if r.uncommitted() {
-		return store.Record{ID: id, State: store.StatePending, ReadAt: time.Unix(0, now)}
+// grant returns the grant of a claim that has found or written the record. It copies the record, outside of the mutex.
+func (r *record) grant(v store.Verdict, id store.ID, now time.Time) store.Grant {
+	g := store.Grant{Verdict: v, Record: r.export(id, now)}
+	if v.Owned() {
+		g.Lease = g.Record.Lease()
 	}
-	return store.Record{
-		ID:          id,
-		Fingerprint: r.fingerprint,
-		State:       r.state,
-		Result:      clone(r.result),
-		Meta:        clone(r.meta),
-		Owner:       r.owner,
-		Fence:       r.fence,
-		LeaseUntil:  instant(r.lease),
-		CreatedAt:   time.Unix(0, r.created),
-		ExpiresAt:   instant(r.expires),
-		ReadAt:      time.Unix(0, now),
-	}
+	return g
 }
 
-func instant(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
+// export copies the record for the caller.
+func (r *record) export(id store.ID, now time.Time) store.Record {
+	if r.uncommitted() {
+		return store.Record{ID: id, State: store.StatePending, ReadAt: now}
 	}
-	return time.Unix(0, ns)
+	c := r.Record
+	c.ID, c.Result, c.Meta, c.ReadAt = id, bytes.Clone(r.Result), bytes.Clone(r.Meta), now
+	return c
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redo-go/redo/store"
 )
@@ -15,7 +16,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*Tx], store.
 	if err := c.Validate(); err != nil {
 		return nil, store.Grant{}, fmt.Errorf("boltstore: %w", err)
 	}
-	c.Lease = 0 // the transaction excludes
+	c.Lease, c.Owner, c.Meta = 0, "", nil // the transaction excludes others
 	claim, g, err := s.claim(ctx, c)
 	if err != nil || claim == nil {
 		return nil, g, err
@@ -75,10 +76,10 @@ func (t *transaction) begin() error {
 		return err
 	}
 	s.open = t
-	suspect, d := s.suspect, s.stamped()
+	suspect, g := s.suspect, s.stamped(newGroup())
 	s.mu.Unlock()
 	if suspect { // a commit that succeeds makes certain what the file holds
-		if err := s.write(d); err != nil {
+		if err := s.write(g); err != nil {
 			return fmt.Errorf("boltstore: %q: %s: %w", s.path, err.Error(), store.ErrUnavailable)
 		}
 	}
@@ -122,22 +123,22 @@ func (t *transaction) settle(ctx context.Context, o store.Outcome, discard bool)
 		return fmt.Errorf("boltstore: %w: the transaction is over", store.ErrInvalid)
 	}
 	return t.finish(ctx, func() error {
-		d, err := t.outcome(ctx, o)
+		g, err := t.outcome(ctx, o)
 		switch {
 		case err != nil:
 			return errors.Join(err, t.undo())
 		case !discard:
-			return t.store.carry(t.tx.tx, d)
+			return t.store.carry(t.tx.tx, g)
 		}
 		if err := t.undo(); err != nil {
 			return err
 		}
-		return t.store.write(d)
+		return t.store.write(g)
 	})
 }
 
-// outcome returns the draft of the settled record.
-func (t *transaction) outcome(ctx context.Context, o store.Outcome) (*draft, error) {
+// outcome returns the group of the settled record.
+func (t *transaction) outcome(ctx context.Context, o store.Outcome) (*group, error) {
 	if err := cmp.Or(checkOutcome(o), ctx.Err(), t.tx.refused()); err != nil {
 		return nil, err
 	}
@@ -148,12 +149,12 @@ func (t *transaction) outcome(ctx context.Context, o store.Outcome) (*draft, err
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	now, owned := s.clock.now(), t.claim.owned
-	rec, err := complete(alive(owned, now), owned.fence, o, o.Result, sum, now) // it may have expired since Begin
-	if err != nil {
-		return nil, fmt.Errorf("boltstore: %w", err)
+	now, rec := time.Unix(0, s.clock.now()), *t.claim.owned
+	if rec.Expired(now) { // since Begin
+		return nil, fmt.Errorf("boltstore: %w", store.ErrLost)
 	}
-	return s.stamped(write{t.claim.key, rec}), nil
+	rec.settle(o, sum, now)
+	return s.stamped(newGroup(&row{key: t.claim.key, rec: &rec})), nil
 }
 
 // end takes the right to end the transaction, which one caller gets.

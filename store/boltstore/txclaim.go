@@ -3,7 +3,7 @@ package boltstore
 import (
 	"context"
 	"fmt"
-	"math"
+	"time"
 
 	"github.com/redo-go/redo/store"
 )
@@ -20,12 +20,12 @@ type txClaim struct {
 }
 
 // uncommitted reports whether the record is a txClaim's shown. Every other record has a fence.
-func (r *record) uncommitted() bool { return r.fence == 0 }
+func (r *record) uncommitted() bool { return r.Fence == 0 }
 
 // holds reports whether a Wait for the record under fence waits for the transaction. The record of an InFlight
 // verdict has no fence.
 func (c *txClaim) holds(fence uint64) bool {
-	return c != nil && (fence == 0 || fence == c.owned.fence)
+	return c != nil && (fence == 0 || fence == c.owned.Fence)
 }
 
 // claim reserves the ID for a transaction. The txClaim is nil if the verdict is not Owned.
@@ -33,15 +33,14 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (t *txClaim, g store.G
 	for {
 		var unsaved *group // has to be on disk before the transaction begins
 		var seen *record
-		var at int64
-		err = s.transition(ctx, c.ID, claiming, func(cur *record, now int64) (change, error) {
-			t, unsaved, seen, at = nil, nil, cur, now
-			v, next := reserve(cur, c, nil, now, s.fence+1)
-			if g.Verdict = v; next == nil {
-				return change{}, nil
+		var at time.Time
+		err = s.transition(ctx, c.ID, claiming, func(cur *record, now time.Time) (*record, bool, error) {
+			v, next := reserve(cur, c, now, s.fence+1)
+			if g.Verdict, seen, at = v, cur, now; next == nil {
+				return nil, false, nil
 			}
-			key := appendKey(nil, c.ID)
-			switch r := s.overlay[string(key)]; {
+			key := string(appendKey(nil, c.ID))
+			switch r := s.overlay[key]; {
 			case r != nil: // the group of the row would be committed after the transaction, over what that has written
 				unsaved = r.in
 			case s.fence >= s.fences: // a commit reserves more
@@ -49,23 +48,21 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (t *txClaim, g store.G
 			default:
 				s.fence++
 				next.epoch = s.epoch
-				shown := &record{fingerprint: c.Fingerprint, state: store.StatePending, lease: math.MaxInt64}
-				t = &txClaim{claim: c, key: string(key), before: cur, owned: next, shown: shown, ended: make(chan struct{})}
-				s.claims[t.key], seen = t, next
-				return change{}, nil
+				shown := &record{Record: store.Record{
+					Fingerprint: c.Fingerprint, State: store.StatePending, LeaseUntil: lastInstant,
+				}}
+				t = &txClaim{claim: c, key: key, before: cur, owned: next, shown: shown, ended: make(chan struct{})}
+				s.claims[key], seen = t, next
+				return nil, false, nil
 			}
 			unsaved.due = true
-			return change{}, nil
+			return nil, false, nil
 		})
 		if err != nil {
 			return nil, store.Grant{}, err
 		}
 		if unsaved == nil {
-			g.Record = seen.export(c.ID, at)
-			if t != nil {
-				g.Lease = g.Record.Lease()
-			}
-			return t, g, nil
+			return t, seen.grant(g.Verdict, c.ID, at), nil
 		}
 		s.signal()
 		if err := wait(ctx, unsaved); err != nil {

@@ -27,7 +27,7 @@ func TestCloseWithAnOpenTransaction(t *testing.T) {
 				holding(t, s, 2)
 				woken := make(chan error, 1)
 				go func() { woken <- s.Wait(t.Context(), claim("k").ID, 0) }()
-				waiting(t, s, claim("k").ID, 1)
+				waiting(t, s, 1)
 
 				require.ErrorIs(t, s.Close(), ErrTxOpen)
 				require.ErrorIs(t, s.Close(), ErrTxOpen)

@@ -36,9 +36,9 @@ func (s *Store) Update(ctx context.Context, f func(tx *Tx) error) error {
 			return t.undo()
 		}
 		s.mu.Lock()
-		d := s.stamped()
+		g := s.stamped(newGroup())
 		s.mu.Unlock()
-		return s.carry(t.tx.tx, d)
+		return s.carry(t.tx.tx, g)
 	})
 	switch {
 	case ended != nil:

@@ -67,11 +67,11 @@ func verify(ctx context.Context, b buckets) error {
 			return nil
 		}
 		if r.pending() {
-			index = appendIndexKey(index[:0], r.created, k)
+			index = appendIndexKey(index[:0], nanos(r.CreatedAt), k)
 			pending.add(index)
 		}
-		if r.expires != 0 {
-			index = appendIndexKey(index[:0], r.expires, k)
+		if at := nanos(r.ExpiresAt); at != 0 {
+			index = appendIndexKey(index[:0], at, k)
 			expiry.add(index)
 		}
 		return nil

@@ -8,8 +8,7 @@ import (
 // A writer is the goroutine that commits the groups.
 type writer struct {
 	*Store
-	draft draft
-	last  uint64 // changes in the last group
+	last uint64 // changes in the last group
 }
 
 func (w *writer) run() {
@@ -47,33 +46,30 @@ func (w *writer) flush() bool {
 		w.mu.Unlock()
 		return true
 	}
-	g, d := w.current, &w.draft
-	w.current = newGroup()
-	d.reset(g.purge)
-	for _, r := range g.rows {
-		d.writes = append(d.writes, write{r.key, r.rec})
-	}
-	w.stamp(d)
+	g := w.stamped(w.seal())
 	w.stats.Groups++
 	w.stats.Transitions += g.changes
 	w.stats.Largest = max(w.stats.Largest, g.changes)
 	w.mu.Unlock()
 	w.last = g.changes
 
-	err := w.write(d)
+	err := w.write(g)
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err == nil {
-		w.succeed(g, d)
-		return true
-	}
-	w.fail(g, err)
-	if w.closing && len(w.overlay) > 0 {
+	w.settle(g, err)
+	if err != nil && w.closing && len(w.overlay) > 0 {
 		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy outcomes are lost: %w", w.path, err)
 		return false
 	}
 	return true
+}
+
+// seal ends the current group, which takes no more changes. The mutex is held.
+func (s *Store) seal() *group {
+	g := s.current
+	s.current = newGroup()
+	return g
 }
 
 // ripe reports whether the current group is to be committed now. The mutex is held.
@@ -116,5 +112,5 @@ func (w *writer) shut() {
 	case err != nil:
 		w.closeErr = fmt.Errorf("boltstore: %q: closing: %w", w.path, err)
 	}
-	w.notifyAll()
+	w.poller.Pushed(true)
 }

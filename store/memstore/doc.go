@@ -4,8 +4,8 @@
 //	st := memstore.New()
 //	defer st.Close()
 //
-// It also implements Waiter, Checker, Lister and Forgetter. It starts no goroutines and reads time.Now, so that it
-// runs on the virtual clock of a testing/synctest bubble.
+// It also implements Waiter, Checker, Lister and Forgetter. It reads time.Now and has goroutines only while a Wait
+// runs, so that it runs on the virtual clock of a testing/synctest bubble.
 //
 // An expired record is absent, and its memory is freed later: each Reserve that adds a record frees up to two. A
 // program that stops reserving can free the rest with [store.PurgeEvery].

@@ -55,42 +55,18 @@ func (sh *shard) removeExpired(limit int, now time.Time) (n int) {
 	return n
 }
 
-// expireAt makes the entry expire at t. The zero t means never.
-func (sh *shard) expireAt(e *entry, t time.Time) {
-	e.rec.ExpiresAt = t
-	switch {
-	case t.IsZero() && e.slot > 0:
+// put makes r the entry's record.
+func (sh *shard) put(e *entry, r store.Record) {
+	e.rec = r
+	switch never := r.ExpiresAt.IsZero(); {
+	case never && e.slot > 0:
 		heap.Remove(&sh.expiry, e.slot-1)
-	case t.IsZero():
+	case never:
 	case e.slot > 0:
 		heap.Fix(&sh.expiry, e.slot-1)
 	default:
 		heap.Push(&sh.expiry, e)
 	}
-}
-
-// expiry is the instant at which a record of that retention expires, zero for never.
-func expiry(now time.Time, retention time.Duration) time.Time {
-	if retention == store.Forever {
-		return time.Time{}
-	}
-	return now.Add(retention)
-}
-
-// leaseEnd is the instant at which a lease of that length ends, zero for no lease.
-func leaseEnd(now time.Time, d time.Duration) time.Time {
-	if d == 0 {
-		return time.Time{}
-	}
-	return now.Add(d)
-}
-
-// later returns the expiry, or the end of the lease if that comes later. A zero expiry, never, stays zero.
-func later(expiry, leaseUntil time.Time) time.Time {
-	if expiry.IsZero() || expiry.After(leaseUntil) {
-		return expiry
-	}
-	return leaseUntil
 }
 
 // An expiryHeap is a container/heap of entries ordered by expiry. An entry holds its slot, so that a changed expiry

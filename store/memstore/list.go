@@ -27,29 +27,24 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 	}
 }
 
-type listed struct {
-	rec  store.Record
-	born uint64
-}
-
-func (s *Store) listPending(ctx context.Context, scope string) ([]listed, error) {
+func (s *Store) listPending(ctx context.Context, scope string) ([]entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var list []listed
+	var list []entry
 	for i := range s.shards {
 		var err error
 		if list, err = s.appendPending(list, &s.shards[i], scope); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(list, func(a, b listed) int {
+	slices.SortFunc(list, func(a, b entry) int {
 		return cmp.Or(a.rec.CreatedAt.Compare(b.rec.CreatedAt), cmp.Compare(a.born, b.born))
 	})
 	return list, nil
 }
 
-func (s *Store) appendPending(list []listed, sh *shard, scope string) ([]listed, error) {
+func (s *Store) appendPending(list []entry, sh *shard, scope string) ([]entry, error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.closed {
@@ -58,7 +53,7 @@ func (s *Store) appendPending(list []listed, sh *shard, scope string) ([]listed,
 	now := s.now()
 	for e := range sh.pending {
 		if (scope == "" || e.rec.ID.Scope == scope) && !e.rec.Expired(now) {
-			list = append(list, listed{rec: e.read(now), born: e.born})
+			list = append(list, entry{rec: e.read(now), born: e.born})
 		}
 	}
 	return list, nil

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"container/heap"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -28,8 +29,6 @@ type entry struct {
 	born uint64
 	// slot is the entry's index in the expiry heap plus one. Zero means that it is not in the heap.
 	slot int
-	// ended is closed and removed when the record is no longer pending under its fence. The first Wait makes it.
-	ended chan struct{}
 }
 
 func (s *Store) shard(id store.ID) *shard {
@@ -61,20 +60,8 @@ func (sh *shard) find(id store.ID, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// pendingUnder returns the lease's pending entry, or ErrLost.
-func (sh *shard) pendingUnder(l store.Lease, now time.Time) (*entry, error) {
-	e, err := sh.find(l.ID, now)
-	if err != nil {
-		return nil, err
-	}
-	if e == nil || e.rec.State != store.StatePending || e.rec.Fence != l.Fence {
-		return nil, store.ErrLost
-	}
-	return e, nil
-}
-
-func (sh *shard) insert(e *entry) *entry {
-	sh.records[e.rec.ID] = e
+func (sh *shard) insert(e *entry, id store.ID) *entry {
+	sh.records[id] = e
 	sh.pending[e] = struct{}{}
 	return e
 }
@@ -82,8 +69,9 @@ func (sh *shard) insert(e *entry) *entry {
 func (sh *shard) remove(e *entry) {
 	delete(sh.records, e.rec.ID)
 	delete(sh.pending, e)
-	sh.expireAt(e, time.Time{})
-	e.wake()
+	if e.slot > 0 {
+		heap.Remove(&sh.expiry, e.slot-1)
+	}
 }
 
 // read returns the record as it is now. It shares its bytes with the entry.
@@ -91,12 +79,4 @@ func (e *entry) read(now time.Time) store.Record {
 	r := e.rec
 	r.ReadAt = now
 	return r
-}
-
-// wake ends every Wait for the entry's current fence.
-func (e *entry) wake() {
-	if e.ended != nil {
-		close(e.ended)
-		e.ended = nil
-	}
 }

@@ -2,10 +2,10 @@ package memstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +40,10 @@ type Store struct {
 
 	purgeFrom atomic.Uint32 // the shard at which the next Purge begins, so that small limits reach them all
 
-	closing sync.Once
-	closed  chan struct{}
+	closed atomic.Bool
+
+	poller  *store.Poller
+	waiting atomic.Int64 // calls of Wait
 }
 
 // An Option changes how New sets a Store up.
@@ -65,7 +67,9 @@ func WithClock(now func() time.Time) Option {
 
 // New returns an empty Store.
 func New(opts ...Option) *Store {
-	s := &Store{now: time.Now, seed: maphash.MakeSeed(), closed: make(chan struct{})}
+	s := &Store{now: time.Now, seed: maphash.MakeSeed()}
+	s.poller = store.Poll(s)
+	s.poller.Pushed(true)
 	for i := range s.shards {
 		s.shards[i].init()
 	}
@@ -80,21 +84,17 @@ func New(opts ...Option) *Store {
 // Close drops every record and ends every Wait. Afterwards all methods return an error that wraps
 // store.ErrUnavailable; closing again does nothing. It always returns nil.
 func (s *Store) Close() error {
-	s.closing.Do(func() {
-		for i := range s.shards {
-			s.shards[i].close()
-		}
-		close(s.closed)
-	})
+	s.closed.Store(true)
+	for i := range s.shards {
+		s.shards[i].close()
+	}
+	s.poller.Pushed(true) // each waiter reads once more, and gets the error
 	return nil
 }
 
 // Reserve implements store.Store.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
-	if err := ctx.Err(); err != nil {
-		return store.Grant{}, err
-	}
-	if err := c.Validate(); err != nil {
+	if err := cmp.Or(ctx.Err(), c.Validate()); err != nil {
 		return store.Grant{}, err
 	}
 	// Copies are made outside the lock, on the way in and on the way out: a stored slice is never written to.
@@ -125,133 +125,81 @@ func (s *Store) reserve(c store.Claim) (store.Grant, error) {
 	switch verdict {
 	case store.Acquired:
 		sh.removeExpired(freedByReserve, now)
-		e = sh.insert(&entry{born: s.fence.Add(1), rec: store.Record{
-			ID:          c.ID,
-			Fingerprint: c.Fingerprint,
-			State:       store.StatePending,
-			Meta:        c.Meta,
-			CreatedAt:   now,
-		}})
-		e.rec.Fence = e.born
+		e = sh.insert(&entry{born: s.fence.Add(1)}, c.ID)
+		sh.put(e, stored.Claimed(c, verdict, e.born, now))
 	case store.TakenOver:
-		e.rec.Fence = s.fence.Add(1)
-		e.wake()
+		sh.put(e, stored.Claimed(c, verdict, s.fence.Add(1), now))
+		s.wake(c.ID)
 	default:
 		return store.Grant{Verdict: verdict, Record: e.read(now)}, nil
 	}
-	e.rec.Owner = c.Owner
-	e.rec.LeaseUntil = leaseEnd(now, c.Lease)
-	sh.expireAt(e, later(expiry(now, c.Retention), e.rec.LeaseUntil))
 	return store.Grant{Verdict: verdict, Lease: e.rec.Lease(), Record: e.read(now)}, nil
 }
 
 // Extend implements store.Store. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	// The rules for a claim's lease and meta are the rules here.
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	renewal := store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}
+	if err := cmp.Or(ctx.Err(), renewal.Validate()); err != nil {
 		return err
 	}
 	meta = bytes.Clone(meta)
-
-	sh := s.shard(l.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	now := s.now()
-	e, err := sh.pendingUnder(l, now)
-	if err != nil {
-		return err
-	}
-	e.rec.LeaseUntil = leaseEnd(now, d)
-	if meta != nil {
-		e.rec.Meta = meta
-	}
-	sh.expireAt(e, later(e.rec.ExpiresAt, e.rec.LeaseUntil))
-	return nil
+	return s.change(l, true, func(sh *shard, e *entry, now time.Time) { sh.put(e, e.rec.Extended(d, meta, now)) })
 }
 
 // Complete implements store.Store. A lazy outcome is written like any other.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
+	if err := cmp.Or(ctx.Err(), o.Validate()); err != nil {
+		return err
+	}
+	o.Result = bytes.Clone(o.Result)
+	return s.change(l, true, func(sh *shard, e *entry, now time.Time) {
+		sh.put(e, e.rec.Settled(o, now))
+		delete(sh.pending, e)
+		s.wake(l.ID)
+	})
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, l store.Lease) error { return s.remove(ctx, l, true) }
+
+// Forget implements store.Forgetter.
+func (s *Store) Forget(ctx context.Context, l store.Lease) error { return s.remove(ctx, l, false) }
+
+func (s *Store) remove(ctx context.Context, l store.Lease, pending bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	result := bytes.Clone(o.Result)
+	return s.change(l, pending, func(sh *shard, e *entry, _ time.Time) {
+		sh.remove(e)
+		s.wake(l.ID)
+	})
+}
 
+// change calls f with the entry of the lease, whose record is pending or settled.
+func (s *Store) change(l store.Lease, pending bool, f func(sh *shard, e *entry, now time.Time)) error {
 	sh := s.shard(l.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
-	e, err := sh.pendingUnder(l, now)
-	if err != nil {
+	e, err := sh.find(l.ID, now)
+	switch {
+	case err != nil:
 		return err
-	}
-	e.rec.State = store.StateComplete
-	if o.Failed {
-		e.rec.State = store.StateFailed
-	}
-	e.rec.Result, e.rec.Owner = result, ""
-	e.rec.LeaseUntil = time.Time{}
-	if o.Retention != 0 {
-		sh.expireAt(e, expiry(now, o.Retention))
-	}
-	delete(sh.pending, e)
-	e.wake()
-	return nil
-}
-
-// Release implements store.Store.
-func (s *Store) Release(ctx context.Context, l store.Lease) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	sh := s.shard(l.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e, err := sh.pendingUnder(l, s.now())
-	if err != nil {
-		return err
-	}
-	sh.remove(e)
-	return nil
-}
-
-// Forget implements store.Forgetter.
-func (s *Store) Forget(ctx context.Context, l store.Lease) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	sh := s.shard(l.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e, err := sh.find(l.ID, s.now())
-	if err != nil {
-		return err
-	}
-	if e == nil || e.rec.State == store.StatePending || e.rec.Fence != l.Fence {
+	case e == nil || (e.rec.State == store.StatePending) != pending || e.rec.Fence != l.Fence:
 		return store.ErrLost
 	}
-	sh.remove(e)
+	f(sh, e, now)
 	return nil
 }
 
 // Find implements store.Store. An ID outside its limits is refused with store.ErrInvalid.
 func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	if err := ctx.Err(); err != nil {
-		return store.Record{}, err
-	}
-	if err := id.Validate(); err != nil {
+	if err := cmp.Or(ctx.Err(), id.Validate()); err != nil {
 		return store.Record{}, err
 	}
 	r, err := s.record(id)
-	if err != nil {
-		return store.Record{}, err
-	}
-	return detach(r), nil
+	return detach(r), err
 }
 
 func (s *Store) record(id store.ID) (store.Record, error) {
@@ -271,15 +219,10 @@ func (s *Store) record(id store.ID) (store.Record, error) {
 
 // Check implements store.Checker: a Store is ready until it is closed.
 func (s *Store) Check(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || !s.closed.Load() {
 		return err
 	}
-	select {
-	case <-s.closed:
-		return errClosed
-	default:
-		return nil
-	}
+	return errClosed
 }
 
 // detach returns r with copies of its bytes, nil staying nil and empty staying empty.

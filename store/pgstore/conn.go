@@ -140,11 +140,8 @@ func withPgx(conn *sql.Conn, f func(*pgx.Conn) error) error {
 			case interface{ WrappedConn() driver.Conn }:
 				c = below.WrappedConn()
 			default:
-				return fmt.Errorf(
-					"pgstore: %w: the driver's connection is a %T, and NewSQL needs that of pgx/v5/stdlib",
-					store.ErrInvalid,
-					c,
-				)
+				return fmt.Errorf("pgstore: %w: the driver's connection is a %T, and NewSQL needs that of pgx/v5/stdlib",
+					store.ErrInvalid, c)
 			}
 		}
 	})

@@ -18,7 +18,7 @@
 // [store.Held] settles a Reserve. docs/failover.md describes what a failover can lose.
 //
 // A Reserve or Commit that makes a record deletes up to two expired ones. A store that finds none searches again after
-// a second. PurgeEvery deletes expired records also while no records are made.
+// a second. [store.PurgeEvery] deletes expired records also while no records are made.
 //
 // # Connections
 //

@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -17,7 +18,13 @@ import (
 	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(serviceURL) != "" {
+		fmt.Fprintln(os.Stderr, servePayments())
+		os.Exit(1)
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // A place is the schema of a store, and the configuration of its pool.
 type place struct {

@@ -2,9 +2,7 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,21 +35,4 @@ func (s *records) Purge(ctx context.Context, limit int) (int, error) {
 		}
 	}
 	return purged, nil
-}
-
-// PurgeEvery is [store.PurgeEvery] for this store. It also ends when the store is closed, with the error that any
-// other method then returns.
-func (s *records) PurgeEvery(ctx context.Context, interval time.Duration, observe func(purged int, err error)) error {
-	open, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.life, cancel)()
-	err := store.PurgeEvery(open, s, interval, func(purged int, err error) {
-		if observe != nil && (purged > 0 || !errors.Is(err, errClosed)) { // the closing itself is returned
-			observe(purged, err)
-		}
-	})
-	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		return errClosed
-	}
-	return err
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore/pgtable"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 // MaxResult is the longest result that Complete accepts, in bytes. A longer one is store.ErrInvalid. Postgres limits a
@@ -32,9 +34,7 @@ type records struct {
 	mu     sync.Mutex
 	open   int               // transactions, with those that are being opened
 	held   map[store.ID]bool // the IDs of open transactions
-	closed bool
-	life   context.Context // ends with Close
-	end    context.CancelFunc
+	closed atomic.Bool
 }
 
 func newRecords(conns pgtable.Conns, opts []Option) (*records, error) {
@@ -44,7 +44,6 @@ func newRecords(conns pgtable.Conns, opts []Option) (*records, error) {
 	}
 	s := &records{table: cfg.records(), conns: conns, held: map[store.ID]bool{}}
 	s.sql, s.Poller = newStatements(s.table), store.Poll(s)
-	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -53,9 +52,7 @@ func newRecords(conns pgtable.Conns, opts []Option) (*records, error) {
 // transactions, which can be committed and rolled back as before. Closing again does nothing. Close always returns nil.
 func (s *records) Close() error {
 	s.mu.Lock()
-	again, open := s.closed, s.open
-	s.closed = true
-	s.end()
+	again, open := s.closed.Swap(true), s.open
 	s.mu.Unlock()
 	if s.shut == nil || again {
 		return nil
@@ -76,7 +73,7 @@ func (s *records) ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.life.Err() != nil {
+	if s.closed.Load() {
 		return errClosed
 	}
 	return nil
@@ -188,23 +185,15 @@ func validate(o store.Outcome) error {
 		return err
 	}
 	if len(o.Result) > MaxResult {
-		return fmt.Errorf(
-			"pgstore: %w: the result has %d bytes, at most %d are allowed",
-			store.ErrInvalid,
-			len(o.Result),
-			MaxResult,
-		)
+		return fmt.Errorf("pgstore: %w: the result has %d bytes, at most %d are allowed",
+			store.ErrInvalid, len(o.Result), MaxResult)
 	}
 	return nil
 }
 
 // outcomeArgs returns the arguments $4 to $6 of the statements that settle a record.
 func outcomeArgs(o store.Outcome) []any {
-	state := store.StateComplete
-	if o.Failed {
-		state = store.StateFailed
-	}
-	return []any{int16(state), o.Result, micros(o.Retention)}
+	return []any{sqltx.State(o), o.Result, micros(o.Retention)}
 }
 
 // Release implements [store.Store].

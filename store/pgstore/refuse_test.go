@@ -3,7 +3,6 @@ package pgstore_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -128,21 +127,4 @@ func TestTooLongAResultIsRefused(t *testing.T) {
 		store.ErrInvalid,
 	)
 	require.Equal(t, store.StatePending, find(t, st, "k").State)
-}
-
-func TestPurgeEveryReportsItsRounds(t *testing.T) {
-	st := newPlace(t).open(t)
-	c := unleased("k")
-	c.Retention = time.Microsecond
-	reserve(t, st, c, store.Acquired)
-	purged := 0
-	err := st.PurgeEvery(t.Context(), time.Millisecond, func(n int, err error) {
-		require.NoError(t, err)
-		if purged += n; purged == 1 {
-			require.NoError(t, st.Close())
-		}
-	})
-	require.ErrorIs(t, err, store.ErrUnavailable)
-	require.Equal(t, 1, purged)
-	require.ErrorIs(t, st.PurgeEvery(t.Context(), 0, nil), store.ErrInvalid)
 }

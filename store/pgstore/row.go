@@ -38,13 +38,10 @@ func (r *row) into(before ...any) []any {
 
 // soundSQL reports whether the row with the alias can be read. Its rules are those of row.record.
 func soundSQL(alias string) string {
-	return strings.ReplaceAll(
-		fmt.Sprintf(`coalesce(.format <= %d AND octet_length(.fingerprint) = 33 AND .state BETWEEN 1 AND 3
-		AND .fence > 0 AND isfinite(.created_at) AND isfinite(coalesce(.lease_until, .created_at))
-		AND isfinite(coalesce(.expires_at, .created_at)), false)`, format),
-		".",
-		alias+".",
-	)
+	return strings.ReplaceAll(fmt.Sprintf(`coalesce(.format <= %d AND octet_length(.fingerprint) = 33
+		AND .state BETWEEN 1 AND 3 AND .fence > 0
+		AND isfinite(.created_at) AND isfinite(coalesce(.lease_until, .created_at))
+		AND isfinite(coalesce(.expires_at, .created_at)), false)`, format), ".", alias+".")
 }
 
 // record returns an error that wraps ErrVersion if a later release wrote the row, and one that wraps store.ErrDamaged
@@ -64,14 +61,8 @@ func (r *row) record() (store.Record, error) {
 	}
 	switch {
 	case r.format > format:
-		return store.Record{}, fmt.Errorf(
-			"pgstore: %w: the record of %v has format %d, this release reads formats up to %d: %w",
-			ErrVersion,
-			r.id,
-			r.format,
-			format,
-			store.ErrUnavailable,
-		)
+		return store.Record{}, fmt.Errorf("pgstore: %w: the record of %v has format %d, "+
+			"this release reads formats up to %d: %w", ErrVersion, r.id, r.format, format, store.ErrUnavailable)
 	case len(r.fingerprint) != len(rec.Fingerprint):
 		return r.damaged("its fingerprint has %d bytes, not %d", len(r.fingerprint), len(rec.Fingerprint))
 	case r.state < zeronull.Int2(store.StatePending) || r.state > zeronull.Int2(store.StateFailed):

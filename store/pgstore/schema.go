@@ -117,11 +117,8 @@ func (s *records) Check(ctx context.Context) error {
 	case err != nil:
 		return err
 	case usable == nil:
-		return s.table.Unfit(
-			ErrForeign,
-			"its sequence %q is missing or was changed: it must count by 1, without a cache or a cycle",
-			s.table.Name+"_fence",
-		)
+		return s.table.Unfit(ErrForeign, "its sequence %q is missing or was changed: it must count by 1, "+
+			"without a cache or a cycle", s.table.Name+"_fence")
 	case !*usable:
 		return s.table.Unfit(store.ErrUnavailable, "USAGE on the sequence %q is needed", s.table.Name+"_fence")
 	}

@@ -25,47 +25,27 @@ func newStatements(t pgtable.Table) statements {
 			"{columns}", columns, "{columns r}", qualified("r"), "{sound}", soundSQL("{table}"),
 			"{sound f}", soundSQL("f"), "{sound r}", soundSQL("r")).Replace(strings.Join(parts, "")))
 	}
+	const nothing = "0::bigint, NULL::timestamptz, "
+	const settle = "WITH settled AS (" + completeSQL + placeSQL + ownedSQL + " RETURNING 1)"
+	const write = writeSQL + overSQL + returningSQL
 	return statements{
-		table: t.String(),
-		reserve: fill(
-			reserveSQL,
-			writeSQL,
-			overSQL,
-			returningSQL,
-			strings.NewReplacer("{none}", "", "{freed}", "").Replace(grantSQL),
-		),
-		reserveFreeing: fill(
-			reserveSQL,
-			writeSQL,
-			overSQL,
-			returningSQL,
-			freeing("written", "$10"),
-			strings.NewReplacer("{none}", "0::bigint, NULL::timestamptz, ", "{freed}", freedSQL+", ").
-				Replace(grantSQL),
-		),
-		begin:        fill(beginSQL, writeSQL, "NOTHING", returningSQL, begunSQL, presentSQL, openSQL),
-		beginOver:    fill(beginSQL, writeSQL, overSQL, returningSQL, begunSQL, openSQL),
-		extend:       fill(extendSQL),
-		complete:     fill(completeSQL, ownedSQL),
-		completeLazy: fill(lazySQL, completeSQL, ownedSQL, " AND EXISTS (SELECT FROM lazy)"),
-		settle: fill(
-			"WITH settled AS (",
-			completeSQL,
-			placeSQL,
-			ownedSQL,
-			" RETURNING 1)",
-			settledSQL,
-			"0, NULL::timestamptz",
-		),
-		settleFreeing: fill("WITH settled AS (", completeSQL, placeSQL, ownedSQL, " RETURNING 1)",
-			freeing("settled", "$9", readCommittedSQL), settledSQL, freedSQL),
-		release: fill(releaseSQL),
-		forget:  fill(forgetSQL),
-		find:    fill(findSQL),
-		pending: fill(pendingSQL, pendingOrderSQL),
-		within:  fill(pendingSQL, " AND scope = $4::bytea", pendingOrderSQL),
-		purge:   fill(purgeSQL),
-		drop:    fill(dropSQL),
+		table:          t.String(),
+		reserve:        fill(reserveSQL, write, granting("", "")),
+		reserveFreeing: fill(reserveSQL, write, freeing("written", "$10"), granting(nothing, freedSQL+", ")),
+		begin:          fill(beginSQL, writeSQL, "NOTHING", returningSQL, begunSQL, presentSQL, openSQL),
+		beginOver:      fill(beginSQL, write, begunSQL, openSQL),
+		extend:         fill(extendSQL),
+		complete:       fill(completeSQL, ownedSQL),
+		completeLazy:   fill(lazySQL, completeSQL, ownedSQL, " AND EXISTS (SELECT FROM lazy)"),
+		settle:         fill(settle, settledSQL, "0, NULL::timestamptz"),
+		settleFreeing:  fill(settle, freeing("settled", "$9", readCommittedSQL), settledSQL, freedSQL),
+		release:        fill(releaseSQL),
+		forget:         fill(forgetSQL),
+		find:           fill(findSQL),
+		pending:        fill(pendingSQL, pendingOrderSQL),
+		within:         fill(pendingSQL, " AND scope = $4::bytea", pendingOrderSQL),
+		purge:          fill(purgeSQL),
+		drop:           fill(dropSQL),
 	}
 }
 
@@ -164,6 +144,10 @@ const returningSQL = `
 // row if a transaction holds the ID, or if another session wrote the record meanwhile: heldSQL tells them apart.
 const grantSQL = `
 SELECT false, {none}* FROM refusing UNION ALL SELECT true, {freed}{columns}, clock_timestamp() FROM written`
+
+func granting(none, freed string) string {
+	return strings.NewReplacer("{none}", none, "{freed}", freed).Replace(grantSQL)
+}
 
 // heldSQL reports whether an open transaction holds the ID with the lock.
 const heldSQL = `SELECT NOT pg_try_advisory_xact_lock_shared($1::bigint)`
@@ -264,9 +248,10 @@ WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND creat
 	pendingOrderSQL = ` ORDER BY created_at, born LIMIT 10000`
 )
 
-// purgeSQL reads the clock in a subquery, because a volatile expression can't bound an index scan. It deletes the rows by their
-// places, which are unique within a partition. The constant limit is for the planner: it would expect a share of the
-// table behind a parameter, and read the whole table for the join. The rows are locked, so that they stay in their places.
+// purgeSQL reads the clock in a subquery, because a volatile expression can't bound an index scan. It deletes the rows
+// by their places, which are unique within a partition. The constant limit is for the planner: it would expect a share
+// of the table behind a parameter, and read the whole table for the join. The rows are locked, so that they stay in
+// their places.
 const purgeSQL = `
 WITH expired AS MATERIALIZED (
 	SELECT tableoid AS part, ctid AS place FROM {table}

@@ -84,12 +84,7 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 // of the pgx.Tx refuse, see [store.ErrTxEnded]. Its Begin sets a savepoint, as with any pgx.Tx. If the transaction was
 // ended by the text of a statement, its session is closed.
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[pgx.Tx], store.Grant, error) {
-	return begin(
-		ctx,
-		s.records,
-		c,
-		func(ctx context.Context) (connection[pgx.Tx], error) { return acquirePgx(ctx, s.pool) },
-	)
+	return begin(ctx, s.records, c, func() (connection[pgx.Tx], error) { return acquirePgx(ctx, s.pool) })
 }
 
 // An SQLStore is a [Store] for programs that use database/sql. Both may use one table at the same time, and exclude
@@ -118,10 +113,5 @@ func NewSQL(db *sql.DB, opts ...Option) (*SQLStore, error) {
 // of the *sqltx.Tx refuse, see [store.ErrTxEnded]. If the transaction was ended by the text of a statement, its session
 // is closed.
 func (s *SQLStore) Begin(ctx context.Context, c store.Claim) (store.Tx[*sqltx.Tx], store.Grant, error) {
-	return begin(
-		ctx,
-		s.records,
-		c,
-		func(ctx context.Context) (connection[*sqltx.Tx], error) { return acquireSQL(ctx, s.db) },
-	)
+	return begin(ctx, s.records, c, func() (connection[*sqltx.Tx], error) { return acquireSQL(ctx, s.db) })
 }

@@ -53,7 +53,7 @@ type written struct {
 
 // begin implements store.TxStore. acquire takes a connection from the pool.
 func begin[T any](
-	ctx context.Context, s *records, c store.Claim, acquire func(context.Context) (connection[T], error),
+	ctx context.Context, s *records, c store.Claim, acquire func() (connection[T], error),
 ) (store.Tx[T], store.Grant, error) {
 	if err := cmp.Or(c.Validate(), s.ready(ctx)); err != nil {
 		return nil, store.Grant{}, err
@@ -68,7 +68,7 @@ func begin[T any](
 	var g store.Grant
 	var tx *heldTx[T]
 	err := s.table.Do(ctx, false, func() error {
-		conn, err := acquire(ctx)
+		conn, err := acquire()
 		if err != nil {
 			return err
 		}
@@ -97,16 +97,13 @@ func begin[T any](
 		s.leave()
 		return nil, g, err
 	}
-	s.hold(c.ID)
+	s.hold(c.ID, true)
 	return tx, g, nil
 }
 
 // beginOn opens a transaction and writes the record in it.
 func beginOn[T any](
-	ctx context.Context,
-	s *records,
-	conn connection[T],
-	c store.Claim,
+	ctx context.Context, s *records, conn connection[T], c store.Claim,
 ) (g store.Grant, w written, err error) {
 	r := row{id: c.ID}
 	var turn, open bool
@@ -172,31 +169,25 @@ func (s *records) holds(id store.ID) bool {
 	return s.held[id]
 }
 
-func (s *records) hold(id store.ID) {
+func (s *records) hold(id store.ID, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[id] = true
+	if delete(s.held, id); held {
+		s.held[id] = true
+	}
 }
 
-// drop ends hold.
-func (s *records) drop(id store.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.held, id)
-}
-
-// enter counts a transaction, unless the store is closed.
+// enter counts a transaction until leave, unless the store is closed.
 func (s *records) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed.Load() {
 		return errClosed
 	}
 	s.open++
 	return nil
 }
 
-// leave ends enter.
 func (s *records) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,6 +341,6 @@ func (t *heldTx[T]) ended(ctx context.Context) error {
 // release gives the connection back. The ID is free for other calls of this store.
 func (t *heldTx[T]) release(broken bool) {
 	t.conn.release(broken)
-	t.records.drop(t.lease.ID)
+	t.records.hold(t.lease.ID, false)
 	t.records.leave()
 }

@@ -44,10 +44,7 @@ func (u *userTx) Commit(ctx context.Context) error {
 	if u.nested {
 		return u.now().Commit(ctx)
 	}
-	return fmt.Errorf(
-		"pgstore: %w: Commit is refused, the store commits the transaction with its record",
-		store.ErrTxEnded,
-	)
+	return fmt.Errorf("pgstore: %w: Commit is refused, the store commits the transaction", store.ErrTxEnded)
 }
 
 func (u *userTx) Rollback(ctx context.Context) error {
@@ -67,10 +64,7 @@ func (u *userTx) Begin(ctx context.Context) (pgx.Tx, error) {
 }
 
 func (u *userTx) CopyFrom(
-	ctx context.Context,
-	table pgx.Identifier,
-	columns []string,
-	rows pgx.CopyFromSource,
+	ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource,
 ) (int64, error) {
 	return u.now().CopyFrom(ctx, table, columns, rows)
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,10 +11,7 @@ import (
 // Drop implements store.Dropper. It is one script. A key that holds no string, or a string that is no record, is
 // damaged. A record of another format is not damaged, and stays. Drop does not wait for replicas.
 func (s *Store) Drop(ctx context.Context, id store.ID) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	if err := id.Validate(); err != nil {
+	if err := cmp.Or(s.ready(ctx), id.Validate()); err != nil {
 		return err
 	}
 	keys := s.layout.Load().record(id)

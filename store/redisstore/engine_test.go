@@ -32,6 +32,13 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(pausedURL) != "" {
+		if err := workPaused(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	if shared.engine != nil {
 		shared.engine.kill()

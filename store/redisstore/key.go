@@ -57,9 +57,17 @@ func (l *layout) shardOf(id store.ID) uint8 {
 
 var errKey = errors.New("not the key of a record")
 
-// id returns the ID of a record's key.
+// id returns the ID of a record's key in the shard.
 func (sh *shard) id(key string) (store.ID, error) {
-	text, found := strings.CutPrefix(key, sh.records)
+	if !strings.HasPrefix(key, sh.records) {
+		return store.ID{}, errKey
+	}
+	return recordID(key)
+}
+
+// recordID returns the ID of a record's key. The prefix has no braces.
+func recordID(key string) (store.ID, error) {
+	_, text, found := strings.Cut(key, "}:r:")
 	digits, rest, cut := strings.Cut(text, ":")
 	n, err := strconv.Atoi(digits)
 	if !found || !cut || err != nil || n < 0 || n > len(rest) || strconv.Itoa(n) != digits {

@@ -8,18 +8,6 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A Client has the methods of a client that a Store needs. Every [rueidis.Client] is one.
-type Client interface {
-	// B returns the builder of commands.
-	B() rueidis.Builder
-	// Do sends one command, to the primary unless the command only reads, and once unless it is marked as retryable.
-	Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult
-	// DoMulti sends several commands together.
-	DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult
-	// Receive subscribes until the context ends.
-	Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error
-}
-
 // Open connects to the server at url and returns a Store on it. The URL is "redis://user:password@host:port/db",
 // "rediss://" for TLS, or "unix://" for a socket, as [rueidis.ParseURL] reads it. A server that is part of a cluster
 // leads to the whole cluster. For settings that a URL can't express, make a client and use [New].
@@ -86,7 +74,7 @@ func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 // The client may pipeline, follow a Sentinel or speak to a cluster. Its timeouts are those of the Store, beside each
 // call's context. If it has an AuthCredentialsFn, that function must not return context.Canceled for a refresh: the
 // Store takes that error for a command that was not sent.
-func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
+func New(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
 	c, err := newConfig(opts)
 	if err != nil {
 		return nil, err
@@ -94,10 +82,9 @@ func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("redisstore: %w: the client is nil", store.ErrInvalid)
 	}
-	if _, ok := client.(dedicater); !ok && c.replicas > 0 {
-		return nil, errNotDedicated
-	}
-	s := &Store{config: c, client: client, closed: make(chan struct{})}
+	s := &Store{config: c, client: client}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.poller = store.Poll(awaited{s})
 	if err := s.Check(ctx); err != nil {
 		return nil, err
 	}
@@ -107,13 +94,14 @@ func New(ctx context.Context, client Client, opts ...Option) (*Store, error) {
 // Close ends every Wait and, if Open made the client, closes it after its pending calls. Afterwards all methods return
 // an error that wraps store.ErrUnavailable. Closing again does nothing. Close always returns nil.
 func (s *Store) Close() error {
-	if !s.waits.close() {
-		return nil
-	}
-	close(s.closed)
-	s.waits.listener.Wait()
-	if s.owned != nil {
-		s.owned()
-	}
+	s.listening.Do(func() {}) // none begins any more
+	s.closing.Do(func() {
+		s.end()
+		s.listener.Wait()
+		s.poller.Pushed(false) // each waiter reads once more, and gets the error
+		if s.owned != nil {
+			s.owned()
+		}
+	})
 	return nil
 }

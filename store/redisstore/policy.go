@@ -27,9 +27,9 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func (s *Store) checkPolicy(ctx context.Context) error {
-	var unreached error
+	unreached := fmt.Errorf("redisstore: the client knows no server: %w", store.ErrUnavailable)
 	replied := false
-	for addr, node := range s.nodes() {
+	for addr, node := range s.client.Nodes() {
 		var policy string
 		err := s.persist(ctx, func() (err error) {
 			policy, err = maxmemoryPolicy(ctx, node)
@@ -55,22 +55,6 @@ func (s *Store) checkPolicy(ctx context.Context) error {
 		return unreached
 	}
 	return nil
-}
-
-// nodes returns the servers behind the client by their addresses. A client of another type counts as one server.
-func (s *Store) nodes() map[string]doer {
-	nodes := map[string]doer{}
-	if c, ok := s.client.(interface {
-		Nodes() map[string]rueidis.Client
-	}); ok {
-		for addr, n := range c.Nodes() {
-			nodes[addr] = n
-		}
-	}
-	if len(nodes) == 0 {
-		nodes["the server"] = s.client
-	}
-	return nodes
 }
 
 // maxmemoryPolicy reads the setting in two ways, because managed services tend to forbid the first. rueidis does not

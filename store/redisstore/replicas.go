@@ -23,9 +23,8 @@ const maxReplicaTimeout = time.Minute
 // that it acquired, and ends the lease of a record that it took over.
 //
 // It costs one more round trip for Reserve and none for Complete, beside the time of the replicas. WAIT counts the
-// writes of its own connection, so each call takes a connection for itself. The client must offer dedicated
-// connections, as every [rueidis.Client] does. If the context can be canceled but has no deadline, rueidis takes
-// another round trip to clean the connection up.
+// writes of its own connection, so each call takes a connection for itself. If the context can be canceled but
+// has no deadline, rueidis takes another round trip to clean the connection up.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return option(func(c *config) error {
 		if n < 0 {
@@ -41,19 +40,11 @@ func WithReplicas(n int, timeout time.Duration) Option {
 	})
 }
 
-// A dedicater lends out a connection until the function is called.
-type dedicater interface {
-	Dedicate() (rueidis.DedicatedClient, func())
-}
-
-var errNotDedicated = fmt.Errorf("redisstore: %w: WithReplicas needs a client with dedicated connections",
-	store.ErrInvalid)
-
 // dedicated calls f with a connection of its own. Such a connection follows no redirection of a cluster: the WAIT
 // would go to another node than the write. So dedicated calls f again until the client has learned of the slot's move.
 func (s *Store) dedicated(ctx context.Context, f func(conn rueidis.DedicatedClient) error) error {
 	for a := (attempts{}); ; {
-		conn, release := s.client.(dedicater).Dedicate()
+		conn, release := s.client.Dedicate()
 		err := f(conn)
 		release()
 		if !moving(err) || !a.rest(ctx, s) {

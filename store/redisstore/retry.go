@@ -56,7 +56,7 @@ func (a *attempts) rest(ctx context.Context, s *Store) bool {
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
-	case <-s.closed:
+	case <-s.life.Done():
 	}
 	return false
 }

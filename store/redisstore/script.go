@@ -49,7 +49,6 @@ var (
 	forgetScript   = newScript("forget")
 	dropScript     = newScript("drop")
 	findScript     = newScript("find")
-	watchScript    = newScript("watch")
 	purgeScript    = newScript("purge")
 )
 

@@ -2,9 +2,11 @@ package redisstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,21 +28,23 @@ var (
 // number of Stores, in any number of processes, may share a server and a prefix.
 type Store struct {
 	config
-	client Client
+	client rueidis.Client
 	layout atomic.Pointer[layout]
 	owned  func() // closes the client, nil if the caller made it
-	waits  waits
-	closed chan struct{}
+
+	poller    *store.Poller
+	listening sync.Once // begins the listener
+	listener  sync.WaitGroup
+	closing   sync.Once
+	life      context.Context // ends with Close
+	end       context.CancelFunc
 }
 
 // Reserve implements store.Store. It is one round trip, also if it returns a result. A Reserve that creates a record
 // frees two expired records on average: one creation in eight removes the index entries of up to sixteen. The engine
 // deletes the records themselves.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
-	if err := s.ready(ctx); err != nil {
-		return store.Grant{}, err
-	}
-	if err := c.Validate(); err != nil {
+	if err := cmp.Or(s.ready(ctx), c.Validate()); err != nil {
 		return store.Grant{}, err
 	}
 	g, err := s.reserve(ctx, c)
@@ -103,11 +107,9 @@ func acquired(reply rueidis.RedisMessage, c store.Claim) (store.Grant, error) {
 
 // Extend implements store.Store. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
 	// The rules for a claim's lease and meta apply.
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	renewal := store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}
+	if err := cmp.Or(s.ready(ctx), renewal.Validate()); err != nil {
 		return err
 	}
 	keys := s.layout.Load().record(l.ID)
@@ -121,10 +123,7 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 // Complete implements store.Store. A lazy outcome is written like any other, but does not wait for replicas. A result
 // that is larger than WithMaxResult allows is refused with store.ErrInvalid.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	if err := o.Validate(); err != nil {
+	if err := cmp.Or(s.ready(ctx), o.Validate()); err != nil {
 		return err
 	}
 	if len(o.Result) > s.maxResult {
@@ -185,14 +184,15 @@ func settled(ctx context.Context, id store.ID, r rueidis.RedisResult) error {
 
 // Find implements store.Store. An ID outside its limits is refused with store.ErrInvalid. Find reads from the primary.
 func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	if err := s.ready(ctx); err != nil {
-		return store.Record{}, err
-	}
-	if err := id.Validate(); err != nil {
+	return s.find(ctx, id)
+}
+
+func (s *Store) find(ctx context.Context, id store.ID, args ...string) (store.Record, error) {
+	if err := cmp.Or(s.ready(ctx), id.Validate()); err != nil {
 		return store.Record{}, err
 	}
 	keys := s.layout.Load().record(id)
-	return found(ctx, s.run(ctx, findScript, keys[:], nil), id)
+	return found(ctx, s.run(ctx, findScript, keys[:], args), id)
 }
 
 // found reads the reply of find.lua.
@@ -213,10 +213,8 @@ func (s *Store) ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	select {
-	case <-s.closed:
+	if s.life.Err() != nil {
 		return errClosed
-	default:
-		return nil
 	}
+	return nil
 }

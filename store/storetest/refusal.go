@@ -115,11 +115,11 @@ var refusalCases = []Case{{
 		}
 
 		t.unchanged(st, before)
-		t.absent(st, leased("absent").ID)
 		n, err = st.Purge(t.Context(), 10)
 		t.ok(err, "Purge")
 		if n != 1 && !t.selfExpiring {
 			t.fatalf("Purge deleted %d records, want the one that the ended context left", n)
 		}
+		t.absent(st, leased("absent").ID)
 	},
 }}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/redo-go/redo/internal/ledger"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/internal/ledger"
 )
 
 type ledgerTx = store.Tx[*ledger.Tx]

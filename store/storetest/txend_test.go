@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redo-go/redo/internal/ledger"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/internal/ledger"
 )
 
 var txEndMutants = []txMutant{{

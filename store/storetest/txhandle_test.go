@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/redo-go/redo/internal/ledger"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/internal/ledger"
 )
 
 func soundTx(*brokenTx, *ledger.Store) {}

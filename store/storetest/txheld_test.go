@@ -5,8 +5,8 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/redo-go/redo/internal/ledger"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/internal/ledger"
 )
 
 var txHeldMutants = []txMutant{{

@@ -117,12 +117,8 @@ func (t Table) refusal(ctx context.Context, err error) error {
 			return ctx.Err()
 		}
 	case transactionFailed:
-		return fmt.Errorf(
-			"%s: a statement in the transaction has failed, so that it can only be rolled back or discarded; "+
-				"put a statement that may fail in a savepoint: %w",
-			t.Package,
-			err,
-		)
+		return fmt.Errorf("%s: a statement in the transaction has failed, so that it can only be rolled back or "+
+			"discarded; put a statement that may fail in a savepoint: %w", t.Package, err)
 	}
 	switch code[:min(2, len(code))] {
 	case "22", "23", "P0":

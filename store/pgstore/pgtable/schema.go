@@ -27,13 +27,8 @@ func (t Table) comment(version int) string { return fmt.Sprintf("redo %s %d", t.
 // Migration returns the SQL that makes this release's version out of an earlier one; 0 means that there is no table.
 func (t Table) Migration(from int) (string, error) {
 	if from < 0 || from > t.Version() {
-		return "", fmt.Errorf(
-			"%s: %w: there is no version %d, the last one is %d",
-			t.Package,
-			store.ErrInvalid,
-			from,
-			t.Version(),
-		)
+		return "", fmt.Errorf("%s: %w: there is no version %d, the last one is %d",
+			t.Package, store.ErrInvalid, from, t.Version())
 	}
 	var all strings.Builder
 	for v := from + 1; v <= t.Version(); v++ {
@@ -71,14 +66,8 @@ func (t Table) migrate(ctx context.Context, conn *pgx.Conn) error {
 	for err == nil && version < t.Version() {
 		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			// One process at a time applies a step. Another one may have applied it before the lock was granted.
-			_, err := tx.Exec(
-				ctx,
-				fmt.Sprintf(
-					"SET LOCAL lock_timeout = '%s'; SELECT pg_advisory_xact_lock(%d)",
-					lockWait,
-					int64(t.Hash()),
-				),
-			)
+			_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = '%s'; SELECT pg_advisory_xact_lock(%d)",
+				lockWait, int64(t.Hash())))
 			if err != nil {
 				return err
 			}
@@ -152,13 +141,8 @@ func (t Table) Check(ctx context.Context, conns Conns) error {
 	case err != nil:
 		return err
 	case version < t.Version():
-		return t.Unfit(
-			ErrVersion,
-			"it has version %d, and this release works with %d and %d: run Migrate before you deploy it",
-			version,
-			t.Version(),
-			next,
-		)
+		return t.Unfit(ErrVersion, "it has version %d, and this release works with %d and %d: "+
+			"run Migrate before you deploy it", version, t.Version(), next)
 	case version > next:
 		return t.Unfit(ErrVersion, "it has version %d, and this release works with %d and %d: deploy a later release",
 			version, t.Version(), next)
@@ -183,11 +167,7 @@ func (t Table) versionOf(f finding) (int, error) {
 	case !f.table:
 		return 0, t.Unfit(ErrNoTable, "create it with Migrate, or apply the text of Migration")
 	case f.kind != "r" && f.kind != "p", !ours, err != nil:
-		return 0, t.Unfit(
-			ErrForeign,
-			"its comment is not %q: choose another name with WithTable",
-			t.comment(t.Version()),
-		)
+		return 0, t.Unfit(ErrForeign, "its comment is not %q: choose another name with WithTable", t.comment(t.Version()))
 	}
 	return version, nil
 }

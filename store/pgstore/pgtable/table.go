@@ -39,13 +39,7 @@ func CheckName(pkg, kind, name string, limit int) error {
 		return fmt.Errorf("%s: %w: the name of the %s, %.80q, has %d bytes, at most %d are allowed",
 			pkg, store.ErrInvalid, kind, name, len(name), limit)
 	case strings.ContainsRune(name, 0) || !utf8.ValidString(name):
-		return fmt.Errorf(
-			"%s: %w: the name of the %s, %q, must be UTF-8 without NUL",
-			pkg,
-			store.ErrInvalid,
-			kind,
-			name,
-		)
+		return fmt.Errorf("%s: %w: the name of the %s, %q, must be UTF-8 without NUL", pkg, store.ErrInvalid, kind, name)
 	}
 	return nil
 }

@@ -1,0 +1,6 @@
+//go:build !race
+
+package store_test
+
+// raceEnabled: allocations are what they are.
+const raceEnabled = false

@@ -48,7 +48,8 @@ func (k *call) attempt(ctx context.Context, number int, now time.Time, total tim
 	a := &attempt{
 		Exchange: exchange.Exchange{
 			Transport: c.base, Traced: c.traced, Outer: k.mode == modeTransport, Keyed: k.op.key != "", Body: &k.body,
-			Lost: func(r *http.Request) bool { return loopOf(r.Context()) == nil },
+			NoRedirects: intentOf(k.req.Context()).noRedirects,
+			Lost:        func(r *http.Request) bool { return loopOf(r.Context()) == nil },
 		},
 		call: k, start: now, budget: min(k.policy.AttemptTimeout, total),
 	}

@@ -58,7 +58,8 @@ func New(opts ...Option) (*Client, error) {
 	c.retry = c.retry.withDefaults()
 	c.buckets = limit.NewBuckets(c.budget)
 	p := &c.profile
-	c.meaning = journal.Rules{Stored: p.StoredHeaders, Own: []string{p.Header, p.TimeoutHeader, p.FirstSentHeader}}
+	own := []string{p.Header, p.TimeoutHeader, p.FirstSentHeader}
+	c.meaning = journal.Rules{Stored: p.StoredHeaders, Own: own, Keep: p.KeepHeaders}
 	c.journal = journal.Journal{Store: c.store, Scope: c.scope, Keep: c.keep}
 	if c.base = c.transport; c.base == nil {
 		c.base = http.DefaultTransport

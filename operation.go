@@ -22,6 +22,7 @@ type intent struct {
 	match         func(*http.Request) bool // nil: every request
 	policy        *RetryPolicy
 	report        *Report
+	noRedirects   bool
 }
 
 type intentKey struct{}
@@ -70,6 +71,14 @@ func WithKey(ctx context.Context, key string) context.Context {
 func WithPolicy(ctx context.Context, p RetryPolicy) context.Context {
 	in := intentOf(ctx)
 	in.policy = &p
+	return context.WithValue(ctx, intentKey{}, in)
+}
+
+// WithoutRedirects returns a context whose calls follow no redirect. [Client.Do] and [Client.Transport] then return a
+// 3xx response, whatever its Location is.
+func WithoutRedirects(ctx context.Context) context.Context {
+	in := intentOf(ctx)
+	in.noRedirects = true
 	return context.WithValue(ctx, intentKey{}, in)
 }
 

@@ -63,6 +63,8 @@ type Profile struct {
 	// Content-Type, Content-Encoding, Content-Language, If-Match, If-None-Match and Prefer. They are part of the
 	// fingerprint and are stored for [Client.Resume]. Headers with credentials are refused.
 	StoredHeaders []string
+	// KeepHeaders stores all other headers without credentials too. They are not part of the fingerprint.
+	KeepHeaders bool
 	// Classifier changes the meaning of single responses. Default: none. That of [WithClassifier] is called after it.
 	Classifier Classifier
 }

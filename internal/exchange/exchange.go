@@ -23,6 +23,8 @@ type Exchange struct {
 	Outer bool
 	// Keyed is true if the request carries a key. The key has a meaning at its own origin only.
 	Keyed bool
+	// NoRedirects is true if every redirect is returned to the caller.
+	NoRedirects bool
 	// Body is the body of the request.
 	Body *Body
 	// Private holds the names of headers that are never sent to another origin.

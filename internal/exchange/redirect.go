@@ -37,7 +37,7 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 		return nil, nil
 	}
 	location := resp.Header.Get("Location")
-	if location == "" || x.Outer && safe {
+	if location == "" || x.NoRedirects || x.Outer && safe {
 		return nil, nil
 	}
 	to, err := r.URL.Parse(location)

@@ -25,12 +25,14 @@ var alwaysStored = []string{
 // trace.
 var unimportant = []string{
 	"Accept-Encoding", "User-Agent", "Referer", "Origin", "Expect", "Cache-Control", "Pragma", "Priority",
+	"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", // a proxy's
 }
 
 // Rules name the headers of one API, in canonical form.
 type Rules struct {
 	Stored []string // change a request's meaning, beside the common ones
 	Own    []string // are set by the client itself, and change no meaning
+	Keep   bool     // all others without credentials are stored too, and change no meaning
 }
 
 // A Description holds the parts of a request that give it its meaning, without credentials. Make it with
@@ -39,7 +41,8 @@ type Description struct {
 	method, origin, host string
 	url                  url.URL     // without credentials
 	secret               bool        // the URL's query had credentials
-	header               http.Header // to be stored; nil if there is none
+	header               http.Header // to be stored, part of the fingerprint; nil if there is none
+	kept                 http.Header // to be stored, not part of the fingerprint; nil if there is none
 	dropped              []string    // headers that are not stored and may change the meaning
 }
 
@@ -51,11 +54,10 @@ func (r Rules) Describe(req *http.Request) Description {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
 		case slices.Contains(alwaysStored, canonical), slices.Contains(r.Stored, canonical):
-			if d.header == nil {
-				d.header = http.Header{}
-			}
-			d.header[canonical] = values
+			d.header = with(d.header, canonical, values)
 		case slices.Contains(r.Own, canonical), slices.Contains(unimportant, canonical), !wire.Replayable(canonical):
+		case r.Keep && !wire.CredentialHeader(canonical):
+			d.kept = with(d.kept, canonical, values)
 		default:
 			d.dropped = append(d.dropped, canonical)
 		}
@@ -67,10 +69,25 @@ func (r Rules) Describe(req *http.Request) Description {
 	return d
 }
 
+// with adds values to h, which it makes if it is nil.
+func with(h http.Header, name string, values []string) http.Header {
+	if h == nil {
+		h = http.Header{}
+	}
+	h[name] = values
+	return h
+}
+
 // Request returns the stored form of the described request. whole is true if body is its whole body.
 func (d Description) Request(key string, body []byte, whole bool) Request {
 	r := Request{
 		Version: Version, Key: key, Method: d.method, URL: d.url.String(), Host: d.host, Header: d.header, Dropped: d.dropped,
+	}
+	if d.kept != nil {
+		r.Header = maps.Clone(d.kept)
+		for name, values := range d.header {
+			r.Header[name] = values
+		}
 	}
 	text := utf8.ValidString(r.URL) && utf8.ValidString(r.Host)
 	for _, v := range r.Header {

@@ -224,3 +224,31 @@ func TestTheFingerprintHasNothingElse(t *testing.T) {
 		require.NotEqual(t, of("multipart/form-data; boundary=a"), of("multipart/mixed; boundary=a"))
 	})
 }
+
+func TestKeptHeadersAreStoredAndChangeNoFingerprint(t *testing.T) {
+	request := func(app string) *http.Request {
+		r, err := http.NewRequest(http.MethodPost, "https://shop.test/refunds", strings.NewReader("1000"))
+		require.NoError(t, err)
+		r.Header = http.Header{
+			"Accept": {"text/plain"}, "X-App": {app}, "X-Forwarded-For": {app}, "Authorization": {"Bearer hunter2"},
+		}
+		return r
+	}
+	rules := Rules{Keep: true}
+	first, second := rules.Describe(request("1")), rules.Describe(request("2"))
+	one, err := first.Fingerprint(strings.NewReader("1000"))
+	require.NoError(t, err)
+	two, err := second.Fingerprint(strings.NewReader("1000"))
+	require.NoError(t, err)
+	require.Equal(t, one, two)
+
+	stored := first.Request("k", nil, true)
+	require.Equal(t, http.Header{"Accept": {"text/plain"}, "X-App": {"1"}}, stored.Header)
+	require.Equal(t, []string{"Authorization"}, stored.Dropped)
+	require.NoError(t, stored.Resumable(true))
+
+	// The twin: without Keep the header is missing, and the request can't be resumed.
+	dropped := Rules{}.Describe(request("1")).Request("k", nil, true)
+	require.Equal(t, http.Header{"Accept": {"text/plain"}}, dropped.Header)
+	require.ErrorContains(t, dropped.Resumable(true), "X-App")
+}

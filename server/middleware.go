@@ -96,6 +96,7 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &execution{route: rt, w: w, r: r, key: key, started: time.Now()}
+	c.observe()
 	defer c.report()
 	if err != nil {
 		no := c.refuseKey(err)

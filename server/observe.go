@@ -19,6 +19,16 @@ type Observer interface {
 	ObserveStore(ctx context.Context, s StoreCall)
 }
 
+// A RequestObserver is an [Observer] that also sees the beginning of a request. Observe accepts one.
+type RequestObserver interface {
+	Observer
+	// StartRequest is called before the handler, for each request that ObserveRequest will see. It returns the context
+	// that the handler runs on, and that ObserveRequest receives: put a span in it.
+	StartRequest(ctx context.Context, operation string) context.Context
+	// ObserveWait is called with 1 when a request begins to wait for a key in flight, and with -1 when the wait ends.
+	ObserveWait(ctx context.Context, change int)
+}
+
 // A Kind is the way in which a request ended. The zero value is no kind.
 type Kind uint8
 
@@ -62,6 +72,20 @@ type StoreCall struct {
 	Method  string
 	Elapsed time.Duration
 	Err     error
+}
+
+// observe tells a RequestObserver that the request begins.
+func (c *execution) observe() {
+	if o, ok := c.observer.(RequestObserver); ok {
+		c.r = c.r.WithContext(o.StartRequest(c.r.Context(), c.operation(c.r)))
+	}
+}
+
+// observeWait reports the beginning or the end of a wait.
+func (c *execution) observeWait(change int) {
+	if o, ok := c.observer.(RequestObserver); ok {
+		o.ObserveWait(c.r.Context(), change)
+	}
 }
 
 // report sends the event to the observer and the logger.

@@ -180,3 +180,61 @@ func TestLogger(t *testing.T) {
 		require.Len(t, got[0]["idempotency_key"], 64)
 	})
 }
+
+// starter is a RequestObserver.
+type starter struct {
+	recorder
+	started []string
+	ended   []any // the values of the contexts that ObserveRequest received
+	waits   []int
+}
+
+type startKey struct{}
+
+func (s *starter) StartRequest(ctx context.Context, operation string) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, operation)
+	return context.WithValue(ctx, startKey{}, len(s.started))
+}
+
+func (s *starter) ObserveRequest(ctx context.Context, e server.Event) {
+	s.recorder.ObserveRequest(ctx, e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = append(s.ended, ctx.Value(startKey{}))
+}
+
+func (s *starter) ObserveWait(_ context.Context, change int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits = append(s.waits, change)
+}
+
+func TestRequestObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen starter
+		var inside any
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inside = r.Context().Value(startKey{})
+			time.Sleep(time.Second)
+			w.WriteHeader(http.StatusCreated)
+		})
+		g := newRig(t, memstore.New(), h, server.Wait(time.Minute), server.Observe(&seen))
+		g.do()
+		require.Equal(t, 1, inside, "the handler runs on the context of StartRequest")
+		require.Equal(t, []any{1}, seen.ended)
+		require.Empty(t, seen.waits, "a request that does not wait")
+
+		g.do(without("Idempotency-Key")) // runs plainly, and is not observed
+		require.Len(t, seen.started, 1)
+
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { g.do(withKey("k2")) })
+		}
+		both.Wait()
+		require.Equal(t, []int{1, -1}, seen.waits)
+		require.Len(t, seen.ended, 3)
+	})
+}

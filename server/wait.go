@@ -25,6 +25,8 @@ func (c *execution) await(g store.Grant) (store.Grant, error) {
 		return g, nil
 	}
 	defer c.stand(id)
+	c.observeWait(1)
+	defer c.observeWait(-1)
 	c.endCall()
 	atMost := c.wait
 	if d, ok := budget(c.r.Header); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/webhook"
 )
 
-// What these take is what was measured when they were written: a change that raises it has to say so here.
+// The allocations are measured: a change that raises them has to change this table.
 func TestAllocations(t *testing.T) {
 	s, h, body := signer(t, both(t)[:1]), vectorHeader(), []byte(vectorBody)
 	v := verifier(t, both(t)[:1])

@@ -18,8 +18,8 @@ func again(b []byte) io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(b))
 }
 
-// readBody reads the whole body, at most limit bytes of it. A body that does not have the length that the request states
-// is an error: what is signed has to be what was sent.
+// readBody reads the whole body, up to limit bytes. A body that does not have the length that the request states is an
+// error, since the signature covers the body that was sent.
 func readBody(r *http.Request, limit int) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -32,7 +32,7 @@ func readBody(r *http.Request, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBody, err)
 	}
 	if r.ContentLength > 0 && int64(len(b)) != r.ContentLength {
-		return nil, fmt.Errorf("%w: it has %d bytes, Content-Length says %d", ErrBody, len(b), r.ContentLength)
+		return nil, fmt.Errorf("%w: it has %d bytes, Content-Length is %d", ErrBody, len(b), r.ContentLength)
 	}
 	return b, nil
 }

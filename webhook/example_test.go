@@ -10,14 +10,14 @@ import (
 	"github.com/redo-go/redo/webhook"
 )
 
-// A consumer wraps its handler: what runs was signed by the producer.
+// A consumer wraps its handler, which then runs for verified deliveries only.
 func ExampleVerifier_Handler() {
 	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	clock := webhook.Clock(func() time.Time { return time.Unix(1614265330, 0) }) // the example's: programs leave it out
+	clock := webhook.Clock(func() time.Time { return time.Unix(1614265330, 0) }) // for the example only
 	verifier, err := webhook.NewVerifier([]webhook.Secret{secret}, clock)
 	if err != nil {
 		fmt.Println(err)
@@ -43,10 +43,12 @@ func ExampleVerifier_Handler() {
 	// 401 Unauthorized
 }
 
-// A producer that is about to change its secret signs with both, so that its consumers may change when they like.
+// A producer that changes its secret signs with both, until all consumers have the new one.
 func ExampleSigner_Sign() {
 	var secrets []webhook.Secret
-	for _, text := range []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_bmV3IHNlY3JldCBvZiB0aGlydHktdHdvIGJ5dGVzISE="} {
+	for _, text := range []string{
+		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_bmV3IHNlY3JldCBvZiB0aGlydHktdHdvIGJ5dGVzISE=",
+	} {
 		s, err := webhook.ParseSecret(text)
 		if err != nil {
 			fmt.Println(err)
@@ -59,7 +61,8 @@ func ExampleSigner_Sign() {
 		fmt.Println(err)
 		return
 	}
-	signatures, err := signer.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	body := []byte(`{"test": 2432232314}`)
+	signatures, err := signer.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), body)
 	fmt.Println(len(strings.Fields(signatures)), err, strings.Fields(signatures)[0])
 	fmt.Println(secrets)
 	// Output:

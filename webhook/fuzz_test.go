@@ -13,26 +13,41 @@ import (
 	"github.com/redo-go/redo/webhook"
 )
 
-// Whatever the headers hold, a refusal is an Error about one of them; and what verifies was signed, so the same claim
-// signed anew has one of its signatures.
+// A refusal is an Error about one of the headers. A delivery that verifies was signed: the same claim that is signed
+// again has one of its signatures. A set of headers with a header of the other set is always refused.
 func FuzzVerify(f *testing.F) {
-	f.Add(vectorID, "1614265330", sharedSignature, vectorBody)
-	f.Add(vectorID, "1614265330", "v1a,x v2, "+otherSignature+" "+sharedSignature, vectorBody)
-	f.Add("a.b", "-9223372036854775808", "v1,", "")
-	f.Add("", "9223372036854775807", strings.Repeat("v1, ", 40), "\x00")
+	f.Add(false, vectorID, "1614265330", sharedSignature, vectorBody, "")
+	f.Add(true, vectorID, "1614265330", sharedSignature, vectorBody, "")
+	f.Add(true, vectorID, "1614265330", sharedSignature, vectorBody, "Webhook-Id")
+	f.Add(false, vectorID, "1614265330", sharedSignature, vectorBody, "Svix-Signature")
+	f.Add(false, vectorID, "1614265330", "v1a,x v2, "+otherSignature+" "+sharedSignature, vectorBody, "X")
+	f.Add(false, "a.b", "-9223372036854775808", "v1,", "", "")
+	f.Add(true, "", "9223372036854775807", strings.Repeat("v1, ", 40), "\x00", "")
 	secrets := []webhook.Secret{secret(f, sharedSecret), secret(f, privateKey)}
 	v, s := verifier(f, secrets), signer(f, secrets)
-	f.Fuzz(func(t *testing.T, id, timestamp, signatures, body string) {
-		h := http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {timestamp}, "Webhook-Signature": {signatures}}
+	names := []string{
+		"webhook-id", "webhook-timestamp", "webhook-signature", "svix-id", "svix-timestamp", "svix-signature",
+	}
+	f.Fuzz(func(t *testing.T, svix bool, id, timestamp, signatures, body, other string) {
+		set, foreign := "Webhook-", "Svix-"
+		if svix {
+			set, foreign = foreign, set
+		}
+		h := http.Header{set + "Id": {id}, set + "Timestamp": {timestamp}, set + "Signature": {signatures}}
+		if h[other] == nil {
+			h[other] = []string{id}
+		}
 		d, err := v.VerifyAt(vectorTime, h, []byte(body))
 		if err != nil {
 			e, ok := errors.AsType[*webhook.Error](err)
 			require.True(t, ok)
-			require.Contains(t, []string{"webhook-id", "webhook-timestamp", "webhook-signature"}, e.Header)
+			require.Contains(t, names, e.Header)
+			require.Equal(t, e.Skew != 0, errors.Is(err, webhook.ErrTooOld) || errors.Is(err, webhook.ErrTooNew))
 			require.Zero(t, d)
 
-			// Headers that are fit to be signed verify once they are.
+			// Headers that can be signed verify once they are.
 			seconds, bad := strconv.ParseInt(timestamp, 10, 64)
+			h = http.Header{}
 			if bad != nil || s.SetHeader(h, id, time.Unix(seconds, 0), []byte(body)) != nil {
 				return
 			}
@@ -40,6 +55,7 @@ func FuzzVerify(f *testing.F) {
 			require.NoError(t, err)
 			return
 		}
+		require.NotContains(t, []string{foreign + "Id", foreign + "Timestamp", foreign + "Signature"}, other)
 		require.Equal(t, timestamp, strconv.FormatInt(d.Timestamp.Unix(), 10))
 		made, err := s.Sign(d.ID, d.Timestamp, d.Body)
 		require.NoError(t, err)
@@ -47,7 +63,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// A secret that is read has one text, and a refusal shows nothing of what was refused.
+// A secret that is parsed has one text, and a refusal shows no part of the refused text.
 func FuzzParseSecret(f *testing.F) {
 	f.Add(sharedSecret)
 	f.Add(privateKey)

@@ -14,8 +14,10 @@ import (
 	"github.com/redo-go/redo/webhook"
 )
 
-func TestTheHandlerRunsForWhatVerifiesAlone(t *testing.T) {
-	v := verifier(t, []webhook.Secret{secret(t, sharedSecret)}, atVectorTime(), webhook.MaxBody(64))
+func TestTheHandlerRunsForVerifiedDeliveriesOnly(t *testing.T) {
+	var refusals []string
+	v := verifier(t, []webhook.Secret{secret(t, sharedSecret)}, atVectorTime(), webhook.MaxBody(64),
+		webhook.Refused(func(r *http.Request, err error) { refusals = append(refusals, r.URL.Path+" "+err.Error()) }))
 	for _, c := range []struct {
 		name   string
 		change func(*http.Request) *http.Request
@@ -24,20 +26,23 @@ func TestTheHandlerRunsForWhatVerifiesAlone(t *testing.T) {
 		detail string
 	}{
 		{"good", func(r *http.Request) *http.Request { return r }, http.StatusAccepted, "", ""},
-		{"no signature", header("webhook-signature", ""), http.StatusBadRequest, taxonomy.BadRequest, "webhook-signature is missing"},
+		{"no signature", header("webhook-signature", ""), http.StatusBadRequest, taxonomy.BadRequest,
+			"webhook-signature is missing"},
 		{"malformed id", header("webhook-id", "."), http.StatusBadRequest, taxonomy.BadRequest,
 			"webhook-id is malformed: byte 0 is a full stop, which separates the signed parts"},
-		{"old", header("webhook-timestamp", "1614265029"), http.StatusUnauthorized, taxonomy.Unauthenticated,
-			"webhook-timestamp is too old: 301 seconds before now, at most 300 are allowed"},
-		{"new", header("webhook-timestamp", "1614265631"), http.StatusUnauthorized, taxonomy.Unauthenticated,
-			"webhook-timestamp is too new: 301 seconds after now, at most 300 are allowed"},
+		{"old", header("webhook-timestamp", "1614265029"), http.StatusUnauthorized, webhook.ClockSkew,
+			"webhook-timestamp is too old: 1614265029 is 301 seconds before the verifier's clock, 1614265330; " +
+				"at most 300 are allowed"},
+		{"new", header("webhook-timestamp", "1614265631"), http.StatusUnauthorized, webhook.ClockSkew,
+			"webhook-timestamp is too new: 1614265631 is 301 seconds after the verifier's clock, 1614265330; " +
+				"at most 300 are allowed"},
 		{"unknown version", header("webhook-signature", "v3,x"), http.StatusUnauthorized, taxonomy.Unauthenticated,
 			"webhook-signature has no signature of a version that is verified here"},
 		{"forged", header("webhook-signature", otherSignature), http.StatusUnauthorized, taxonomy.Unauthenticated,
 			"webhook-signature matches no secret"},
 		{"large", body(strings.Repeat("x", 65)), http.StatusRequestEntityTooLarge, taxonomy.ContentTooLarge,
 			"body too large: it has more than 64 bytes"},
-		{"large for somebody outside", func(r *http.Request) *http.Request {
+		{"large for a wrapper", func(r *http.Request) *http.Request {
 			r.Body = http.MaxBytesReader(nil, r.Body, 3)
 			return r
 		}, http.StatusRequestEntityTooLarge, taxonomy.ContentTooLarge, "its body is too large"},
@@ -48,6 +53,7 @@ func TestTheHandlerRunsForWhatVerifiesAlone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ran := false
+			refusals = nil
 			h := v.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ran = true
 				d, ok := webhook.FromContext(r.Context())
@@ -66,8 +72,11 @@ func TestTheHandlerRunsForWhatVerifiesAlone(t *testing.T) {
 			require.Equal(t, c.status == http.StatusAccepted, ran)
 			require.Equal(t, before, r.Body, "the caller's request is not changed")
 			if c.code == "" {
+				require.Empty(t, refusals)
 				return
 			}
+			require.Len(t, refusals, 1)
+			require.Contains(t, refusals[0], "/webhooks webhook: ")
 			require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
 			var p struct {
 				Code, Detail string
@@ -76,7 +85,7 @@ func TestTheHandlerRunsForWhatVerifiesAlone(t *testing.T) {
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
 			require.Equal(t, string(c.code), p.Code)
 			require.Equal(t, "The delivery is refused: "+c.detail+".", p.Detail)
-			require.False(t, p.Retryable)
+			require.Equal(t, c.code == webhook.ClockSkew, p.Retryable)
 		})
 	}
 	_, ok := webhook.FromContext(t.Context())

@@ -16,18 +16,69 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
+// Header names of a delivery from Svix. A [Verifier] accepts them in place of the others, as Svix's own libraries do. A
+// [Signer] does not send them.
+const (
+	HeaderSvixID        = "svix-id"
+	HeaderSvixTimestamp = "svix-timestamp"
+	HeaderSvixSignature = "svix-signature"
+)
+
 // The names as http.Header keys them.
 const (
 	keyID        = "Webhook-Id"
 	keyTimestamp = "Webhook-Timestamp"
 	keySignature = "Webhook-Signature"
+
+	keySvixID        = "Svix-Id"
+	keySvixTimestamp = "Svix-Timestamp"
+	keySvixSignature = "Svix-Signature"
 )
+
+// A headerSet holds the names of a delivery's headers. The key is the canonical form of the name.
+type headerSet struct {
+	id, timestamp, signature          string
+	keyID, keyTimestamp, keySignature string
+}
+
+var (
+	standardSet = &headerSet{HeaderID, HeaderTimestamp, HeaderSignature, keyID, keyTimestamp, keySignature}
+	svixSet     = &headerSet{
+		HeaderSvixID, HeaderSvixTimestamp, HeaderSvixSignature, keySvixID, keySvixTimestamp, keySvixSignature,
+	}
+)
+
+// first returns the name of the first header of the set that h has, and "" if it has none.
+func (s *headerSet) first(h http.Header) string {
+	switch {
+	case len(h[s.keyID]) > 0:
+		return s.id
+	case len(h[s.keyTimestamp]) > 0:
+		return s.timestamp
+	case len(h[s.keySignature]) > 0:
+		return s.signature
+	}
+	return ""
+}
+
+// setOf returns the set that h uses. Headers of both sets are an error: another reader of the delivery might use the
+// other set.
+func setOf(h http.Header) (*headerSet, error) {
+	svix := svixSet.first(h)
+	if svix == "" {
+		return standardSet, nil
+	}
+	if standard := standardSet.first(h); standard != "" {
+		return nil, wrong(svix, ErrMalformed, "it was sent together with "+standard)
+	}
+	return svixSet, nil
+}
 
 // MaxID is the longest id, in bytes: that of the longest Idempotency-Key.
 const MaxID = 255
 
-// MaxSignatures is how many signatures a delivery may have, and so how many secrets a signer. It bounds the work that a
-// delivery can cause before it is refused.
+// MaxSignatures is the highest number of signatures of a delivery, and of secrets of a signer. It bounds the work that
+// a delivery can cause before it is refused.
 const MaxSignatures = 32
 
 // A signature is one entry of webhook-signature.
@@ -37,10 +88,11 @@ type signature struct {
 	raw      [64]byte
 }
 
-// A claim is what the headers of a delivery say, before it is known to be true.
+// A claim holds the headers of a delivery before they are verified.
 type claim struct {
+	set       *headerSet
 	id        string
-	timestamp string // as it was sent, which is what was signed
+	timestamp string // as it was sent and signed
 	seconds   int64
 	count     int
 	list      [MaxSignatures]signature
@@ -48,30 +100,33 @@ type claim struct {
 
 func (c *claim) signatures() []signature { return c.list[:c.count] }
 
-// at is the attempt's time.
+// at returns the attempt's time.
 func (c *claim) at() time.Time { return time.Unix(c.seconds, 0).UTC() }
 
-// read takes the headers apart.
+// read parses the headers.
 func (c *claim) read(h http.Header) error {
 	var err error
-	if c.id, err = single(h, keyID, HeaderID); err != nil {
+	if c.set, err = setOf(h); err != nil {
+		return err
+	}
+	if c.id, err = single(h, c.set.keyID, c.set.id); err != nil {
 		return err
 	}
 	if rule := checkID(c.id); rule != "" {
-		return wrong(HeaderID, ErrMalformed, rule)
+		return wrong(c.set.id, ErrMalformed, rule)
 	}
-	if c.timestamp, err = single(h, keyTimestamp, HeaderTimestamp); err != nil {
+	if c.timestamp, err = single(h, c.set.keyTimestamp, c.set.timestamp); err != nil {
 		return err
 	}
 	var rule string
 	if c.seconds, rule = parseTimestamp(c.timestamp); rule != "" {
-		return wrong(HeaderTimestamp, ErrMalformed, rule)
+		return wrong(c.set.timestamp, ErrMalformed, rule)
 	}
-	return c.readSignatures(h[keySignature])
+	return c.readSignatures(h[c.set.keySignature])
 }
 
-// single returns the one value of a header. The same header twice is refused, even when the values agree: whoever stands
-// in between might read the other one.
+// single returns the one value of a header. A repeated header is refused even if the values agree, since another reader
+// of the delivery might use the other value.
 func single(h http.Header, key, name string) (string, error) {
 	switch values := h[key]; len(values) {
 	case 0:
@@ -83,8 +138,8 @@ func single(h http.Header, key, name string) (string, error) {
 	}
 }
 
-// checkID returns the rule that the id breaks, empty when it breaks none. A full stop would let one signature stand for
-// two messages: that of a.1.b is also that of the id a, the timestamp 1 and a body that starts with b.
+// checkID returns the rule that the id breaks, and "" if it breaks none. A full stop would make one signature valid for
+// two messages. For example, the id "a.1" with a body, and the id "a" with the timestamp 1.
 func checkID(id string) string {
 	switch {
 	case id == "":
@@ -103,7 +158,8 @@ func checkID(id string) string {
 	return ""
 }
 
-// parseTimestamp reads whole seconds since 1970 as strconv writes them, and returns the rule that they break.
+// parseTimestamp parses whole seconds since 1970, in the form that strconv writes. It returns the rule that s breaks,
+// and "" if it breaks none.
 func parseTimestamp(s string) (seconds int64, rule string) {
 	if s == "" {
 		return 0, "it is empty"
@@ -123,11 +179,12 @@ func parseTimestamp(s string) (seconds int64, rule string) {
 	return seconds, ""
 }
 
-// readSignatures reads the entries, of all lines together. An entry of a version that is not known may look as it likes;
-// one of a known version that can't be read matches nothing.
+// readSignatures parses the entries of all lines. An entry of an unknown version may have any form. An entry of a known
+// version that can't be parsed matches nothing.
 func (c *claim) readSignatures(lines []string) error {
+	name := c.set.signature
 	if len(lines) == 0 {
-		return wrong(HeaderSignature, ErrMissing, "")
+		return wrong(name, ErrMissing, "")
 	}
 	for _, line := range lines {
 		for entry := range strings.SplitSeq(line, " ") {
@@ -135,50 +192,60 @@ func (c *claim) readSignatures(lines []string) error {
 				continue
 			}
 			if c.count == MaxSignatures {
-				return wrong(HeaderSignature, ErrMalformed, fmt.Sprintf("it has more than %d signatures", MaxSignatures))
+				return wrong(name, ErrMalformed, fmt.Sprintf("it has more than %d signatures", MaxSignatures))
 			}
-			name, encoded, ok := strings.Cut(entry, ",")
+			identifier, encoded, ok := strings.Cut(entry, ",")
 			if !ok {
-				return wrong(HeaderSignature, ErrMalformed, fmt.Sprintf("signature %d has no version", c.count+1))
+				return wrong(name, ErrMalformed, fmt.Sprintf("signature %d has no version", c.count+1))
 			}
 			s := &c.list[c.count]
 			c.count++
-			s.version = parseVersion(name)
+			s.version = parseVersion(identifier)
 			s.decode(encoded)
 		}
 	}
 	if c.count == 0 {
-		return wrong(HeaderSignature, ErrMalformed, "it is empty")
+		return wrong(name, ErrMalformed, "it is empty")
 	}
 	return nil
 }
 
-// strict refuses bits after the end, so that each signature has one text.
+// strict refuses padding bits that are not zero, so each signature has one text.
 var strict = base64.StdEncoding.Strict()
 
-// decode reads the bytes of a signature of a known version.
+// decode decodes a signature of a known version.
 func (s *signature) decode(encoded string) {
 	var text [88]byte // an Ed25519 signature in base64
 	size := s.version.size()
 	if size == 0 || len(encoded) != strict.EncodedLen(size) {
 		return
 	}
-	var raw [66]byte // the decoder wants room for its padding
+	var raw [66]byte // the decoder needs room for its padding
 	n, err := strict.Decode(raw[:], text[:copy(text[:], encoded)])
 	s.readable = err == nil && n == size
 	copy(s.raw[:], raw[:])
 }
 
-// checkAge compares the claim's time with now, both in whole seconds, since that is all that is sent.
+// checkAge compares the timestamp with the verifier's clock, in whole seconds.
 func (c *claim) checkAge(now time.Time, tolerance time.Duration) error {
 	most := int64(tolerance / time.Second)
-	// Neither difference can overflow: the claim is not negative, nor is a present that anybody lives in.
-	age := max(0, now.Unix()) - c.seconds
-	switch {
-	case age > most:
-		return wrong(HeaderTimestamp, ErrTooOld, fmt.Sprintf("%d seconds before now, at most %d are allowed", age, most))
-	case -age > most:
-		return wrong(HeaderTimestamp, ErrTooNew, fmt.Sprintf("%d seconds after now, at most %d are allowed", -age, most))
+	clock := max(0, now.Unix())
+	// The difference can't overflow: neither number is negative.
+	ahead := c.seconds - clock
+	reason, side, distance := ErrTooOld, "before", -ahead
+	if ahead > 0 {
+		reason, side, distance = ErrTooNew, "after", ahead
 	}
-	return nil
+	if distance <= most {
+		return nil
+	}
+	detail := fmt.Sprintf("%d is %d seconds %s the verifier's clock, %d; at most %d are allowed",
+		c.seconds, distance, side, clock, most)
+	return &Error{Header: c.set.timestamp, Reason: reason, Skew: seconds(ahead), detail: detail}
+}
+
+// seconds returns n seconds, or the longest Duration if n is too many.
+func seconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Second)
+	return time.Duration(max(-most, min(n, most))) * time.Second
 }

@@ -1,26 +1,33 @@
 package webhook
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"hash"
 	"sync"
 )
 
-// A kind says what a key can do, and which version its signatures have.
+// A kind is the type of a key. It decides which operations the key has, and the version of its signatures.
 type kind uint8
 
 const (
 	shared kind = iota
 	private
 	public
+	external
 )
 
-func (k kind) prefix() string { return [...]string{"whsec_", "whsk_", "whpk_"}[k] }
+// prefix returns the start of a key's text. An external key has no text.
+func (k kind) prefix() string { return [...]string{"whsec_", "whsk_", "whpk_", "external_"}[k] }
 
-// A version is how a signature was made. The zero version is one that is not known here.
+func (k kind) signs() bool    { return k != public }
+func (k kind) verifies() bool { return k != external }
+
+// A version is a signature scheme. The zero version is unknown.
 type version uint8
 
 const (
@@ -29,7 +36,7 @@ const (
 	v1a
 )
 
-// parseVersion reads a signature's identifier.
+// parseVersion parses a signature's identifier.
 func parseVersion(s string) version {
 	switch s {
 	case "v1":
@@ -40,37 +47,42 @@ func parseVersion(s string) version {
 	return unknown
 }
 
-// identifier is what stands before a signature of this version.
+// identifier returns the text before a signature of this version.
 func (v version) identifier() string { return [...]string{"", "v1,", "v1a,"}[v] }
 
-// size is the length of a signature of this version, in bytes.
+// size returns the length of a signature of this version, in bytes.
 func (v version) size() int { return [...]int{0, sha256.Size, ed25519.SignatureSize}[v] }
 
-// A key is what a Secret hides.
+// A key is the content of a Secret.
 type key struct {
 	kind    kind
 	raw     []byte // of a shared secret
 	private ed25519.PrivateKey
-	public  ed25519.PublicKey
-	idle    sync.Pool // of *mac
+	public  ed25519.PublicKey // nil for a shared secret, and for an external key that has none
+	signer  KeySigner         // of an external key
+	scheme  version           // of an external key
+	idle    sync.Pool         // of *mac
 }
 
 func (k *key) version() version {
-	if k.kind == shared {
+	switch k.kind {
+	case external:
+		return k.scheme
+	case shared:
 		return v1
 	}
 	return v1a
 }
 
-// A message is what is signed: id.timestamp.body.
+// A message holds the signed parts: id.timestamp.body.
 type message struct {
 	id        string
 	timestamp string
 	body      []byte
-	whole     []byte // made once it is needed
+	whole     []byte // made when it is needed
 }
 
-// appendHead appends all that is signed before the body.
+// appendHead appends the signed parts before the body.
 func (m *message) appendHead(dst []byte) []byte {
 	dst = append(dst, m.id...)
 	dst = append(dst, '.')
@@ -78,7 +90,7 @@ func (m *message) appendHead(dst []byte) []byte {
 	return append(dst, '.')
 }
 
-// bytes is the message in one piece, which Ed25519 needs since it goes over it twice.
+// bytes returns the message in one piece. Ed25519 needs that, since it reads the message twice.
 func (m *message) bytes() []byte {
 	if m.whole == nil {
 		m.whole = append(m.appendHead(make([]byte, 0, len(m.id)+len(m.timestamp)+2+len(m.body))), m.body...)
@@ -86,7 +98,7 @@ func (m *message) bytes() []byte {
 	return m.whole
 }
 
-// A mac is the state of an HMAC under one key, and its scratch space.
+// A mac is the state of an HMAC under one key, and its buffers.
 type mac struct {
 	hash hash.Hash
 	head []byte
@@ -109,14 +121,24 @@ func (k *key) authenticate(m *message) [sha256.Size]byte {
 	return sum
 }
 
-// appendSignature appends the entry that this key makes for m. The key must be one that signs.
-func (k *key) appendSignature(dst []byte, m *message) []byte {
+// appendSignature appends an entry with the key's signature over m. The key's kind must sign.
+func (k *key) appendSignature(ctx context.Context, dst []byte, m *message) ([]byte, error) {
 	dst = append(dst, k.version().identifier()...)
-	if k.kind == shared {
+	switch k.kind {
+	case shared:
 		sum := k.authenticate(m)
-		return base64.StdEncoding.AppendEncode(dst, sum[:])
+		return base64.StdEncoding.AppendEncode(dst, sum[:]), nil
+	case external:
+		made, err := k.signer.Sign(ctx, m.bytes())
+		switch want := k.scheme.size(); {
+		case err != nil:
+			return nil, fmt.Errorf("%w: a KeySigner failed: %w", ErrSecretsUnavailable, err)
+		case len(made) != want:
+			return nil, refused("a KeySigner made a signature of %d bytes, not %d", len(made), want)
+		}
+		return base64.StdEncoding.AppendEncode(dst, made), nil
 	}
-	return base64.StdEncoding.AppendEncode(dst, ed25519.Sign(k.private, m.bytes()))
+	return base64.StdEncoding.AppendEncode(dst, ed25519.Sign(k.private, m.bytes())), nil
 }
 
 // matches reports whether one of the signatures was made over m with this key.

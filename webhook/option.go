@@ -3,7 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"net/http"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -15,7 +15,7 @@ const (
 	DefaultMaxBody   = 1 << 20 // bytes
 )
 
-// An Option sets what signers and verifiers have in common. Of two options that set the same thing the later one wins.
+// An Option is for signers and verifiers. If two options set the same value, the later one counts.
 type Option interface {
 	SignerOption
 	VerifierOption
@@ -27,26 +27,35 @@ type SignerOption interface{ applySigner(*config) }
 // A VerifierOption changes how a Verifier works.
 type VerifierOption interface{ applyVerifier(*config) }
 
-// Tolerance is how far a timestamp may lie from the verifier's clock, back or ahead; the default is 5 minutes. Whole
-// seconds count, and it must be at least one. A longer one lets somebody who saw a delivery send it again for longer.
+// Tolerance sets the largest difference between a timestamp and the verifier's clock, in both directions. The default
+// is 5 minutes. Whole seconds count, and it must be at least one. A longer tolerance gives a copied delivery more time
+// to be sent again.
 func Tolerance(d time.Duration) VerifierOption {
 	return verifierOption(func(c *config) { c.tolerance = d })
 }
 
-// MaxBody is how many bytes a body may have; the default is 1 MiB. A verifier reads no more, and a signer signs no
-// longer one. Zero allows only empty bodies.
+// MaxBody sets the largest size of a body, in bytes. The default is 1 MiB. A verifier reads no longer body, and a
+// signer signs none. Zero allows only empty bodies.
 func MaxBody(n int) Option { return option(func(c *config) { c.maxBody = n }) }
 
-// KeyHeader sets the name of the request header that [Signer.Transport] takes the id from if the request has no
-// webhook-id. The default is Idempotency-Key. It is the header in which the client above sends its keys: for the redo
-// client, the Header of its profile. NewSigner refuses a name that is not a header name, or that carries credentials or
-// has another meaning in HTTP.
+// KeyHeader sets the name of the request header from which [Signer.Transport] takes the id if the request has no
+// webhook-id. The default is Idempotency-Key. It is the header in which the client above sends its keys. For the redo
+// client, that is the Header of its profile. NewSigner refuses a name that is not a header name, or that carries
+// credentials or has another meaning in HTTP.
 func KeyHeader(name string) SignerOption {
 	return signerOption(func(c *config) { c.keyHeader = name })
 }
 
-// Clock replaces time.Now, for [Verifier.Verify], [Verifier.Handler] and [Signer.Transport]. It must be safe for
-// concurrent use.
+// Refused calls f for each delivery that [Verifier.Handler] refuses, before the response is written. Use it to log and to
+// count refusals: an error with [ErrTooOld] or [ErrTooNew] shows that a clock is wrong. The request is not
+// authenticated, so anybody can cause calls. f must be safe for concurrent use, and must not read the body. By default
+// refusals show only in the response.
+func Refused(f func(r *http.Request, err error)) VerifierOption {
+	return verifierOption(func(c *config) { c.refused = f })
+}
+
+// Clock sets the clock of [Verifier.Verify], [Verifier.Handler] and [Signer.Transport]. The default is time.Now. It
+// must be safe for concurrent use.
 func Clock(now func() time.Time) Option { return option(func(c *config) { c.now = now }) }
 
 type option func(*config)
@@ -62,21 +71,25 @@ type verifierOption func(*config)
 
 func (o verifierOption) applyVerifier(c *config) { o(c) }
 
-// config is what the options set.
+// config holds the values of the options.
 type config struct {
 	tolerance time.Duration
 	maxBody   int
 	now       func() time.Time
 	keyHeader string
+	refused   func(*http.Request, error)
 }
 
 func defaults() config {
-	return config{tolerance: DefaultTolerance, maxBody: DefaultMaxBody, now: time.Now, keyHeader: wire.HeaderKey}
+	return config{
+		tolerance: DefaultTolerance, maxBody: DefaultMaxBody, now: time.Now, keyHeader: wire.HeaderKey,
+		refused: func(*http.Request, error) {},
+	}
 }
 
 var errNilOption = errors.New("webhook: an option is nil")
 
-// validate names every wrong value.
+// validate returns an error for each wrong value.
 func (c *config) validate() error {
 	var found []error
 	if c.tolerance < time.Second {
@@ -85,6 +98,9 @@ func (c *config) validate() error {
 	if c.maxBody < 0 {
 		found = append(found, fmt.Errorf("webhook: option MaxBody: %d is negative", c.maxBody))
 	}
+	if c.refused == nil {
+		found = append(found, errors.New("webhook: option Refused: the function must not be nil"))
+	}
 	if c.now == nil {
 		found = append(found, errors.New("webhook: option Clock: the function must not be nil"))
 	}
@@ -92,23 +108,4 @@ func (c *config) validate() error {
 		found = append(found, fmt.Errorf("webhook: option KeyHeader: %w", err))
 	}
 	return errors.Join(found...)
-}
-
-// check copies the secrets, once it is known that there are some and that each is fit.
-func check(secrets []Secret, fit func(kind) bool) ([]Secret, error) {
-	if len(secrets) == 0 {
-		return nil, refused("there is none")
-	}
-	if len(secrets) > MaxSignatures {
-		return nil, refused("there are %d, at most %d are allowed", len(secrets), MaxSignatures)
-	}
-	for i, s := range secrets {
-		switch {
-		case s.IsZero():
-			return nil, refused("number %d of them is the zero Secret", i)
-		case !fit(s.open().kind):
-			return nil, refused("number %d of them, %v, can't sign", i, s)
-		}
-	}
-	return slices.Clone(secrets), nil
 }

@@ -16,20 +16,22 @@ const (
 	MaxSecret = 64
 )
 
-// A Secret is what deliveries are signed or verified with. Its text is a prefix and base64:
+// A Secret signs or verifies deliveries. Its text is a prefix and base64:
 //
 //	whsec_  a secret that both sides share, of MinSecret to MaxSecret bytes; it signs and verifies (v1)
 //	whsk_   a private Ed25519 key, as its 32-byte seed or its 64-byte form; it signs and verifies (v1a)
 //	whpk_   a public Ed25519 key of 32 bytes; it verifies (v1a)
 //
-// However it is printed, logged or encoded only the prefix shows: [Secret.Reveal] alone gives the text. The zero
-// Secret is none, and refused wherever one is needed. Secrets are not comparable, since == would not take constant time.
+// [External] makes a Secret without a text, for a key in a KMS.
+//
+// A Secret that is printed, logged or encoded shows only its prefix. [Secret.Reveal] returns the text. The zero Secret
+// is refused wherever one is needed. Secrets are not comparable, since == would not take constant time.
 type Secret struct {
-	// A function, because what prints values by reflection can't look into it.
+	// A function, because code that prints values by reflection can't read its variables.
 	open func() *key
 }
 
-// ParseSecret reads the text of a secret. The error matches ErrSecret, and names the rule but nothing of the text.
+// ParseSecret parses the text of a secret. The error matches ErrSecret. It names the rule, and no part of the text.
 func ParseSecret(text string) (Secret, error) {
 	for _, k := range [...]kind{shared, private, public} {
 		encoded, ok := strings.CutPrefix(text, k.prefix())
@@ -48,11 +50,11 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{}, refused("it starts with none of whsec_, whsk_ and whpk_")
 }
 
-// NewSecret makes a whsec_ secret of 32 bytes. A nil random is crypto/rand; its error is returned.
+// NewSecret makes a whsec_ secret of 32 bytes. A nil random is crypto/rand. The error is that of random.
 func NewSecret(random io.Reader) (Secret, error) { return generate(shared, random) }
 
-// NewPrivate makes a whsk_ key. [Secret.Public] gives what the consumer needs. A nil random is crypto/rand; its error is
-// returned.
+// NewPrivate makes a whsk_ key. [Secret.Public] returns the key for the consumer. A nil random is crypto/rand. The
+// error is that of random.
 func NewPrivate(random io.Reader) (Secret, error) { return generate(private, random) }
 
 func generate(k kind, random io.Reader) (Secret, error) {
@@ -66,13 +68,14 @@ func generate(k kind, random io.Reader) (Secret, error) {
 	return newSecret(k, raw)
 }
 
-// newSecret takes raw over.
+// newSecret returns the secret of these bytes, and keeps the slice.
 func newSecret(kd kind, raw []byte) (Secret, error) {
 	k := &key{kind: kd}
 	switch {
 	case kd == shared:
 		if len(raw) < MinSecret || len(raw) > MaxSecret {
-			return Secret{}, refused("%s: it has %d bytes, %d to %d are allowed", kd.prefix(), len(raw), MinSecret, MaxSecret)
+			return Secret{}, refused("%s: it has %d bytes, %d to %d are allowed",
+				kd.prefix(), len(raw), MinSecret, MaxSecret)
 		}
 		k.raw = raw
 	case kd == public && len(raw) == ed25519.PublicKeySize:
@@ -93,23 +96,23 @@ func newSecret(kd kind, raw []byte) (Secret, error) {
 	return Secret{open: func() *key { return k }}, nil
 }
 
-// Public returns the whpk_ key of a whsk_ key, and a whpk_ key itself. ok is false for every other secret, which must
-// never leave the two sides that share it.
+// Public returns the whpk_ key of a whsk_ key, of a whpk_ key, or of an external key that has one. Every other secret has
+// no public part, and ok is false.
 func (s Secret) Public() (p Secret, ok bool) {
-	if s.IsZero() || s.open().kind == shared {
+	if s.IsZero() || s.open().public == nil {
 		return Secret{}, false
 	}
 	k := &key{kind: public, public: s.open().public}
 	return Secret{open: func() *key { return k }}, true
 }
 
-// IsZero reports whether there is no secret.
+// IsZero reports whether s is the zero Secret.
 func (s Secret) IsZero() bool { return s.open == nil }
 
-// Reveal returns the secret's text, which ParseSecret reads; empty for the zero Secret. It is for handing the secret to
-// the other side, and the one way to get at it.
+// Reveal returns the secret's text, which ParseSecret parses. It returns "" for the zero Secret and for an external
+// key. Use it to give the secret to the other side.
 func (s Secret) Reveal() string {
-	if s.IsZero() {
+	if s.IsZero() || s.open().kind == external {
 		return ""
 	}
 	k := s.open()
@@ -131,19 +134,19 @@ func (s Secret) String() string {
 	return s.open().kind.prefix() + "***"
 }
 
-// GoString returns what String does.
+// GoString returns the value of String.
 func (s Secret) GoString() string { return s.String() }
 
-// Format writes what String returns, whatever the verb.
+// Format writes the value of String for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// LogValue returns what String does.
+// LogValue returns the value of String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText returns what String does, which UnmarshalText refuses: a Secret is never saved by accident.
+// MarshalText returns the value of String, which UnmarshalText refuses. So a Secret is never saved by accident.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is ParseSecret, so that a secret can stand in a configuration. It leaves s as it is on an error.
+// UnmarshalText parses text as ParseSecret does, for secrets in a configuration. After an error s is unchanged.
 func (s *Secret) UnmarshalText(text []byte) error {
 	parsed, err := ParseSecret(string(text))
 	if err != nil {

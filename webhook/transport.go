@@ -4,17 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 
 	"github.com/redo-go/redo/internal/wire"
-	"github.com/redo-go/redo/taxonomy"
 )
 
-// Unsigned: a request can't be signed as it is, so that it is not sent, nor worth a retry.
-const Unsigned taxonomy.Code = "CONFIGURATION.unsigned"
-
-// Transport returns a RoundTripper that signs each request and hands it to base; a nil base is http.DefaultTransport. Put
-// it where attempts are made, so that each retry has its own timestamp:
+// Transport returns a RoundTripper that signs each request and sends it through base. A nil base is a new [Transport]
+// without options: it refuses special-use addresses and ignores proxies. Put it where attempts are made, so that each
+// retry has its own timestamp:
 //
 //	client, err := redo.New(redo.WithTransport(signer.Transport(nil)))
 //
@@ -25,83 +23,94 @@ const Unsigned taxonomy.Code = "CONFIGURATION.unsigned"
 //	signer, err := webhook.NewSigner(secrets, webhook.KeyHeader(profile.Header))
 //	client, err := redo.New(redo.WithProfile(profile), redo.WithTransport(signer.Transport(nil)))
 //
-// A request with neither header is not sent: under a new id it would be another event for its consumer. Nor is a
-// request sent whose id [Signer.Sign] refuses.
+// A request with neither header is not sent, since a new id would make it another event for its consumer. A request
+// whose id [Signer.Sign] refuses is not sent either.
 //
-// The body is read into memory, at most [MaxBody] bytes of it, since what is signed has to be what is sent; it is always
-// closed. The request itself is not changed. A request that a redirect led to another host is not signed and not sent:
-// the specification counts a redirect as a failure, and a signature is for the one endpoint that shares the secret.
+// The body is read into memory, up to [MaxBody] bytes, and is always closed. The request itself is not changed. A
+// request that a redirect led to another host is not signed and not sent. The specification counts a redirect as a
+// failure, and a signature is for the one endpoint that shares the secret.
 //
-// Errors of its own come before anything is sent. They match what Sign returns, ErrTooLarge, ErrBody or ErrRedirected, and
-// all but ErrBody match [Unsigned] too: the redo client retries none of those.
+// The transport's own errors mean that nothing was sent. They match an error of [Signer.SignRequest], ErrBody or
+// ErrRedirected. They also match [SigningUnavailable] if the secrets or a KeySigner can't be reached. All others except
+// ErrBody match [Unsigned], and the redo client does not retry them.
 func (s *Signer) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
-		base = http.DefaultTransport
+		base = new(Dialer).transport()
 	}
-	return &transport{signer: s, base: base}
+	return &signingTransport{signer: s, base: base}
 }
 
-type transport struct {
+type signingTransport struct {
 	signer *Signer
 	base   http.RoundTripper
 }
 
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper.
+func (t *signingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	signed, err := t.prepare(r)
 	if r.Body != nil {
-		_ = r.Body.Close() // it was read whole, or is not wanted
+		_ = r.Body.Close() // it was read whole, or is not needed
 	}
 	if err != nil {
-		return nil, err
+		return nil, unsent(err)
 	}
 	return t.base.RoundTrip(signed)
 }
 
-// CloseIdleConnections closes the idle connections of the transport below. It is what http.Client.CloseIdleConnections
-// looks for.
-func (t *transport) CloseIdleConnections() {
+// CloseIdleConnections closes the idle connections of base. http.Client.CloseIdleConnections calls it.
+func (t *signingTransport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// prepare returns the request as it is to be sent.
-func (t *transport) prepare(r *http.Request) (*http.Request, error) {
+// prepare returns the signed copy of the request.
+func (t *signingTransport) prepare(r *http.Request) (*http.Request, error) {
 	if from := origin(r); from != nil && (from.URL.Host != r.URL.Host || from.URL.Scheme != r.URL.Scheme) {
-		return nil, unsigned(fmt.Errorf("%w: from %s to %s", ErrRedirected, from.URL.Host, r.URL.Host))
+		return nil, fmt.Errorf("%w: from %s to %s", ErrRedirected, from.URL.Host, r.URL.Host)
 	}
 	id, err := t.signer.idOf(r.Header)
 	if err != nil {
-		return nil, unsigned(err)
+		return nil, err
 	}
 	body, err := readBody(r, t.signer.maxBody)
-	switch {
-	case errors.Is(err, ErrTooLarge):
-		return nil, unsigned(err)
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	signed := r.WithContext(r.Context())
-	if signed.Header = r.Header.Clone(); signed.Header == nil {
-		signed.Header = http.Header{}
-	}
-	if err := t.signer.SetHeader(signed.Header, id, t.signer.now(), body); err != nil {
-		return nil, unsigned(err)
-	}
+	signed.Header = r.Header.Clone()
 	signed.ContentLength, signed.TransferEncoding = int64(len(body)), nil
 	signed.Body = again(body)
 	signed.GetBody = func() (io.ReadCloser, error) { return again(body), nil }
+	if err := t.signer.SignRequest(signed, id, t.signer.now(), body); err != nil {
+		return nil, err
+	}
 	return signed, nil
 }
 
-func unsigned(err error) error { return &unsignable{err} }
+// unsent adds the code to an error of prepare, and the proof that nothing was sent. The redo client takes a failed
+// dial as that proof, whichever transport reports it.
+func unsent(err error) error {
+	dial := &net.OpError{Op: "dial", Err: err}
+	switch {
+	case errors.Is(err, ErrBody):
+		return &unsentError{err, []error{err, dial}}
+	case errors.Is(err, ErrSecretsUnavailable) && !errors.Is(err, ErrSecret):
+		return &unsentError{err, []error{SigningUnavailable, err, dial}}
+	}
+	return &unsentError{err, []error{Unsigned, err, dial}}
+}
 
-// An unsignable request's error also is Unsigned, which says no more in a text.
-type unsignable struct{ error }
+// An unsentError has the text of its error. The code comes first in its tree, before a code of the caller's function.
+type unsentError struct {
+	error
+	tree []error
+}
 
-func (u *unsignable) Unwrap() []error { return []error{u.error, Unsigned} }
+// Unwrap returns the code, the error and the failed dial.
+func (u *unsentError) Unwrap() []error { return u.tree }
 
-// origin returns the request that the chain of redirects to r began with, nil when r is that one.
+// origin returns the request that the chain of redirects to r began with, and nil if r is that request.
 func origin(r *http.Request) *http.Request {
 	var first *http.Request
 	for r.Response != nil && r.Response.Request != nil {

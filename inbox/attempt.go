@@ -3,138 +3,189 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An attempt is one attempt at an event that this delivery holds.
+// An attempt is one attempt at an event that this delivery owns.
 type attempt struct {
-	in       *Inbox
-	ev       Event
-	claim    store.Claim
-	lease    store.Lease
-	note     note
-	redriven bool
-	read     time.Time // the store's clock when the event was reserved
-	since    time.Time // this process's clock at the same time
+	call
+	in    *Inbox
+	ev    Event
+	claim store.Claim
+	lease store.Lease
+	note  note
+	held  time.Time // this process's clock before the lease was last granted
+	read  time.Time // the store's clock when the event was reserved
+	since time.Time // this process's clock at the same time
+
+	receipt Receipt // the result of the delivery, also if the handler panics
+	err     error
 }
 
-// count writes the attempt's number into the event's record. For a new event, Reserve has already written it.
-func (a *attempt) count(ctx context.Context, g store.Grant, lease time.Duration) error {
-	a.read, a.since = g.Record.ReadAt, time.Now()
+// A handlerError wraps a handler's error.
+type handlerError struct{ err error }
+
+func (e *handlerError) Error() string { return e.err.Error() }
+func (e *handlerError) Unwrap() error { return e.err }
+
+// A settledError carries the receipt for an event that another delivery has settled.
+type settledError struct{ receipt Receipt }
+
+func (*settledError) Error() string { return "inbox: settled by another delivery" }
+
+var (
+	errPanicked = errors.New("the handler panicked")
+	errNoEnd    = "the attempt did not end"
+)
+
+// begin counts the attempt. For a new event, Reserve has counted it. The error is nil if the handler may run.
+func (a *attempt) begin(ctx context.Context, g store.Grant) error {
+	a.lease, a.read, a.since = g.Lease, g.Record.ReadAt, time.Now()
+	if a.note.Received.IsZero() {
+		a.note.Received = g.Record.CreatedAt.UTC()
+	}
 	if g.Verdict == store.Acquired {
-		if a.note.received.IsZero() {
-			a.note.received = g.Record.CreatedAt
-		}
 		return nil
 	}
 	earlier, err := decodeNote(g.Record.Meta)
 	if err != nil {
-		// Another release wrote it, and can read the count. Give the record back.
-		_ = a.in.st.Extend(ctx, a.lease, 0, nil)
-		return a.ev.fail(Unreadable, 0, err)
+		a.giveBack(ctx)
+		return a.ev.fail(Unreadable, 0, err) // another release wrote it, and can read it
 	}
-	if left := a.imminent(earlier, g, lease); left > 0 {
-		e := a.ev.fail(taxonomy.InFlight, earlier.attempts, nil)
+	if earlier.State == dead && !a.redriven {
+		a.giveBack(ctx)
+		return &settledError{earlier.receipt(a.ev, a.claim.Fingerprint, Replayed)}
+	}
+	if left := a.imminent(earlier, g.Record); left > 0 {
+		e := a.ev.fail(taxonomy.InFlight, earlier.Attempts, nil)
 		e.RetryAfter = left
 		return e
 	}
-	a.note.attempts = max(earlier.attempts+1, a.note.attempts)
-	a.note.err = earlier.err
-	if lease == 0 {
-		a.note.processed = g.Record.ReadAt
+	return a.count(ctx, earlier)
+}
+
+// count writes the attempt's number. An event whose last allowed attempt has no outcome becomes a dead letter
+// instead: the process of that attempt has died.
+func (a *attempt) count(ctx context.Context, earlier note) error {
+	a.note.Attempts, a.note.Err = earlier.Attempts+1, earlier.Err
+	if a.note.Attempts > a.in.maxAttempts && !a.redriven && !a.queued {
+		a.note.Attempts-- // this one is not made
+		if a.note.Err == "" {
+			a.note.Err = errNoEnd
+		}
+		return a.bury(ctx)
 	}
-	if !earlier.received.IsZero() {
-		a.note.received = earlier.received
-	} else if a.note.received.IsZero() {
-		a.note.received = g.Record.CreatedAt
+	a.note.State, a.note.Changed = counted, a.read.UTC()
+	if earlier.State == dead { // until the redrive has succeeded
+		a.note.State, a.note.Changed = dead, earlier.Changed
 	}
-	if err := a.in.st.Extend(ctx, a.lease, lease, a.note.encode()); err != nil {
-		return a.failStore(err)
-	}
-	return nil
+	a.held = time.Now()
+	return a.write(ctx, a.claim.Lease)
 }
 
 // imminent returns how long the last attempt may still need to begin its transaction. The attempt has no lease and is
 // counted before its transaction opens, so only the time of the count shows this. Until then the attempt is not
 // treated as dead.
-func (a *attempt) imminent(last note, g store.Grant, lease time.Duration) time.Duration {
-	if lease > 0 || a.redriven || last.attempts < a.in.maxAttempts {
+func (a *attempt) imminent(last note, rec store.Record) time.Duration {
+	if a.claim.Lease > 0 || a.redriven || a.queued || last.Attempts < a.in.maxAttempts {
 		return 0
 	}
-	counted := last.processed
+	counted := last.Changed
 	if counted.IsZero() {
-		counted = g.Record.CreatedAt // by Reserve, when it was new
+		counted = rec.CreatedAt // by Reserve, when it was new
 	}
-	return counted.Add(a.in.config.lease).Sub(g.Record.ReadAt)
-}
-
-// now returns the store's clock: its last reading and the time since then by this process's clock.
-func (a *attempt) now() time.Time { return a.read.Add(time.Since(a.since)).UTC() }
-
-// outcome returns the outcome with which the event is settled now.
-func (a *attempt) outcome(failed bool) store.Outcome {
-	a.note.processed = a.now()
-	if !failed {
-		a.note.err = ""
-	}
-	return store.Outcome{Failed: failed, Result: a.note.encode(), Retention: a.in.retention}
+	return counted.Add(a.in.config.lease).Sub(rec.ReadAt)
 }
 
 // finish returns the result of the delivery.
 func (a *attempt) finish(ctx context.Context, err error) (Receipt, error) {
-	if err == nil {
+	if failed, ok := err.(*handlerError); ok { //nolint:errorlint // what it wraps is the handler's
+		err = a.fail(ctx, failed.err)
+	}
+	switch e := err.(type) { //nolint:errorlint // as above
+	case nil:
 		return a.note.receipt(a.ev, a.claim.Fingerprint, Processed), nil
+	case *settledError:
+		return e.receipt, nil
+	case *unknownError:
+		return a.unknown(ctx, a.claim.Fingerprint, DeadLettered, fmt.Errorf("%w: %w", errUnknown, e.err))
+	default:
+		return Receipt{}, a.ev.failStore(a.note.Attempts, err)
 	}
-	if u, ok := errors.AsType[*unknownError](err); ok {
-		return u.bury(ctx, a)
+}
+
+// fail records that the handler has failed. The event rests, or becomes a dead letter.
+func (a *attempt) fail(ctx context.Context, failed error) error {
+	a.note.Err = failed.Error()
+	if a.note.Err == "" {
+		a.note.Err = "an error without a text"
 	}
-	failed, ok := err.(*handlerError) //nolint:errorlint // it is never wrapped, and what it wraps is the handler's
-	if !ok {
-		if s, ok := errors.AsType[*settledError](err); ok {
-			return s.receipt, nil
-		}
-		return Receipt{}, a.failStore(err)
-	}
-	a.note.err = failed.Error()
-	if a.note.err == "" {
-		a.note.err = "an error without a text"
-	}
-	if a.redriven || a.note.attempts >= a.in.maxAttempts || errors.Is(failed, ErrRejected) {
+	last := a.redriven || a.note.Attempts >= a.in.maxAttempts || errors.Is(failed, ErrRejected)
+	if last && !a.queued {
 		return a.bury(ctx)
 	}
-	e := a.ev.fail(HandlerFailed, a.note.attempts, failed.err)
-	e.RetryAfter = a.pause(ctx)
-	return Receipt{}, e
+	e := a.ev.fail(HandlerFailed, a.note.Attempts, failed)
+	if !a.queued {
+		e.RetryAfter = a.in.rest(a.note.Attempts)
+	}
+	a.note.State, a.note.Changed = resting, a.now()
+	if err := a.write(ctx, e.RetryAfter); err != nil {
+		e.Err = errors.Join(failed, err) // the lease ends by itself, and the attempt stays counted
+	}
+	return e
 }
 
-// pause lets the event rest, and returns for how long. If the pause can't be written, the lease expires instead, or
-// is given up already. The attempt stays counted.
-func (a *attempt) pause(ctx context.Context) time.Duration {
-	d := a.in.rest(a.note.attempts)
-	_ = a.extend(ctx, d)
-	return d
+// bury makes a dead letter of the event, in one write.
+func (a *attempt) bury(ctx context.Context) error {
+	a.note.State, a.note.Changed = dead, a.now()
+	if err := a.write(ctx, 0); err != nil {
+		return err
+	}
+	return &settledError{a.note.receipt(a.ev, a.claim.Fingerprint, DeadLettered)}
 }
 
-// extend writes the note, with the lease ending d from now.
-func (a *attempt) extend(ctx context.Context, d time.Duration) error {
-	ctx, done := a.visit(ctx)
+// write writes the note, with the payload unless the queue has it. The lease ends d from now.
+func (a *attempt) write(ctx context.Context, d time.Duration) error {
+	n := a.note
+	if !a.queued {
+		n.Kept, n.payload = true, a.ev.Payload
+	}
+	ctx, done := a.in.storeContext(ctx)
 	defer done()
-	return a.in.st.Extend(ctx, a.lease, d, a.note.encode())
+	return a.in.st.Extend(ctx, a.lease, d, n.encode())
 }
 
-// visit returns a context for a write that the end of the delivery must not stop.
-func (a *attempt) visit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), a.in.storeTimeout)
+// giveBack ends the lease on an event that this delivery may not handle. If it fails, the lease ends by itself.
+func (a *attempt) giveBack(ctx context.Context) {
+	if a.claim.Lease == 0 {
+		return
+	}
+	ctx, done := a.in.storeContext(ctx)
+	defer done()
+	_ = a.in.st.Extend(ctx, a.lease, 0, nil)
+}
+
+// outcome returns the outcome of a success that is settled now.
+func (a *attempt) outcome() store.Outcome {
+	a.note.Changed, a.note.Err = a.now(), ""
+	return a.in.outcome(false, a.note)
+}
+
+// outcome returns an outcome whose result is the note without the payload.
+func (in *Inbox) outcome(failed bool, n note) store.Outcome {
+	n.State, n.Kept, n.payload = counted, false, nil
+	return store.Outcome{Failed: failed, Result: n.encode(), Retention: in.retention}
 }
 
 // settle completes the event under the attempt's lease. If the response is lost, it reads the record.
-func (a *attempt) settle(ctx context.Context, o store.Outcome) error {
-	ctx, done := a.visit(ctx)
+func (a *attempt) settle(ctx context.Context) error {
+	ctx, done := a.in.storeContext(ctx)
 	defer done()
-	err := a.in.st.Complete(ctx, a.lease, o)
+	err := a.in.st.Complete(ctx, a.lease, a.outcome())
 	if errors.Is(err, store.ErrUnknown) {
 		return a.confirm(ctx, a.lease, err)
 	}
@@ -154,52 +205,15 @@ func (a *attempt) confirm(ctx context.Context, l store.Lease, lost error) error 
 	return nil
 }
 
-// bury makes a dead letter of the event. It writes the letter before it settles the event's record, so that a crash
-// in between loses neither. Both writes can be repeated. It first checks that this delivery still holds the event.
-// Without the check it could write a letter for an event that another delivery is handling.
-func (a *attempt) bury(ctx context.Context) (Receipt, error) {
-	if err := a.extend(ctx, a.in.config.lease); err != nil {
-		return Receipt{}, a.failStore(err)
-	}
-	o := a.outcome(true)
-	if err := a.keep(ctx); err != nil {
-		return Receipt{}, a.failStore(err)
-	}
-	if err := a.settle(ctx, o); err != nil {
-		return Receipt{}, a.failStore(err)
-	}
-	return a.note.receipt(a.ev, a.claim.Fingerprint, DeadLettered), nil
-}
+// now returns the store's clock: its last reading and the time since then by this process's clock.
+func (a *attempt) now() time.Time { return a.read.Add(time.Since(a.since)).UTC() }
 
-// keep writes the letter, or writes it anew. It does not change the letter of an earlier unknown outcome: only
-// RedriveUnknown and Drop may.
-func (a *attempt) keep(ctx context.Context) error {
-	ctx, done := a.visit(ctx)
-	defer done()
-	letter := a.note
-	letter.payload = a.ev.Payload
-	c := store.Claim{
-		ID: a.ev.letter(), Fingerprint: a.claim.Fingerprint, Retention: a.in.letters, Meta: letter.encode(),
-	}
-	g, err := a.in.st.Reserve(ctx, c)
-	switch {
-	case err != nil:
-		return err
-	case g.Verdict == store.TakenOver:
-		if n, err := decodeNote(g.Record.Meta); err == nil && n.unknown && !a.redriven {
-			return nil
-		}
-		return a.in.st.Extend(ctx, g.Lease, 0, c.Meta)
-	case g.Verdict != store.Acquired:
-		// The record of an earlier event with this id has expired, but its letter has not.
-		return a.ev.fail(taxonomy.PayloadMismatch, a.note.attempts, nil)
-	}
-	return nil
+// storeContext returns a context for a write that the end of the delivery must not stop.
+func (in *Inbox) storeContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), in.storeTimeout)
 }
 
 // failStore returns the error for a write that the store refused, or for an event that another delivery holds now.
-func (a *attempt) failStore(err error) *Error { return a.ev.failStore(a.note.attempts, err) }
-
 func (ev Event) failStore(attempts int, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

@@ -79,7 +79,8 @@ func (e *engine) Begin(ctx context.Context, c store.Claim) (store.Tx[rows], stor
 		return nil, store.Grant{Verdict: verdict, Record: rec}, nil
 	}
 	e.open[c.ID] = true
-	return &engineTx{e: e, claim: c, added: rows{}}, store.Grant{Verdict: verdict, Lease: store.Lease{ID: c.ID, Fence: rec.Fence + 1}, Record: rec}, nil
+	g := store.Grant{Verdict: verdict, Lease: store.Lease{ID: c.ID, Fence: rec.Fence + 1}, Record: rec}
+	return &engineTx{e: e, claim: c, added: rows{}}, g, nil
 }
 
 // rows is the engine's transaction.

@@ -16,11 +16,12 @@ const (
 	Unreadable taxonomy.Code = "CONFIGURATION.stored_event"
 )
 
-// An Error is the reason for which a delivery must not be acknowledged. It matches its code and its cause by errors.Is.
+// An Error is the reason for which a delivery must not be acknowledged. It matches its code and its cause by
+// errors.Is.
 type Error struct {
 	// Code is one of these:
 	//   - taxonomy.InFlight: another delivery is being handled, or the event rests after a failure;
-	//   - taxonomy.PayloadMismatch: the id was used for another payload;
+	//   - taxonomy.PayloadMismatch: the id was used for another payload, and that event is not settled;
 	//   - HandlerFailed;
 	//   - taxonomy.Unavailable: the store can't be reached;
 	//   - Unreadable;
@@ -60,7 +61,7 @@ func (e *Error) Unwrap() []error {
 // ErrRejected is the error that [Reject] adds.
 var ErrRejected = errors.New("inbox: event rejected")
 
-// ErrNoLetter: there is no dead letter of that source and id.
+// ErrNoLetter: there is no dead letter and no waiting event of that source and id.
 var ErrNoLetter = errors.New("inbox: no such dead letter")
 
 // Reject marks a handler's error as final: the event becomes a dead letter immediately. A nil error stays nil.

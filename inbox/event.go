@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Limits on an event, in bytes. A dead letter has to fit into a record's meta.
+// Limits on an event, in bytes. A record's meta has room for the payload and the inbox's note.
 const (
-	MaxSource  = store.MaxScope - len(deadScope)
+	MaxSource  = store.MaxScope - len(unknownScope)
 	MaxID      = store.MaxKey
-	MaxPayload = store.MaxMeta - maxNote
+	MaxPayload = outbox.MaxPayload
 )
 
 // Scopes of the records; the source follows.
 const (
-	eventScope = "inbox/"
-	deadScope  = "inbox-dead/"
+	eventScope   = "inbox/"
+	unknownScope = "inbox-unknown/"
 )
 
 // An Event is a fact from another system that is to be handled once.
@@ -33,10 +34,17 @@ type Event struct {
 	// Payload is at most MaxPayload bytes. It must be the same in every delivery, unless [Fingerprint] selects the
 	// parts that must be the same.
 	Payload []byte
+	// OrderingKey puts the events of a source in order, in the mode of [Accept] only: events with the same key are
+	// handled one after the other. "": in no order.
+	OrderingKey string
 	// Attempt counts the times that the event was given to a handler, this one included. The inbox sets it.
 	Attempt int
 	// ReceivedAt is when the event was first received, by the store's clock. The inbox sets it.
 	ReceivedAt time.Time
+}
+
+func (ev Event) fail(code taxonomy.Code, attempts int, err error) *Error {
+	return &Error{Code: code, Source: ev.Source, ID: ev.ID, Attempts: attempts, Err: err}
 }
 
 // A Handler makes the effect of an event. After an error the event can be delivered again. An error from [Reject]
@@ -49,8 +57,10 @@ func DeriveID(payload []byte) string { return hash(payload).String() }
 // hash is the payload's fingerprint.
 func hash(payload []byte) store.Fingerprint { return store.Raw("", "", "", payload) }
 
-func (ev Event) id() store.ID     { return store.ID{Scope: eventScope + ev.Source, Key: ev.ID} }
-func (ev Event) letter() store.ID { return store.ID{Scope: deadScope + ev.Source, Key: ev.ID} }
+func (ev Event) id() store.ID { return store.ID{Scope: eventScope + ev.Source, Key: ev.ID} }
+
+// unknown is the ID of the letter that is kept if the handler's effect is unknown.
+func (ev Event) unknown() store.ID { return store.ID{Scope: unknownScope + ev.Source, Key: ev.ID} }
 
 // validate returns an error that names the part that breaks a limit.
 func (ev Event) validate() error {
@@ -66,7 +76,8 @@ func (ev Event) validate() error {
 	case len(ev.ID) > MaxID:
 		rule = fmt.Sprintf("the id has %d bytes, at most %d are allowed", len(ev.ID), MaxID)
 	case len(ev.Payload) > MaxPayload:
-		rule, code = fmt.Sprintf("the payload has %d bytes, at most %d are allowed", len(ev.Payload), MaxPayload), taxonomy.ContentTooLarge
+		code = taxonomy.ContentTooLarge
+		rule = fmt.Sprintf("the payload has %d bytes, at most %d are allowed", len(ev.Payload), MaxPayload)
 	default:
 		return nil
 	}

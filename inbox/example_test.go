@@ -31,7 +31,7 @@ func ExampleInbox_Receive() {
 	// replayed <nil>
 }
 
-// What can't be handled is kept, and handled again when somebody has repaired what was broken.
+// An event that can't be handled is kept, and an operator redrives it after a repair.
 func ExampleInbox_Redrive() {
 	ctx := context.Background()
 	events, err := inbox.New(memstore.New())

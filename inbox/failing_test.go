@@ -106,7 +106,9 @@ func (r *rig) ends(next inbox.Handler) inbox.TxHandler[rows] {
 	}
 }
 
-func returns(err error) inbox.Handler { return func(context.Context, inbox.Event) error { return err } }
+func returns(err error) inbox.Handler {
+	return func(context.Context, inbox.Event) error { return err }
+}
 
 // makeUnknown handles the event once, with an unknown outcome.
 func (r *rig) makeUnknown(t *testing.T) {
@@ -118,7 +120,7 @@ func (r *rig) makeUnknown(t *testing.T) {
 }
 
 // requireUnknown requires that the event has had its effect once, is not handled again, and is listed.
-func (r *rig) requireUnknown(t *testing.T) inbox.DeadLetter {
+func (r *rig) requireUnknown(t *testing.T) inbox.FailedEvent {
 	t.Helper()
 	got, err := r.live.Receive(t.Context(), event, credit(nil))
 	require.NoError(t, err)

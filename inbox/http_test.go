@@ -28,12 +28,12 @@ func identify(r *http.Request) (inbox.Event, error) {
 	return inbox.Event{Source: "payments", ID: id, Payload: []byte(r.Header.Get("X-Payload"))}, nil
 }
 
-type answered struct {
+type response struct {
 	status                             int
 	stored, replayed, retryAfter, code string
 }
 
-func deliver(t *testing.T, h http.Handler, id, payload string) answered {
+func deliver(t *testing.T, h http.Handler, id, payload string) response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webhooks", http.NoBody)
 	r.Header.Set("X-Event", id)
@@ -50,8 +50,10 @@ func deliver(t *testing.T, h http.Handler, id, payload string) answered {
 		require.Equal(t, got.Get("Error-Code"), string(p.Code))
 		require.Equal(t, p.Code.Transient(), p.Retryable)
 	}
-	require.NotContains(t, w.Body.String(), errHandler.Error(), "the producer is not told the handler's error")
-	return answered{w.Code, got.Get("Idempotency-Status"), got.Get("Idempotent-Replayed"), got.Get("Retry-After"), got.Get("Error-Code")}
+	require.NotContains(t, w.Body.String(), errHandler.Error(), "the producer does not learn the handler's error")
+	return response{
+		w.Code, got.Get("Idempotency-Status"), got.Get("Idempotent-Replayed"), got.Get("Retry-After"), got.Get("Error-Code"),
+	}
 }
 
 func TestADeliveryIsAcknowledgedOnlyOnceItIsSettled(t *testing.T) {
@@ -60,32 +62,35 @@ func TestADeliveryIsAcknowledgedOnlyOnceItIsSettled(t *testing.T) {
 		s := &scripted{errs: []error{errHandler}}
 		var h http.Handler
 		h = in.Handler(identify, func(ctx context.Context, ev inbox.Event) error {
-			require.Equal(t, answered{409, "", "", "30", "CONFLICT.idempotency.in_flight"}, deliver(t, h, ev.ID, "p"))
+			require.Equal(t, response{409, "", "", "30", "CONFLICT.idempotency.in_flight"}, deliver(t, h, ev.ID, "p"))
+			require.Equal(t, response{409, "", "", "", "CONFLICT.idempotency.payload_mismatch"}, deliver(t, h, ev.ID, "other"))
 			return s.handle(ctx, ev)
 		})
-		require.Equal(t, answered{503, "", "", "2", "TRANSIENT.handler_failed"}, deliver(t, h, "a", "p"))
-		require.Equal(t, answered{409, "", "", "2", "CONFLICT.idempotency.in_flight"}, deliver(t, h, "a", "p"), "it rests")
+		require.Equal(t, response{503, "", "", "2", "TRANSIENT.handler_failed"}, deliver(t, h, "a", "p"))
+		require.Equal(t, response{409, "", "", "2", "CONFLICT.idempotency.in_flight"}, deliver(t, h, "a", "p"), "it rests")
 		time.Sleep(1500 * time.Millisecond)
-		require.Equal(t, answered{200, "stored", "", "", ""}, deliver(t, h, "a", "p"))
-		require.Equal(t, answered{200, "replayed", "true", "", ""}, deliver(t, h, "a", "p"))
-		require.Equal(t, answered{409, "", "", "", "CONFLICT.idempotency.payload_mismatch"}, deliver(t, h, "a", "other"))
-		require.Equal(t, answered{400, "", "", "", "VALIDATION.bad_request"}, deliver(t, h, "", "p"))
-		require.Equal(t, answered{400, "", "", "", "VALIDATION.bad_request"}, deliver(t, h, strings.Repeat("a", 1025), "p"))
-		require.Equal(t, answered{413, "", "", "", "VALIDATION.content_too_large"}, deliver(t, h, "b", strings.Repeat("p", inbox.MaxPayload+1)))
+		require.Equal(t, response{200, "stored", "", "", ""}, deliver(t, h, "a", "p"))
+		require.Equal(t, response{200, "replayed", "true", "", ""}, deliver(t, h, "a", "p"))
+		require.Equal(t, response{200, "replayed", "true", "", ""}, deliver(t, h, "a", "other"), "the producer can't mend it")
+		require.Equal(t, response{400, "", "", "", "VALIDATION.bad_request"}, deliver(t, h, "", "p"))
+		require.Equal(t, response{400, "", "", "", "VALIDATION.bad_request"}, deliver(t, h, strings.Repeat("a", 1025), "p"))
+		large := strings.Repeat("p", inbox.MaxPayload+1)
+		require.Equal(t, response{413, "", "", "", "VALIDATION.content_too_large"}, deliver(t, h, "b", large))
 		require.Len(t, s.events, 2)
 
-		reject := in.Handler(identify, func(context.Context, inbox.Event) error { return inbox.Reject(errHandler) })
-		require.Equal(t, answered{202, "stored", "", "", ""}, deliver(t, reject, "c", "p"))
-		require.Equal(t, answered{200, "replayed", "true", "", ""}, deliver(t, reject, "c", "p"))
+		reject := in.Handler(identify, returns(inbox.Reject(errHandler)))
+		require.Equal(t, response{202, "stored", "", "", ""}, deliver(t, reject, "c", "p"))
+		require.Equal(t, response{200, "replayed", "true", "", ""}, deliver(t, reject, "c", "p"))
 
 		_, err := st.Reserve(t.Context(), store.Claim{
-			ID: store.ID{Scope: "inbox/payments", Key: "d"}, Fingerprint: store.Raw("", "", "", []byte("p")), Retention: time.Hour,
+			ID:          store.ID{Scope: "inbox/payments", Key: "d"},
+			Fingerprint: store.Raw("", "", "", []byte("p")), Retention: time.Hour,
 		})
 		require.NoError(t, err)
-		require.Equal(t, answered{500, "", "", "", "CONFIGURATION.stored_event"}, deliver(t, h, "d", "p"))
+		require.Equal(t, response{500, "", "", "", "CONFIGURATION.stored_event"}, deliver(t, h, "d", "p"))
 
 		down := newInbox(t, mortal(st, 0)).Handler(identify, s.handle)
-		require.Equal(t, answered{503, "", "", "1", "DEPENDENCY.unavailable"}, deliver(t, down, "e", "p"))
+		require.Equal(t, response{503, "", "", "1", "DEPENDENCY.unavailable"}, deliver(t, down, "e", "p"))
 	})
 }
 
@@ -117,7 +122,8 @@ func TestAVerifiedDeliveryIsAnEventUnderItsWebhookID(t *testing.T) {
 			return credit(nil)(ctx, tx, ev)
 		})
 		send := func(h http.Handler) int {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webhooks", strings.NewReader(string(event.Payload)))
+			body := strings.NewReader(string(event.Payload))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webhooks", body)
 			require.NoError(t, signer.SetHeader(r.Header, event.ID, time.Now(), event.Payload))
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
@@ -134,9 +140,11 @@ func TestAVerifiedDeliveryIsAnEventUnderItsWebhookID(t *testing.T) {
 
 func TestARefusalOfIdentifyNeedsNoCause(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
-		for code, status := range map[taxonomy.Code]int{taxonomy.BadRequest: http.StatusBadRequest, taxonomy.ContentTooLarge: http.StatusRequestEntityTooLarge} {
-			h := newInbox(t, st).Handler(func(*http.Request) (inbox.Event, error) { return inbox.Event{}, &inbox.Error{Code: code} }, nil)
-			require.Equal(t, answered{status, "", "", "", string(code)}, deliver(t, h, "a", "p"))
+		for code, status := range map[taxonomy.Code]int{taxonomy.BadRequest: 400, taxonomy.ContentTooLarge: 413} {
+			h := newInbox(t, st).Handler(func(*http.Request) (inbox.Event, error) {
+				return inbox.Event{}, &inbox.Error{Code: code}
+			}, nil)
+			require.Equal(t, response{status, "", "", "", string(code)}, deliver(t, h, "a", "p"))
 		}
 	})
 }

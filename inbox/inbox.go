@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -14,7 +13,6 @@ import (
 type Store interface {
 	store.Store
 	store.Lister
-	store.Forgetter
 }
 
 // An Inbox runs a handler once for each event. Create one with [New]. Several processes may share its store.
@@ -43,7 +41,7 @@ func New(st Store, opts ...Option) (*Inbox, error) {
 //
 // The handler's context is ctx with [HandlerTimeout]. It ends with the cause store.ErrLost if the lease is lost.
 func (in *Inbox) Receive(ctx context.Context, ev Event, h Handler) (Receipt, error) {
-	return in.receive(ctx, ev, note{}, plain{in, h})
+	return in.receive(ctx, ev, call{}, plain{in, h})
 }
 
 // A mode makes and settles attempts.
@@ -56,14 +54,25 @@ type mode interface {
 	attempt(ctx context.Context, a *attempt) error
 }
 
-// A handlerError wraps a handler's error.
-type handlerError struct{ err error }
+// A call is the origin of a delivery. Its zero value is a producer.
+type call struct {
+	redriven bool      // by an operator
+	queued   bool      // by the queue of [Accept], which has the payload, the schedule and the dead letters
+	received time.Time // when the queue got the event, or zero
+}
 
-func (e *handlerError) Error() string { return e.err.Error() }
-func (e *handlerError) Unwrap() error { return e.err }
+// receive makes one delivery and reports it.
+func (in *Inbox) receive(ctx context.Context, ev Event, c call, m mode) (Receipt, error) {
+	start := time.Now()
+	a := &attempt{in: in, ev: ev, call: c, note: note{Attempts: 1, Received: c.received}, held: start}
+	defer func() { in.report(ctx, ev, c, a.receipt, a.err, start) }()
+	a.receipt, a.err = a.deliver(ctx, m)
+	return a.receipt, a.err
+}
 
-// receive is one delivery. letter is the note of the dead letter that is redriven, and zero otherwise.
-func (in *Inbox) receive(ctx context.Context, ev Event, letter note, m mode) (Receipt, error) {
+// deliver reserves the event, and makes an attempt if this delivery owns it.
+func (a *attempt) deliver(ctx context.Context, m mode) (Receipt, error) {
+	in, ev := a.in, a.ev
 	if err := ev.validate(); err != nil {
 		return Receipt{}, err
 	}
@@ -71,67 +80,22 @@ func (in *Inbox) receive(ctx context.Context, ev Event, letter note, m mode) (Re
 	if err != nil {
 		return Receipt{}, ev.fail(taxonomy.BadRequest, 0, err)
 	}
-	a := &attempt{in: in, ev: ev, redriven: letter.attempts > 0, note: note{attempts: letter.attempts + 1, received: letter.received}}
 	a.claim = store.Claim{
-		ID: ev.id(), Fingerprint: fp, Lease: m.lease(), Retention: in.retention, Meta: a.note.encode(),
+		ID: ev.id(), Fingerprint: fp, Lease: m.lease(), Retention: in.letters, Meta: a.note.encode(),
+	}
+	if a.queued {
+		a.claim.Retention = store.Forever // the queue's dead letters do not expire either
 	}
 	g, err := in.st.Reserve(ctx, a.claim)
 	if err != nil {
 		return Receipt{}, ev.fail(taxonomy.Unavailable, 0, err)
 	}
 	if !g.Verdict.Owned() {
-		return a.answer(ctx, g)
+		return a.resolve(ctx, g)
 	}
-	a.lease = g.Lease
-	if err := a.count(ctx, g, m.lease()); err != nil {
-		return Receipt{}, err
+	if err = a.begin(ctx, g); err == nil {
+		a.ev.Attempt, a.ev.ReceivedAt = a.note.Attempts, a.note.Received
+		err = m.attempt(ctx, a)
 	}
-	if a.note.attempts > in.maxAttempts && !a.redriven {
-		// The last allowed attempt has no outcome: its process has died.
-		if a.note.err == "" {
-			a.note.err = "the attempt did not end"
-		}
-		a.note.attempts-- // this one is not made
-		return a.bury(ctx)
-	}
-	a.ev.Attempt, a.ev.ReceivedAt = a.note.attempts, a.note.received
-	return a.finish(ctx, m.attempt(ctx, a))
-}
-
-// answer returns the receipt or the refusal for an event that another delivery holds or has settled.
-func (a *attempt) answer(ctx context.Context, g store.Grant) (Receipt, error) {
-	ev := a.ev
-	switch g.Verdict {
-	case store.Complete, store.Failed:
-		if g.Record.OutcomeUnknown() {
-			return a.replayUnknown(ctx, g.Record)
-		}
-		n, err := decodeNote(g.Record.Result)
-		if err != nil {
-			return Receipt{}, ev.fail(Unreadable, 0, err)
-		}
-		return n.receipt(ev, g.Record.Fingerprint, Replayed), nil
-	case store.Mismatch:
-		return Receipt{}, ev.fail(taxonomy.PayloadMismatch, 0, nil)
-	case store.InFlight:
-		e := ev.fail(taxonomy.InFlight, 0, nil)
-		e.RetryAfter = g.Record.LeaseLeft()
-		if n, err := decodeNote(g.Record.Meta); err == nil {
-			e.Attempts = n.attempts
-		}
-		return Receipt{}, e
-	default:
-		return Receipt{}, ev.fail(taxonomy.Unavailable, 0, fmt.Errorf("%w: the store gave %v", store.ErrUnavailable, g.Verdict))
-	}
-}
-
-func (n note) receipt(ev Event, fp store.Fingerprint, s Status) Receipt {
-	return Receipt{
-		Source: ev.Source, ID: ev.ID, PayloadHash: fp, Status: s,
-		ReceivedAt: n.received, ProcessedAt: n.processed, Attempts: n.attempts, Failure: n.err, Unknown: n.unknown,
-	}
-}
-
-func (ev Event) fail(code taxonomy.Code, attempts int, err error) *Error {
-	return &Error{Code: code, Source: ev.Source, ID: ev.ID, Attempts: attempts, Err: err}
+	return a.finish(ctx, err)
 }

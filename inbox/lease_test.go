@@ -2,6 +2,8 @@ package inbox_test
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,23 +15,83 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-func TestALeaseThatCannotBeRenewedEndsTheHandlerWhenItRunsOut(t *testing.T) {
-	bubble(t, func(t *testing.T, st *memstore.Store) {
-		m := mortal(st, 1) // the Reserve, and nothing after it
-		in := newInbox(t, m, inbox.LeaseTTL(30*second))
+func TestALeaseThatIsNotRenewedForTwoThirdsOfItEndsTheHandler(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		st   func(*memstore.Store) inbox.Store
+		want time.Duration
+	}{
+		{"the store fails", func(st *memstore.Store) inbox.Store { return mortal(st, 1) }, 20 * second},
+		{"it fails after a renewal", func(st *memstore.Store) inbox.Store { return mortal(st, 2) }, 30 * second},
+		{"the store hangs", func(st *memstore.Store) inbox.Store { return &hanging{Store: st} }, 20 * second},
+		{"it hangs after a renewal", func(st *memstore.Store) inbox.Store {
+			return &hanging{Store: st, after: 1}
+		}, 30 * second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, mem *memstore.Store) {
+				in := newInbox(t, c.st(mem), inbox.LeaseTTL(30*second))
+				start := time.Now()
+				_, err := in.Receive(t.Context(), event, func(ctx context.Context, _ inbox.Event) error {
+					<-ctx.Done()
+					require.Equal(t, c.want, time.Since(start))
+					require.ErrorIs(t, context.Cause(ctx), store.ErrLost)
+					require.NotEqual(t, store.ErrLost, context.Cause(ctx), "it names the store's error")
+					rec, err := mem.Find(t.Context(), eventRecord)
+					require.NoError(t, err)
+					require.Equal(t, 10*second, rec.LeaseLeft(), "no other process owns the event yet")
+					return ctx.Err()
+				})
+				refused(t, err, inbox.HandlerFailed)
+			})
+		})
+	}
+}
+
+func TestALeaseThatIsRenewedLateIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T, mem *memstore.Store) {
+		st := &hanging{Store: mem, after: 1}
+		in := newInbox(t, st, inbox.LeaseTTL(30*second))
 		start := time.Now()
-		_, err := in.Receive(t.Context(), event, func(ctx context.Context, _ inbox.Event) error {
-			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), store.ErrLost)
-			require.ErrorIs(t, context.Cause(ctx), store.ErrUnavailable)
+		r, err := in.Receive(t.Context(), event, func(ctx context.Context, _ inbox.Event) error {
+			time.Sleep(25 * second) // the renewal after 20 seconds hangs
+			st.mend()
+			time.Sleep(30 * second)
 			return ctx.Err()
 		})
-		refused(t, err, inbox.HandlerFailed)
-		require.Equal(t, 30*second, time.Since(start))
+		require.NoError(t, err)
+		require.Equal(t, inbox.Processed, r.Status)
+		require.Equal(t, 55*second, time.Since(start))
 	})
 }
 
-// The answer to this owner's Complete was lost, and what the record shows is another owner's.
+// A hanging store completes so many renewals, and then keeps each one waiting until it is mended or the context ends.
+type hanging struct {
+	*memstore.Store
+	after  int
+	mended chan struct{}
+	once   sync.Once
+}
+
+func (h *hanging) wait() chan struct{} {
+	h.once.Do(func() { h.mended = make(chan struct{}) })
+	return h.mended
+}
+
+func (h *hanging) mend() { close(h.wait()) }
+
+func (h *hanging) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	if h.after--; h.after < 0 && meta == nil {
+		select {
+		case <-h.wait():
+		case <-ctx.Done():
+			return errors.Join(store.ErrUnavailable, ctx.Err())
+		}
+	}
+	return h.Store.Extend(ctx, l, d, meta)
+}
+
+// The response to this owner's Complete was lost, and the record shows another owner's outcome.
 func TestAnotherOwnersOutcomeDoesNotConfirmOnesOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, &lossy{Store: st, err: store.ErrUnknown})
@@ -57,23 +119,6 @@ func TestTheRetentionBeginsWhenAnEventIsSettled(t *testing.T) {
 		r, err := in.Receive(t.Context(), event, nil)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
-	})
-}
-
-// keeping is a store in which somebody else always settles the event as failed again before it can be redriven.
-type keeping struct{ *memstore.Store }
-
-func (keeping) Forget(context.Context, store.Lease) error { return store.ErrLost }
-
-func TestALetterStaysAsLongAsItsEventIsDead(t *testing.T) {
-	bubble(t, func(t *testing.T, st *memstore.Store) {
-		in := newInbox(t, keeping{st})
-		bury(t, in)
-		r, err := in.Redrive(t.Context(), event.Source, event.ID, nil)
-		require.NoError(t, err)
-		require.Equal(t, inbox.Replayed, r.Status)
-		require.True(t, r.Dead())
-		require.Len(t, letters(t, in, ""), 1)
 	})
 }
 

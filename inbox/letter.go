@@ -12,141 +12,194 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A DeadLetter is an event that could not be handled.
-type DeadLetter struct {
+// A FailedEvent is a dead letter, or an event that waits for another delivery after a failure. All times are by the
+// store's clock.
+type FailedEvent struct {
 	Source      string
 	ID          string
 	Payload     []byte // never nil
 	PayloadHash store.Fingerprint
-	// ReceivedAt is when the event was first received. FailedAt is when it became a dead letter. Both are by the
-	// store's clock.
-	ReceivedAt time.Time
-	FailedAt   time.Time
-	Attempts   int
-	// Failure is the text of the last error, at most 4 KiB of it.
-	Failure string
+	ReceivedAt  time.Time // when the event was first received
+	FailedAt    time.Time // when it failed or became a dead letter, or when the attempt began that is being made
+	DueAt       time.Time // when the inbox accepts another delivery; zero for a dead letter, or if it does now
+	Attempts    int
+	Failure     string // the text of the last error, at most 2 KiB of it
 	// Unknown: the handler's effect is unknown. An operator finds out whether it was made, and then calls
-	// [Inbox.Drop] or [Inbox.RedriveUnknown].
+	// [Inbox.Drop].
 	Unknown bool
 }
 
-// DeadLetters yields the dead letters of a source, oldest first. An empty source yields those of every source. The
-// loop's body may redrive them. An error is yielded last, with a zero DeadLetter. A letter that can't be read ends
-// the list.
-func (in *Inbox) DeadLetters(ctx context.Context, source string) iter.Seq2[DeadLetter, error] {
-	scope := ""
-	if source != "" {
-		scope = deadScope + source
+// DeadLetters yields the dead letters of a source. An empty source yields those of every source. The loop's body may
+// redrive them.
+//
+// A letter that can't be read is yielded with only its source and id, and an [*Error] with the code Unreadable. The
+// list goes on. An error with a zero FailedEvent ends the list.
+func (in *Inbox) DeadLetters(ctx context.Context, source string) iter.Seq2[FailedEvent, error] {
+	return in.failed(ctx, source, func(n note) bool { return n.State == dead })
+}
+
+// Waiting is DeadLetters for the events that have failed and are no dead letters. Call [Inbox.Redrive] for those
+// whose producer has given up.
+func (in *Inbox) Waiting(ctx context.Context, source string) iter.Seq2[FailedEvent, error] {
+	return in.failed(ctx, source, func(n note) bool { return n.State != dead && n.Kept })
+}
+
+// failed yields the events of a source that are not settled, if selected reports true or the note can't be read.
+func (in *Inbox) failed(ctx context.Context, source string, selected func(note) bool) iter.Seq2[FailedEvent, error] {
+	scopes := []string{eventScope + source, unknownScope + source}
+	if source == "" {
+		scopes = []string{""}
 	}
-	return func(yield func(DeadLetter, error) bool) {
-		for rec, err := range in.st.Pending(ctx, scope) {
-			if err != nil {
-				yield(DeadLetter{}, &Error{Code: taxonomy.Unavailable, Err: err})
-				return
-			}
-			from, ok := strings.CutPrefix(rec.ID.Scope, deadScope)
-			if !ok {
-				continue
-			}
-			n, err := decodeNote(rec.Meta)
-			if err != nil {
-				yield(DeadLetter{}, Event{Source: from, ID: rec.ID.Key}.fail(Unreadable, 0, err))
-				return
-			}
-			l := DeadLetter{
-				Source: from, ID: rec.ID.Key, Payload: n.payload, PayloadHash: rec.Fingerprint,
-				ReceivedAt: n.received, FailedAt: n.processed, Attempts: n.attempts, Failure: n.err, Unknown: n.unknown,
-			}
-			if !yield(l, nil) {
-				return
+	return func(yield func(FailedEvent, error) bool) {
+		for _, scope := range scopes {
+			for rec, err := range in.st.Pending(ctx, scope) {
+				if err != nil && rec.ID == (store.ID{}) {
+					yield(FailedEvent{}, &Error{Code: taxonomy.Unavailable, Err: err})
+					return
+				}
+				f, ours := keptIn(rec.ID)
+				if !ours {
+					continue
+				}
+				n, unreadable := decodeNote(rec.Meta)
+				switch {
+				case err != nil || unreadable != nil:
+					err = Event{Source: f.Source, ID: f.ID}.fail(Unreadable, 0, errors.Join(err, unreadable))
+				case !selected(n):
+					continue
+				default:
+					f.complete(rec, n)
+				}
+				if !yield(f, err) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// Redrive handles a dead letter again, as one more attempt under its own source and id. If the event was delivered
-// and handled meanwhile, it is not handled twice: the receipt is Replayed. The letter is deleted once the event is
-// handled. If the handler fails, the letter stays with the new error, and the receipt is DeadLettered.
+// keptIn returns the source and the id of the event in a record. It reports false if the record is not an inbox's.
+func keptIn(id store.ID) (f FailedEvent, ours bool) {
+	f.ID = id.Key
+	if f.Source, ours = strings.CutPrefix(id.Scope, eventScope); !ours {
+		f.Source, ours = strings.CutPrefix(id.Scope, unknownScope)
+		f.Unknown = ours
+	}
+	return f, ours
+}
+
+func (f *FailedEvent) complete(rec store.Record, n note) {
+	f.Payload, f.PayloadHash, f.Attempts, f.Failure = n.payload, rec.Fingerprint, n.Attempts, n.Err
+	f.ReceivedAt, f.FailedAt = n.Received, n.Changed
+	if rec.LeaseLeft() > 0 && n.State != dead {
+		f.DueAt = rec.LeaseUntil.UTC()
+	}
+}
+
+// Redrive handles a dead letter or a waiting event again, as one more attempt under its own source and id. The event
+// need not have rested. If it was handled meanwhile, it is not handled twice: the receipt is Replayed. If the handler
+// fails, the event is a dead letter with the new error, and the receipt is DeadLettered.
 //
-// A letter that is Unknown is refused with taxonomy.OutcomeUnknown, and nothing is done: see [Inbox.RedriveUnknown].
-// The error matches ErrNoLetter if there is no such letter. Otherwise it is an error of Receive. An error beside a
-// receipt that is Processed or Replayed means that only the letter could not be deleted: call Redrive again.
+// A letter that is Unknown is refused with taxonomy.OutcomeUnknown, and nothing is done. The error matches
+// ErrNoLetter if there is no such event. Otherwise it is an error of Receive.
 func (in *Inbox) Redrive(ctx context.Context, source, id string, h Handler) (Receipt, error) {
-	return in.redrive(ctx, source, id, plain{in, h}, false)
+	return in.redrive(ctx, source, id, plain{in, h})
 }
 
-// RedriveUnknown is Redrive, for a letter that is Unknown too. Call it only if the handler's effect was not made, or
-// was undone: the handler runs again. If the effect was made, call [Inbox.Drop].
-func (in *Inbox) RedriveUnknown(ctx context.Context, source, id string, h Handler) (Receipt, error) {
-	return in.redrive(ctx, source, id, plain{in, h}, true)
-}
-
-// redrive redrives the letter. A letter that is unknown is refused unless decided is set.
-func (in *Inbox) redrive(ctx context.Context, source, id string, m mode, decided bool) (Receipt, error) {
+func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receipt, error) {
 	ev := Event{Source: source, ID: id}
-	rec, err := in.letter(ctx, ev)
+	rec, err := in.find(ctx, ev)
 	if err != nil {
 		return Receipt{}, err
 	}
-	n, err := decodeNote(rec.Meta)
-	if err != nil {
-		return Receipt{}, ev.fail(Unreadable, 0, err)
+	if rec.ID == ev.unknown() || rec.OutcomeUnknown() {
+		return Receipt{}, ev.fail(taxonomy.OutcomeUnknown, 0, errUnknown)
 	}
-	if n.unknown && !decided {
-		return Receipt{}, ev.fail(taxonomy.OutcomeUnknown, n.attempts, errUnknown)
+	stored := rec.Meta
+	if rec.State != store.StatePending {
+		stored = rec.Result
+	}
+	n, err := decodeNote(stored)
+	switch {
+	case err != nil:
+		return Receipt{}, ev.fail(Unreadable, 0, err)
+	case rec.State != store.StatePending:
+		return n.receipt(ev, rec.Fingerprint, Replayed), nil
+	case !n.Kept:
+		return Receipt{}, noLetter(ev)
+	case n.State == resting: // the rest ends now, unless another delivery owns the event
+		if err := in.st.Extend(ctx, rec.Lease(), 0, nil); err != nil && !errors.Is(err, store.ErrLost) {
+			return Receipt{}, ev.fail(taxonomy.Unavailable, n.Attempts, err)
+		}
 	}
 	ev.Payload = n.payload
-	if err := in.clear(ctx, ev, decided); err != nil {
-		return Receipt{}, ev.fail(taxonomy.Unavailable, n.attempts, err)
-	}
-	r, err := in.receive(ctx, ev, n, m)
-	if err != nil || r.Dead() {
-		return r, err
-	}
-	if err := in.drop(ctx, rec); err != nil {
-		return r, ev.fail(taxonomy.Unavailable, r.Attempts, err)
-	}
-	return r, nil
+	return in.receive(ctx, ev, call{redriven: true}, m)
 }
 
-// letter finds the letter's record.
-func (in *Inbox) letter(ctx context.Context, ev Event) (store.Record, error) {
+// Drop gives up a dead letter or a waiting event. Further deliveries of it are acknowledged and not handled, for the
+// retention. The error matches ErrNoLetter if there is no such event, and taxonomy.InFlight if the event is being
+// handled. After any other error call Drop again.
+//
+// A letter that is Unknown is deleted. A later delivery of its event makes it again.
+func (in *Inbox) Drop(ctx context.Context, source, id string) error {
+	ev := Event{Source: source, ID: id}
+	rec, err := in.find(ctx, ev)
+	if err == nil && rec.State != store.StatePending {
+		err = noLetter(ev)
+	}
+	if err != nil {
+		return err
+	}
+	if rec.ID != ev.unknown() {
+		return in.discard(ctx, ev, rec)
+	}
+	ctx, done := in.storeContext(ctx)
+	defer done()
+	if err := in.st.Release(ctx, rec.Lease()); err != nil && !errors.Is(err, store.ErrLost) {
+		return ev.failStore(0, err)
+	}
+	return nil
+}
+
+// discard settles a pending event as failed.
+func (in *Inbox) discard(ctx context.Context, ev Event, rec store.Record) error {
+	n, err := decodeNote(rec.Meta)
+	if left := rec.LeaseLeft(); left > 0 && (err != nil || n.State != resting) {
+		e := ev.fail(taxonomy.InFlight, n.Attempts, nil)
+		e.RetryAfter = left
+		return e
+	}
+	if n.Err == "" {
+		n.Err = errNoEnd
+	}
+	if n.State != dead {
+		n.Changed = rec.ReadAt.UTC()
+	}
+	ctx, done := in.storeContext(ctx)
+	defer done()
+	if err := in.st.Complete(ctx, rec.Lease(), in.outcome(true, n)); err != nil {
+		return ev.failStore(n.Attempts, err)
+	}
+	return nil
+}
+
+// find returns the letter of the event's unknown outcome, or else the event's record, or an error that matches
+// ErrNoLetter.
+func (in *Inbox) find(ctx context.Context, ev Event) (store.Record, error) {
 	if err := ev.validate(); err != nil {
 		return store.Record{}, err
 	}
-	rec, err := in.st.Find(ctx, ev.letter())
+	rec, err := in.st.Find(ctx, ev.unknown())
+	if errors.Is(err, store.ErrNotFound) {
+		rec, err = in.st.Find(ctx, ev.id())
+	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return store.Record{}, fmt.Errorf("%w: %q/%q", ErrNoLetter, ev.Source, ev.ID)
+		err = noLetter(ev)
 	case err != nil:
-		return store.Record{}, ev.fail(taxonomy.Unavailable, 0, err)
+		err = ev.fail(taxonomy.Unavailable, 0, err)
 	}
-	return rec, nil
+	return rec, err
 }
 
-// drop deletes the letter that was found. If another call has deleted or rewritten the letter, drop changes nothing.
-func (in *Inbox) drop(ctx context.Context, rec store.Record) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), in.storeTimeout)
-	defer done()
-	if err := in.st.Release(ctx, rec.Lease()); err != nil && !errors.Is(err, store.ErrLost) {
-		return err
-	}
-	return nil
-}
-
-// clear removes the event's record if it is settled as failed, or if its outcome is unknown and an operator has
-// decided. The letter stays until an attempt has succeeded. The next delivery is an attempt too.
-func (in *Inbox) clear(ctx context.Context, ev Event, decided bool) error {
-	rec, err := in.st.Find(ctx, ev.id())
-	unsettled := rec.State == store.StateFailed || decided && rec.OutcomeUnknown()
-	if errors.Is(err, store.ErrNotFound) || err == nil && !unsettled {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := in.st.Forget(ctx, rec.Lease()); err != nil && !errors.Is(err, store.ErrLost) {
-		return err
-	}
-	return nil
-}
+func noLetter(ev Event) error { return fmt.Errorf("%w: %q/%q", ErrNoLetter, ev.Source, ev.ID) }

@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"time"
 
@@ -14,12 +15,10 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-var letterRecord = store.ID{Scope: "inbox-dead/payments", Key: "ev_001"}
-
 // bury makes a dead letter of the event.
 func bury(t *testing.T, in *inbox.Inbox) {
 	t.Helper()
-	r, err := in.Receive(t.Context(), event, func(context.Context, inbox.Event) error { return inbox.Reject(errHandler) })
+	r, err := in.Receive(t.Context(), event, returns(inbox.Reject(errHandler)))
 	require.NoError(t, err)
 	require.Equal(t, inbox.DeadLettered, r.Status)
 }
@@ -40,21 +39,24 @@ func TestAfterItsLastAttemptAnEventIsKeptAndAcknowledged(t *testing.T) {
 		require.Equal(t, inbox.DeadLettered, r.Status)
 		require.Equal(t, 3, r.Attempts)
 		require.True(t, r.Dead())
-		require.Equal(t, []inbox.DeadLetter{{
+		require.Equal(t, []inbox.FailedEvent{{
 			Source: event.Source, ID: event.ID, Payload: event.Payload, PayloadHash: r.PayloadHash,
 			ReceivedAt: start, FailedAt: start.Add(3 * second), Attempts: 3, Failure: "the ledger is closed",
 		}}, letters(t, in, "payments"))
 		require.Equal(t, letters(t, in, ""), letters(t, in, "payments"))
 		require.Empty(t, letters(t, in, "orders"))
 
-		rec, err := st.Find(t.Context(), eventRecord)
-		require.NoError(t, err)
-		require.Equal(t, store.StateFailed, rec.State)
+		require.Empty(t, waiting(t, in, ""))
 		r, err = in.Receive(t.Context(), event, h.handle)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 		require.Equal(t, "the ledger is closed", r.Failure)
 		require.Len(t, h.events, 3, "a dead letter's further deliveries are not handled")
+		time.Sleep(30 * 24 * time.Hour)
+		r, err = in.Receive(t.Context(), event, h.handle)
+		require.NoError(t, err, "a dead letter is remembered for longer than the retention")
+		require.Equal(t, inbox.Replayed, r.Status)
+		require.Len(t, letters(t, in, ""), 1)
 	})
 }
 
@@ -73,7 +75,7 @@ func TestARedrivenEventIsHandledUnderItsOwnID(t *testing.T) {
 		in := newInbox(t, st)
 		start := time.Now()
 		bury(t, in)
-		time.Sleep(30 * 24 * time.Hour) // long after the event's record has expired
+		time.Sleep(30 * 24 * time.Hour)
 		h := &scripted{}
 		r, err := in.Redrive(t.Context(), event.Source, event.ID, h.handle)
 		require.NoError(t, err)
@@ -90,10 +92,13 @@ func TestARedrivenEventIsHandledUnderItsOwnID(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status, "a delivery that comes later")
 		require.False(t, r.Dead())
-		_, err = in.Redrive(t.Context(), event.Source, event.ID, h.handle)
-		require.ErrorIs(t, err, inbox.ErrNoLetter)
-		require.EqualError(t, err, `inbox: no such dead letter: "payments"/"ev_001"`)
+		r, err = in.Redrive(t.Context(), event.Source, event.ID, h.handle)
+		require.NoError(t, err)
+		require.Equal(t, inbox.Replayed, r.Status, "an operator who repeats the command")
 		require.Len(t, h.events, 1)
+		_, err = in.Redrive(t.Context(), event.Source, "ev_002", h.handle)
+		require.ErrorIs(t, err, inbox.ErrNoLetter)
+		require.EqualError(t, err, `inbox: no such dead letter: "payments"/"ev_002"`)
 	})
 }
 
@@ -101,16 +106,14 @@ func TestARedriveThatFailsKeepsTheLetterWithItsNewError(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, st)
 		bury(t, in)
-		r, err := in.Redrive(t.Context(), event.Source, event.ID, func(context.Context, inbox.Event) error { return errors.New("still closed") })
+		r, err := in.Redrive(t.Context(), event.Source, event.ID, returns(errors.New("still closed")))
 		require.NoError(t, err)
 		require.Equal(t, inbox.DeadLettered, r.Status)
 		list := letters(t, in, "")
 		require.Len(t, list, 1)
 		require.Equal(t, "still closed", list[0].Failure)
 		require.Equal(t, 2, list[0].Attempts)
-		rec, err := st.Find(t.Context(), eventRecord)
-		require.NoError(t, err)
-		require.Equal(t, store.StateFailed, rec.State)
+		require.Equal(t, event.Payload, list[0].Payload)
 	})
 }
 
@@ -145,8 +148,8 @@ func TestADroppedLetterIsForgottenAndItsEventIsNot(t *testing.T) {
 	})
 }
 
-// Each write on the way to a dead letter and back may be the last one that a process makes. Whatever it is, the event
-// is in the end handled once, or a letter that says so is left.
+// Each write on the way to a dead letter and back may be the last one of a process. In the end the event is handled
+// once.
 func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {
 	for writes := range 12 {
 		bubble(t, func(t *testing.T, st *memstore.Store) {
@@ -156,19 +159,19 @@ func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {
 			doomed := newInbox(t, killed, inbox.MaxAttempts(1))
 
 			acknowledged := false
-			if _, err := doomed.Receive(t.Context(), event, func(context.Context, inbox.Event) error { return errHandler }); err == nil {
+			if _, err := doomed.Receive(t.Context(), event, returns(errHandler)); err == nil {
 				acknowledged = true
 				_, _ = doomed.Redrive(t.Context(), event.Source, event.ID, func(context.Context, inbox.Event) error {
-					if killed.writes < killed.left {
-						applied++ // in the gap after it the plain mode can't help: see TestAnOutcomeThatIsNotRecordedIsNotAcknowledged
+					if killed.writes < killed.left { // see TestAnOutcomeThatIsNotRecordedIsNotAcknowledged for the gap
+						applied++
 					}
 					return nil
 				})
 			}
-			// The next process: the producer delivers again unless it was told to stop, and an operator redrives what is listed.
+			// In the next process the producer repeats a refused delivery. An operator redrives each letter.
 			time.Sleep(inbox.DefaultLeaseTTL)
 			if !acknowledged {
-				_, err := live().Receive(t.Context(), event, func(context.Context, inbox.Event) error { return errHandler })
+				_, err := live().Receive(t.Context(), event, returns(errHandler))
 				require.NoError(t, err, "after %d writes", writes)
 			}
 			for range 2 {
@@ -190,33 +193,77 @@ func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {
 	}
 }
 
-// The record of the first has expired and its letter has not, when another event comes under its id.
-func TestALetterIsNotWrittenOverByAnotherPayload(t *testing.T) {
+func TestAListGoesOnAfterALetterThatCannotBeRead(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, st)
-		bury(t, in)
-		time.Sleep(inbox.DefaultRetention)
-		other := event
-		other.Payload = []byte("other")
-		_, err := in.Receive(t.Context(), other, func(context.Context, inbox.Event) error { return inbox.Reject(errHandler) })
-		refused(t, err, taxonomy.PayloadMismatch)
-		list := letters(t, in, "")
-		require.Len(t, list, 1)
-		require.Equal(t, event.Payload, list[0].Payload)
+		for _, id := range []string{"ev_000", "ev_002"} {
+			_, err := st.Reserve(t.Context(), store.Claim{
+				ID: store.ID{Scope: eventRecord.Scope, Key: id}, Retention: time.Hour, Meta: []byte{9},
+			})
+			require.NoError(t, err)
+			if id == "ev_000" {
+				bury(t, in)
+			}
+		}
+		for _, list := range []iter.Seq2[inbox.FailedEvent, error]{
+			in.DeadLetters(t.Context(), ""), in.DeadLetters(t.Context(), event.Source),
+		} {
+			var readable []string
+			var unreadable []inbox.FailedEvent
+			for l, err := range list {
+				if err == nil {
+					readable = append(readable, l.ID)
+					continue
+				}
+				e := refused(t, err, inbox.Unreadable)
+				require.Equal(t, l.ID, e.ID)
+				require.Equal(t, l.Source, e.Source)
+				unreadable = append(unreadable, l)
+			}
+			require.Equal(t, []string{"ev_001"}, readable)
+			require.Equal(t, []inbox.FailedEvent{
+				{Source: event.Source, ID: "ev_000"}, {Source: event.Source, ID: "ev_002"},
+			}, unreadable)
+		}
+		_, err := in.Redrive(t.Context(), event.Source, "ev_000", nil)
+		refused(t, err, inbox.Unreadable)
+		require.NoError(t, in.Drop(t.Context(), event.Source, "ev_000"))
+		r, err := in.Receive(t.Context(), inbox.Event{Source: event.Source, ID: "ev_002"}, nil)
+		refused(t, err, taxonomy.PayloadMismatch) // the record has no fingerprint
+		require.Zero(t, r)
 	})
 }
 
-func TestALetterThatCannotBeReadIsToldOf(t *testing.T) {
+// A store yields a damaged record with its ID and an error, and an outage with an error alone.
+func TestAListGoesOnAfterADamagedRecordAndEndsWithAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
-		in := newInbox(t, st)
-		_, err := st.Reserve(t.Context(), store.Claim{ID: letterRecord, Retention: time.Hour, Meta: []byte{9}})
-		require.NoError(t, err)
-		for l, err := range in.DeadLetters(t.Context(), "") {
-			refused(t, err, inbox.Unreadable)
-			require.Zero(t, l)
+		bury(t, newInbox(t, st))
+		var ids []string
+		var errs []error
+		for l, err := range newInbox(t, damaged{st}).DeadLetters(t.Context(), event.Source) {
+			ids, errs = append(ids, l.ID), append(errs, err)
 		}
-		_, err = in.Redrive(t.Context(), event.Source, event.ID, nil)
-		refused(t, err, inbox.Unreadable)
-		require.NoError(t, in.Drop(t.Context(), event.Source, event.ID))
+		require.Equal(t, []string{"ev_000", "ev_001", ""}, ids)
+		require.ErrorIs(t, errs[0], store.ErrDamaged)
+		refused(t, errs[0], inbox.Unreadable)
+		require.NoError(t, errs[1])
+		refused(t, errs[2], taxonomy.Unavailable)
 	})
+}
+
+// A damaged store lists a damaged record, its own records, and an error.
+type damaged struct{ *memstore.Store }
+
+func (d damaged) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		if !yield(store.Record{ID: store.ID{Scope: scope, Key: "ev_000"}}, store.ErrDamaged) {
+			return
+		}
+		for rec, err := range d.Store.Pending(ctx, scope) {
+			if !yield(rec, err) {
+				return
+			}
+		}
+		yield(store.Record{}, store.ErrUnavailable)
+	}
 }

@@ -1,113 +1,72 @@
 package inbox
 
 import (
-	"encoding/binary"
+	"bytes"
+	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// A note is the inbox's part of a record. It is the meta of a pending event, the result of a settled one, and, with the
-// payload, the meta of a dead letter. Its form:
-//
-//	version (one byte), attempts (unsigned varint), received, processed (signed varints, nanoseconds since 1970, 0: none),
-//	length of the error (unsigned varint), error, payload: the rest
-//
-// The version is 1, and 2 for a letter whose outcome is unknown: a program that does not know such letters can't
-// redrive it.
+// A note is the inbox's part of a record: the meta of an event that is not settled, and the result of a settled one.
+// It is a line of JSON. The payload follows, if Kept is set.
 type note struct {
-	attempts  int
-	received  time.Time
-	processed time.Time // while the event is pending and has no lease: when the last attempt was counted
-	err       string
-	payload   []byte
-	unknown   bool // of a letter: the handler's effect is unknown
+	Version  int       `json:"v"`
+	State    noteState `json:"state,omitempty"` // the docs' SQL reads it behind the version
+	Kept     bool      `json:"kept,omitempty"`
+	Attempts int       `json:"attempts"`
+	Received time.Time `json:"received,omitzero"`
+	// Changed is when the last attempt was counted, when it has failed, or when the event was settled.
+	Changed time.Time `json:"changed,omitzero"`
+	Err     string    `json:"error,omitempty"`
+	payload []byte    // not nil if Kept is set
 }
 
+// A noteState is the state of an event that is not settled.
+type noteState string
+
 const (
-	noteV1      = 1
-	noteUnknown = 2
-	maxError    = 4 << 10 // bytes of an error's text that are kept
-	maxNote     = 8 << 10 // room for all but the payload
+	counted noteState = ""      // an attempt was begun, and no outcome was recorded
+	resting noteState = "rests" // the last attempt has failed
+	dead    noteState = "dead"  // the event is a dead letter
+)
+
+const (
+	noteVersion = 3
+	maxError    = 2 << 10 // bytes of an error's text that are kept; JSON may need six times as many
 )
 
 var errNote = errors.New("inbox: a stored note is damaged, or of an unknown version")
 
 func (n note) encode() []byte {
-	text := clip(n.err)
-	b := make([]byte, 0, 64+len(text)+len(n.payload))
-	version := byte(noteV1)
-	if n.unknown {
-		version = noteUnknown
-	}
-	b = append(b, version)
-	b = binary.AppendUvarint(b, uint64(n.attempts))
-	b = binary.AppendVarint(b, nanos(n.received))
-	b = binary.AppendVarint(b, nanos(n.processed))
-	b = binary.AppendUvarint(b, uint64(len(text)))
-	b = append(b, text...)
-	return append(b, n.payload...)
+	n.Version, n.Err = noteVersion, clip(n.Err)
+	b, _ := json.Marshal(n) // it fails for years that no clock has, and decodeNote refuses the result
+	return append(append(b, '\n'), n.payload...)
 }
 
 // decodeNote parses the form that encode writes. It keeps no part of b.
 func decodeNote(b []byte) (note, error) {
-	if len(b) == 0 || b[0] != noteV1 && b[0] != noteUnknown {
+	var n note
+	line, payload, ok := bytes.Cut(b, []byte("\n"))
+	if !ok || json.Unmarshal(line, &n) != nil || n.Version != noteVersion || !n.Kept && len(payload) > 0 {
 		return note{}, errNote
 	}
-	n := note{unknown: b[0] == noteUnknown}
-	b = b[1:]
-	bad := false
-	unsigned := func(limit uint64) uint64 {
-		v, n := binary.Uvarint(b)
-		if n <= 0 || v > limit {
-			bad = true
-			return 0
-		}
-		b = b[n:]
-		return v
+	if n.Kept {
+		n.payload = append([]byte{}, payload...)
 	}
-	instant := func() time.Time {
-		v, n := binary.Varint(b)
-		if n <= 0 {
-			bad = true
-			return time.Time{}
-		}
-		b = b[n:]
-		if v == 0 {
-			return time.Time{}
-		}
-		return time.Unix(0, v).UTC()
-	}
-	n.attempts = int(unsigned(1 << 31))
-	n.received = instant()
-	n.processed = instant()
-	length := int(unsigned(maxError))
-	if bad || length > len(b) {
-		return note{}, errNote
-	}
-	n.err = string(b[:length])
-	n.payload = append([]byte{}, b[length:]...)
 	return n, nil
 }
 
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-// clip shortens an error's text to maxError bytes, and cuts no character apart.
+// clip returns an error's text as UTF-8, with at most maxError bytes, and cuts no character apart.
 func clip(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= maxError {
 		return s
 	}
-	s = s[:maxError]
-	for len(s) > 0 {
-		if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size != 1 {
-			break
-		}
-		s = s[:len(s)-1]
+	cut := maxError
+	for !utf8.RuneStart(s[cut]) {
+		cut--
 	}
-	return s
+	return s[:cut]
 }

@@ -1,58 +1,87 @@
 package inbox
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
 )
 
 func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	for _, n := range []note{
-		{payload: []byte{}},
-		{attempts: 1, payload: []byte{}},
-		{attempts: 2, err: "no", payload: []byte("p"), unknown: true},
-		{attempts: 1 << 31, received: time.Unix(0, -5).UTC(), processed: time.Unix(1757937600, 1).UTC(), err: "é", payload: []byte("\x00payload")},
+		{},
+		{Attempts: 1},
+		{Attempts: 2, State: dead, Err: "no", Kept: true, payload: []byte("p")},
+		{State: resting, Kept: true, payload: []byte{}},
+		{
+			Attempts: 1 << 31, Received: time.Unix(0, -5).UTC(), Changed: time.Unix(1757937600, 1).UTC(),
+			Err: "é\n", Kept: true, payload: []byte("\x00pay\nload"),
+		},
 	} {
 		got, err := decodeNote(n.encode())
 		require.NoError(t, err)
+		n.Version = noteVersion
 		require.Equal(t, n, got)
 	}
 }
 
-// The bytes are what other processes have written: they may not change without another version.
+// Other processes have written these bytes. They may not change without another version.
 func TestTheBytesOfANoteAreFixed(t *testing.T) {
-	n := note{attempts: 3, received: time.Unix(0, 1), err: "no", payload: []byte("p")}
-	require.Equal(t, "\x01\x03\x02\x00\x02nop", string(n.encode()))
-	n.unknown = true
-	require.Equal(t, "\x02\x03\x02\x00\x02nop", string(n.encode()))
+	n := note{Attempts: 3, Received: time.Unix(0, 1).UTC(), Err: "no"}
+	want := `{"v":3,"attempts":3,"received":"1970-01-01T00:00:00.000000001Z","error":"no"}` + "\n"
+	require.Equal(t, want, string(n.encode()))
+	n = note{State: dead, Attempts: 3, Kept: true, payload: []byte("p")}
+	require.Equal(t, `{"v":3,"state":"dead","kept":true,"attempts":3}`+"\np", string(n.encode()))
 }
 
 func TestADamagedNoteIsRefused(t *testing.T) {
-	whole := note{attempts: 300, received: time.Unix(1, 0), processed: time.Unix(2, 0), err: "error"}.encode()
+	whole := note{Attempts: 300, Received: time.Unix(1, 0), Changed: time.Unix(2, 0), Err: "error"}.encode()
 	for i := range whole {
 		_, err := decodeNote(whole[:i])
 		require.ErrorIs(t, err, errNote, "%d bytes of it", i)
 	}
-	whole[0] = 3
-	_, err := decodeNote(whole)
-	require.ErrorIs(t, err, errNote)
+	for _, b := range []string{`{"v":4}` + "\n", `{"v":3,"attempts":"1"}` + "\n", string(whole) + "payload"} {
+		_, err := decodeNote([]byte(b))
+		require.ErrorIs(t, err, errNote, b)
+	}
 }
 
-// What is read is either refused, or is a note that is read the same way once more.
+// The longest error is one that JSON has to escape.
+func TestTheLargestNoteFitsARecord(t *testing.T) {
+	n := note{
+		State: dead, Kept: true, Attempts: 1 << 31, Received: time.Unix(1e9, 1), Changed: time.Unix(1e9, 1),
+		Err: strings.Repeat("\x01", 1<<20), payload: make([]byte, MaxPayload),
+	}
+	require.LessOrEqual(t, len(n.encode()), store.MaxMeta)
+}
+
+func TestAnErrorsTextIsCutBetweenTwoCharacters(t *testing.T) {
+	require.Len(t, clip("a"+strings.Repeat("é", 1<<20)), maxError-1)
+	require.Len(t, clip(strings.Repeat("é", 1<<20)), maxError)
+	require.Equal(t, "a\uFFFDb", clip("a\xffb"))
+}
+
+// A note is either refused, or read in the same way once more.
 func FuzzDecodeNote(f *testing.F) {
 	f.Add(note{}.encode())
-	f.Add(note{attempts: 3, received: time.Unix(1, 0), processed: time.Unix(2, 0), err: "e", payload: []byte("p")}.encode())
-	f.Add(note{attempts: 3, err: "e", payload: []byte("p"), unknown: true}.encode())
-	f.Add([]byte("\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Add(note{Attempts: 3, Received: time.Unix(1, 0), Changed: time.Unix(2, 0), Err: "e"}.encode())
+	f.Add(note{State: resting, Attempts: 3, Kept: true, payload: []byte("p")}.encode())
+	f.Add(note{State: dead, Attempts: 3, Err: "e"}.encode())
+	f.Add([]byte(`{"v":3,"attempts":-1,"received":"x"}` + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := decodeNote(b)
 		if err != nil {
 			require.ErrorIs(t, err, errNote)
 			return
 		}
+		n.Err = clip(n.Err)
 		again, err := decodeNote(n.encode())
 		require.NoError(t, err)
+		require.True(t, n.Received.Equal(again.Received) && n.Changed.Equal(again.Changed))
+		n.Received, n.Changed = again.Received, again.Changed
 		require.Equal(t, n, again)
 	})
 }

@@ -25,12 +25,13 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Retention is how long an event is remembered, counted from its settlement, or from its last attempt before that.
-// The default is 4 days. It must be longer than the producer's whole schedule of deliveries, because a later delivery
-// is a new event. [store.Forever] is allowed.
+// Retention is how long a settled event is remembered, counted from its settlement. The default is 4 days. It must be
+// longer than the producer's whole schedule of deliveries, because a later delivery is a new event. [store.Forever]
+// is allowed.
 func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
 
-// LetterRetention is how long a dead letter is kept. The default is [store.Forever]: until it is redriven or dropped.
+// LetterRetention is how long an event that is not settled is kept, counted from its last attempt: one that waits,
+// and a dead letter. The default is [store.Forever]: until it is handled, redriven or dropped.
 func LetterRetention(d time.Duration) Option { return optionFunc(func(c *config) { c.letters = d }) }
 
 // MaxAttempts is the number of attempts after which an event becomes a dead letter. The default is 10.
@@ -45,9 +46,10 @@ func Backoff(f func(attempt int) time.Duration) Option {
 }
 
 // LeaseTTL is how long a dead process blocks the events that it was handling. The default is 30 seconds, the minimum
-// a millisecond. While a handler runs, the lease is renewed after each third of that time. A [Transactional] inbox
-// holds an event by its transaction and uses no lease. It gives up the last allowed attempt when this time has passed
-// since the attempt was counted. Until then the attempt's transaction may still open.
+// a millisecond. While a handler runs, the lease is renewed after each third of that time. The handler's context ends
+// if two thirds pass without a renewal. A [Transactional] inbox holds an event by its transaction and uses no lease.
+// It gives up the last allowed attempt when this time has passed since the attempt was counted. Until then the
+// attempt's transaction may still open.
 func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.lease = d }) }
 
 // HandlerTimeout is how long a handler may run before its context ends. The default is one minute.
@@ -64,8 +66,12 @@ func Fingerprint(f func(Event) (store.Fingerprint, error)) Option {
 	return optionFunc(func(c *config) { c.fingerprint = f })
 }
 
-// Logger logs an error for each handler that has ended its transaction, if the store finds out. It never logs payloads.
-// Nil, the default, logs nothing.
+// Observe passes each delivery to o. Nil, the default, observes nothing.
+func Observe(o Observer) Option { return optionFunc(func(c *config) { c.observer = o }) }
+
+// Logger logs each delivery. Success and replay are logged at Debug, and a failed attempt at Info. A dead letter,
+// another payload and a refusal are logged at Warn. Faults of the store or of the program are logged at Error. Payloads
+// are never logged. Nil, the default, logs nothing.
 func Logger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
 
 // config holds the values of the options.
@@ -78,6 +84,7 @@ type config struct {
 	timeout      time.Duration
 	storeTimeout time.Duration
 	fingerprint  func(Event) (store.Fingerprint, error)
+	observer     Observer     // may be nil
 	logger       *slog.Logger // may be nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-func TestConstructorsNameWhatIsWrong(t *testing.T) {
+func TestConstructorsNameEachWrongOption(t *testing.T) {
 	st := memstore.New()
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	for _, c := range []struct {
@@ -28,8 +28,8 @@ func TestConstructorsNameWhatIsWrong(t *testing.T) {
 		{"a lease that outlives its record", []inbox.Option{inbox.LeaseTTL(time.Hour), inbox.Retention(time.Minute)},
 			"inbox: option LeaseTTL: 1h0m0s is longer than the retention, 1m0s"},
 		{"all at once", []inbox.Option{
-			inbox.Retention(0), inbox.MaxAttempts(0), inbox.Backoff(nil), inbox.LeaseTTL(0), inbox.HandlerTimeout(0), inbox.StoreTimeout(0),
-			inbox.Fingerprint(nil),
+			inbox.Retention(0), inbox.MaxAttempts(0), inbox.Backoff(nil), inbox.LeaseTTL(0), inbox.HandlerTimeout(0),
+			inbox.StoreTimeout(0), inbox.Fingerprint(nil),
 		}, "inbox: option Retention: 0s is not positive\n" +
 			"inbox: option MaxAttempts: 0 is not positive\n" +
 			"inbox: option Backoff: the function must not be nil\n" +
@@ -58,7 +58,7 @@ func TestTheDefaultBackoffDoublesUpToTenMinutes(t *testing.T) {
 		in := newInbox(t, st, inbox.MaxAttempts(100))
 		for _, seconds := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600} {
 			want := time.Unix(int64(seconds), 0).Sub(time.Unix(0, 0))
-			_, err := in.Receive(t.Context(), event, func(context.Context, inbox.Event) error { return errHandler })
+			_, err := in.Receive(t.Context(), event, returns(errHandler))
 			require.Equal(t, want, refused(t, err, inbox.HandlerFailed).RetryAfter)
 			time.Sleep(want)
 		}
@@ -69,7 +69,7 @@ func TestABackoffThatIsNoLeaseIsMadeOne(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{-second: 0, store.Forever: time.Hour} {
 		bubble(t, func(t *testing.T, st *memstore.Store) {
 			in := newInbox(t, st, inbox.Retention(time.Hour), inbox.Backoff(func(int) time.Duration { return asked }))
-			_, err := in.Receive(t.Context(), event, func(context.Context, inbox.Event) error { return errHandler })
+			_, err := in.Receive(t.Context(), event, returns(errHandler))
 			require.Equal(t, want, refused(t, err, inbox.HandlerFailed).RetryAfter)
 			rec, err := st.Find(t.Context(), eventRecord)
 			require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestABackoffThatIsNoLeaseIsMadeOne(t *testing.T) {
 	}
 }
 
-func TestAFingerprintOfOnesOwnSaysWhatCountsOfAPayload(t *testing.T) {
+func TestAFingerprintFunctionSelectsThePartsOfAPayload(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, st, inbox.Fingerprint(func(ev inbox.Event) (store.Fingerprint, error) {
 			if len(ev.Payload) == 0 {
@@ -117,7 +117,7 @@ func TestAHandlersContextEndsAfterItsTimeout(t *testing.T) {
 	})
 }
 
-func TestStatusesHaveWords(t *testing.T) {
+func TestAStatusHasAName(t *testing.T) {
 	require.Equal(t, "processed", inbox.Processed.String())
 	require.Equal(t, "replayed", inbox.Replayed.String())
 	require.Equal(t, "dead-lettered", inbox.DeadLettered.String())

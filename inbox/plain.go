@@ -21,21 +21,18 @@ func (p plain) attempt(ctx context.Context, a *attempt) error {
 	if err := p.run(ctx, a); err != nil {
 		return &handlerError{err}
 	}
-	return a.settle(ctx, a.outcome(false))
+	return a.settle(ctx)
 }
 
-var errPanicked = errors.New("the handler panicked")
-
-// run calls the handler while hold renews the lease. If the handler does not return, because of a panic or Goexit,
-// the event rests as after an error.
+// run calls the handler while hold renews the lease. A handler that does not return, because of a panic or Goexit,
+// has failed.
 func (p plain) run(ctx context.Context, a *attempt) error {
 	held, stop := a.hold(ctx)
 	returned := false
 	defer func() {
 		stop()
 		if !returned {
-			a.note.err = errPanicked.Error()
-			a.pause(ctx)
+			a.receipt, a.err = a.finish(ctx, &handlerError{errPanicked})
 		}
 	}()
 	bounded, done := context.WithTimeout(held, a.in.timeout)
@@ -45,46 +42,50 @@ func (p plain) run(ctx context.Context, a *attempt) error {
 	return err
 }
 
-// hold renews the lease every third of it until stop is called, which waits for the last renewal. The context ends with
-// the cause store.ErrLost when the lease is lost.
+// hold renews the lease after each third of it until stop is called, which waits for the last renewal. The context
+// ends with the cause store.ErrLost when the lease is lost, or could not be renewed until two thirds of it have
+// passed.
 func (a *attempt) hold(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	quit, gone := make(chan struct{}), make(chan struct{})
+	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(gone)
-		a.beat(context.WithoutCancel(parent), quit, cancel)
+		defer close(ended)
+		if err := a.renew(context.WithoutCancel(parent), quit); err != nil {
+			cancel(err)
+		}
 	}()
 	return ctx, func() {
 		close(quit)
-		<-gone
+		<-ended
 		cancel(nil)
 	}
 }
 
-func (a *attempt) beat(ctx context.Context, quit <-chan struct{}, cancel context.CancelCauseFunc) {
+// renew renews the lease until quit is closed. Its error wraps store.ErrLost.
+func (a *attempt) renew(ctx context.Context, quit <-chan struct{}) error {
 	ttl := a.in.config.lease
-	ticker := time.NewTicker(ttl / 3)
-	defer ticker.Stop()
-	held := a.since
+	timer := time.NewTimer(time.Until(a.held.Add(ttl / 3)))
+	defer timer.Stop()
 	for {
 		select {
 		case <-quit:
-			return
-		case <-ticker.C:
+			return nil
+		case <-timer.C:
 		}
-		asked := time.Now()
-		visit, over := context.WithTimeout(ctx, ttl/3)
-		err := a.in.st.Extend(visit, a.lease, ttl, nil)
-		over()
-		switch {
+		asked, limit := time.Now(), a.held.Add(2*ttl/3)
+		write, done := context.WithDeadline(ctx, limit)
+		err := a.in.st.Extend(write, a.lease, ttl, nil)
+		done()
+		switch left := time.Until(limit); {
 		case err == nil:
-			held = asked
+			a.held = asked
+			timer.Reset(ttl / 3)
 		case errors.Is(err, store.ErrLost):
-			cancel(store.ErrLost)
-			return
-		case time.Since(held) >= ttl:
-			cancel(fmt.Errorf("%w: it ran out and could not be renewed: %w", store.ErrLost, err))
-			return
+			return store.ErrLost
+		case left <= 0:
+			return fmt.Errorf("%w: it could not be renewed in time: %w", store.ErrLost, err)
+		default:
+			timer.Reset(min(left, ttl/10))
 		}
 	}
 }

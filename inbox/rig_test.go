@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,11 +41,14 @@ func newInbox(t *testing.T, st inbox.Store, opts ...inbox.Option) *inbox.Inbox {
 
 // scripted is a handler that returns one error after the other, and nil once they are spent.
 type scripted struct {
+	mu     sync.Mutex
 	errs   []error
 	events []inbox.Event
 }
 
 func (s *scripted) handle(_ context.Context, ev inbox.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.events = append(s.events, ev)
 	if n := len(s.events); n <= len(s.errs) {
 		return s.errs[n-1]
@@ -62,12 +66,26 @@ func refused(t *testing.T, err error, code taxonomy.Code) *inbox.Error {
 }
 
 func letters(t *testing.T, in interface {
-	DeadLetters(context.Context, string) iter.Seq2[inbox.DeadLetter, error]
+	DeadLetters(context.Context, string) iter.Seq2[inbox.FailedEvent, error]
 }, source string,
-) []inbox.DeadLetter {
+) []inbox.FailedEvent {
 	t.Helper()
-	var list []inbox.DeadLetter
+	var list []inbox.FailedEvent
 	for l, err := range in.DeadLetters(t.Context(), source) {
+		require.NoError(t, err)
+		list = append(list, l)
+	}
+	return list
+}
+
+// waiting returns the events that have failed and are no dead letters.
+func waiting(t *testing.T, in interface {
+	Waiting(context.Context, string) iter.Seq2[inbox.FailedEvent, error]
+}, source string,
+) []inbox.FailedEvent {
+	t.Helper()
+	var list []inbox.FailedEvent
+	for l, err := range in.Waiting(t.Context(), source) {
 		require.NoError(t, err)
 		list = append(list, l)
 	}

@@ -15,17 +15,16 @@ import (
 type TxStore[T any] interface {
 	store.TxStore[T]
 	store.Lister
-	store.Forgetter
 }
 
 // A TxHandler makes the effect of an event, in a transaction that also settles the event. It must not end tx. It
 // should have no effect outside of tx, because such an effect is repeated if the transaction fails.
 //
-// The Commit and the Rollback of tx refuse, see store.ErrTxEnded. After a refused Rollback the attempt has failed,
+// The Commit and the Rollback of tx return store.ErrTxEnded. After a refused Rollback the attempt has failed,
 // whatever the handler returns. If the handler ends the transaction in another way, for example by the SQL text
-// "COMMIT", its effect is unknown. The event then becomes a dead letter that is Unknown, and is not handled again
-// without an operator's decision. [Logger] logs both. A process that dies after such a commit, or that can't reach
-// its store, leaves no record of it, and another attempt follows.
+// "COMMIT", its effect is unknown. The event then becomes a dead letter that is Unknown, and is never handled again.
+// A process that dies after such a commit, or that can't reach its store, leaves no record of it, and another attempt
+// follows.
 type TxHandler[T any] func(ctx context.Context, tx T, ev Event) error
 
 // A Transactional is an [Inbox] whose handlers write in the transaction that settles the event: both are committed or
@@ -49,27 +48,27 @@ func NewTransactional[T any](st TxStore[T], opts ...Option) (*Transactional[T], 
 // in a commit before it. If the response to the commit was lost and the record does not show it yet, the code is
 // taxonomy.Unavailable, and the next delivery gets the outcome.
 func (t *Transactional[T]) Receive(ctx context.Context, ev Event, h TxHandler[T]) (Receipt, error) {
-	return t.in.receive(ctx, ev, note{}, within[T]{t, h})
+	return t.in.receive(ctx, ev, call{}, within[T]{t, h})
 }
 
 // Handler is [Inbox.Handler].
 func (t *Transactional[T]) Handler(identify Identify, h TxHandler[T]) http.Handler {
-	return serve(identify, func(ctx context.Context, ev Event) (Receipt, error) { return t.Receive(ctx, ev, h) })
+	return t.in.serve(identify, func(ctx context.Context, ev Event) (Receipt, error) { return t.Receive(ctx, ev, h) })
 }
 
 // DeadLetters is [Inbox.DeadLetters].
-func (t *Transactional[T]) DeadLetters(ctx context.Context, source string) iter.Seq2[DeadLetter, error] {
+func (t *Transactional[T]) DeadLetters(ctx context.Context, source string) iter.Seq2[FailedEvent, error] {
 	return t.in.DeadLetters(ctx, source)
+}
+
+// Waiting is [Inbox.Waiting].
+func (t *Transactional[T]) Waiting(ctx context.Context, source string) iter.Seq2[FailedEvent, error] {
+	return t.in.Waiting(ctx, source)
 }
 
 // Redrive is [Inbox.Redrive].
 func (t *Transactional[T]) Redrive(ctx context.Context, source, id string, h TxHandler[T]) (Receipt, error) {
-	return t.in.redrive(ctx, source, id, within[T]{t, h}, false)
-}
-
-// RedriveUnknown is [Inbox.RedriveUnknown].
-func (t *Transactional[T]) RedriveUnknown(ctx context.Context, source, id string, h TxHandler[T]) (Receipt, error) {
-	return t.in.redrive(ctx, source, id, within[T]{t, h}, true)
+	return t.in.redrive(ctx, source, id, within[T]{t, h})
 }
 
 // Drop is [Inbox.Drop].
@@ -98,19 +97,16 @@ func (w within[T]) attempt(ctx context.Context, a *attempt) error {
 	if err := w.run(ctx, tx, a); err != nil {
 		return err
 	}
-	visit, done := a.visit(ctx)
+	write, done := a.in.storeContext(ctx)
 	defer done()
-	err = tx.Commit(visit, a.outcome(false))
-	if errors.Is(err, store.ErrTxEnded) {
-		a.blame(ctx, err)
-	}
+	err = tx.Commit(write, a.outcome())
 	switch {
 	case err == nil:
 		return nil
 	case endedUnknown(err):
 		return &unknownError{err}
 	case errors.Is(err, store.ErrUnknown):
-		return a.confirm(visit, g.Lease, err)
+		return a.confirm(write, g.Lease, err)
 	case errors.Is(err, store.ErrTxEnded):
 		// The handler asked for a rollback, so nothing was committed.
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrLost):
@@ -122,54 +118,44 @@ func (w within[T]) attempt(ctx context.Context, a *attempt) error {
 
 // overtaken returns the result of another delivery that came between the count and the transaction.
 func (within[T]) overtaken(ctx context.Context, a *attempt, g store.Grant) error {
-	r, err := a.answer(ctx, g)
+	r, err := a.resolve(ctx, g)
 	if err == nil {
 		return &settledError{r}
 	}
 	return err
 }
 
-// A settledError carries the receipt of the delivery that came first.
-type settledError struct{ receipt Receipt }
-
-func (*settledError) Error() string { return "inbox: settled by another delivery" }
-
-// run calls the handler in the transaction, and rolls it back unless the handler succeeds. The error is a
-// *handlerError, or an *unknownError if the handler has ended the transaction.
-func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) (err error) {
+// run calls the handler in the transaction, and rolls it back unless the handler succeeds. A handler that does not
+// return, because of a panic or Goexit, has failed.
+func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) error {
 	bounded, done := context.WithTimeout(ctx, w.t.in.timeout)
 	defer done()
 	returned := false
 	defer func() {
-		if returned && err == nil {
-			return
-		}
 		if !returned {
-			err = errPanicked
+			a.receipt, a.err = a.finish(ctx, w.undo(ctx, tx, a, errPanicked))
 		}
-		err = w.undo(ctx, tx, a, err)
-		if returned {
-			return
-		}
-		if u, ok := errors.AsType[*unknownError](err); ok {
-			_, _ = u.bury(ctx, a) // or the next delivery writes the letter
-			return
-		}
-		a.note.err = err.Error()
-		a.pause(ctx)
 	}()
-	err = w.h(bounded, tx.Tx(), a.ev)
+	err := w.h(bounded, tx.Tx(), a.ev)
 	returned = true
-	return err
+	if err != nil {
+		return w.undo(ctx, tx, a, err)
+	}
+	return nil
 }
 
-// undo rolls back after the handler has failed, and returns the error of the attempt.
+// undo rolls back after the handler has failed. Its error is a *handlerError, or an *unknownError if the handler has
+// ended the transaction.
 func (within[T]) undo(ctx context.Context, tx store.Tx[T], a *attempt, failed error) error {
-	visit, done := a.visit(ctx)
+	write, done := a.in.storeContext(ctx)
 	defer done()
-	if err := tx.Rollback(visit); endedUnknown(err) {
-		a.blame(ctx, err)
+	if err := tx.Rollback(write); endedUnknown(err) {
 		return &unknownError{fmt.Errorf("%w; then the handler failed: %w", err, failed)}
 	}
 	return &handlerError{failed}
+}
+
+// endedUnknown reports whether an error of the transaction's end means that the handler's writes may be committed.
+func endedUnknown(err error) bool {
+	return errors.Is(err, store.ErrTxEnded) && errors.Is(err, store.ErrUnknown)
 }

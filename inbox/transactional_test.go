@@ -130,7 +130,7 @@ func TestNoCrashLosesATransactionalEventOrAppliesItTwice(t *testing.T) {
 	}
 }
 
-func TestACommitWhoseAnswerIsLostIsReadBack(t *testing.T) {
+func TestACommitWhoseResponseIsLostIsReadBack(t *testing.T) {
 	down := errors.New("connection reset")
 	lost := func(error) error { return errors.Join(store.ErrUnknown, down) }
 	t.Run("made", func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestAnOpenTransactionExcludesOtherDeliveriesAndTheyDoNotCount(t *testing.T)
 	})
 }
 
-func TestADeliveryThatIsOvertakenTellsWhatTheOtherDid(t *testing.T) {
+func TestADeliveryThatIsOvertakenReturnsTheOthersOutcome(t *testing.T) {
 	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
 		e.before = func() {
 			e.before = nil
@@ -213,8 +213,7 @@ func TestADeliveryThatIsOvertakenTellsWhatTheOtherDid(t *testing.T) {
 	})
 }
 
-// The count comes before the transaction: whoever is delivered in between must not take the last attempt for one that
-// died.
+// The count comes before the transaction. A delivery in between must not treat the last attempt as dead.
 func TestADeliveryBeforeTheLastAttemptBeginsDoesNotGiveItUp(t *testing.T) {
 	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
 		e.before = func() {

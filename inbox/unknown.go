@@ -1,93 +1,55 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // An unknownError reports that the handler ended its transaction without the store, so that its effect is unknown.
+// The store has settled the event with store.UnknownOutcome.
 type unknownError struct{ err error }
 
 func (e *unknownError) Error() string { return e.err.Error() }
 func (e *unknownError) Unwrap() error { return e.err }
 
-// endedUnknown reports whether an error of the transaction's end means that the handler's writes may be committed. The
-// store has settled the event with store.UnknownOutcome then.
-func endedUnknown(err error) bool {
-	return errors.Is(err, store.ErrTxEnded) && errors.Is(err, store.ErrUnknown)
-}
+var errUnknown = errors.New("the handler's effect is unknown, and the handler does not run again")
 
-// unknownFailure is the failure of an event with an unknown outcome, without the cause.
-const unknownFailure = "the handler's effect is unknown, and the handler does not run again"
-
-var errUnknown = errors.New(unknownFailure + " unless an operator decides so")
-
-// bury makes a dead letter of the event, whose record is settled already. If the letter can't be written, the next
-// delivery writes it.
-func (e *unknownError) bury(ctx context.Context, a *attempt) (Receipt, error) {
-	a.note.processed, a.note.unknown = a.now(), true
-	a.note.err = unknownFailure + ": " + e.Error()
-	if err := a.keep(ctx); err != nil {
-		return Receipt{}, a.failStore(err)
-	}
-	return a.note.receipt(a.ev, a.claim.Fingerprint, DeadLettered), nil
-}
-
-// replayUnknown returns the receipt for a delivery of an event that was settled with an unknown outcome. If there is
-// no letter, because the process died before it wrote one, replayUnknown writes it.
+// replayUnknown returns the receipt for a delivery of an event whose outcome is unknown.
 func (a *attempt) replayUnknown(ctx context.Context, rec store.Record) (Receipt, error) {
-	a.note = unknownNote(rec)
-	kept, err := a.in.keptUnknown(ctx, a.ev, rec)
-	if err == nil && !kept {
-		err = a.keep(ctx)
-	}
-	if err != nil {
-		return Receipt{}, a.failStore(err)
-	}
-	return a.note.receipt(a.ev, rec.Fingerprint, Replayed), nil
+	n, _ := decodeNote(rec.Meta) // there is none if the record had expired before the transaction began
+	a.note.Attempts, a.note.Received = max(n.Attempts, 1), cmp.Or(n.Received, rec.CreatedAt.UTC())
+	a.read = rec.ReadAt
+	return a.unknown(ctx, rec.Fingerprint, Replayed, errUnknown)
 }
 
-// keptUnknown reports whether the event has a letter with an unknown outcome, or had one that was dropped.
-func (in *Inbox) keptUnknown(ctx context.Context, ev Event, rec store.Record) (bool, error) {
-	letter, err := in.st.Find(ctx, ev.letter())
-	if errors.Is(err, store.ErrNotFound) {
-		if letter, err = in.st.Find(ctx, ev.dropped()); errors.Is(err, store.ErrNotFound) {
-			return false, nil
-		}
-		return letter.Fingerprint == rec.Fingerprint, err
+// unknown makes a dead letter of an event whose outcome is unknown, unless there is one or the queue keeps one. The
+// process may have died before an earlier delivery wrote the letter.
+func (a *attempt) unknown(ctx context.Context, fp store.Fingerprint, s Status, why error) (Receipt, error) {
+	if a.queued {
+		return Receipt{}, a.ev.fail(taxonomy.OutcomeUnknown, a.note.Attempts, why)
 	}
-	if err != nil || letter.Fingerprint != rec.Fingerprint {
-		return false, err
+	letter := a.note
+	letter.State, letter.Changed, letter.Err = dead, a.now(), why.Error()
+	r := letter.receipt(a.ev, fp, s)
+	r.Unknown = true
+	if fp != a.claim.Fingerprint {
+		return r, nil // this delivery has another payload
 	}
-	n, err := decodeNote(letter.Meta)
-	if err != nil {
-		return false, ev.fail(Unreadable, 0, err)
+	letter.Kept, letter.payload = true, a.ev.Payload
+	ctx, done := a.in.storeContext(ctx)
+	defer done()
+	g, err := a.in.st.Reserve(ctx, store.Claim{
+		ID: a.ev.unknown(), Fingerprint: fp, Retention: a.in.letters, Meta: letter.encode(),
+	})
+	switch {
+	case err != nil:
+		return Receipt{}, a.ev.failStore(a.note.Attempts, err)
+	case !g.Verdict.Owned(): // the letter of an earlier event with this id
+		return Receipt{}, a.ev.fail(taxonomy.PayloadMismatch, a.note.Attempts, nil)
 	}
-	return n.unknown, nil
-}
-
-// unknownNote returns the note of an event whose record has an unknown outcome.
-func unknownNote(rec store.Record) note {
-	n, err := decodeNote(rec.Meta)
-	if err != nil { // the record had expired before the transaction began, which writes no meta
-		n = note{attempts: 1}
-	}
-	if n.received.IsZero() {
-		n.received = rec.CreatedAt.UTC()
-	}
-	n.processed, n.err, n.unknown = rec.ReadAt.UTC(), unknownFailure, true
-	return n
-}
-
-// blame logs that a handler has ended its transaction.
-func (a *attempt) blame(ctx context.Context, err error) {
-	if a.in.logger == nil {
-		return
-	}
-	a.in.logger.LogAttrs(ctx, slog.LevelError, "inbox: the handler has ended its transaction",
-		slog.String("source", a.ev.Source), slog.String("event_id", a.ev.ID), slog.Int("attempt", a.note.attempts),
-		slog.String("error", err.Error()))
+	return r, nil
 }

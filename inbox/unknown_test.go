@@ -67,7 +67,7 @@ func TestHandlerThatEndsItsTransactionIsNotRunAgain(t *testing.T) {
 				require.Contains(t, letter.Failure, "the handler's effect is unknown")
 				require.Contains(t, letter.Failure, store.ErrTxEnded.Error())
 				require.Contains(t, letter.Failure, c.failure)
-				for _, want := range []string{"level=ERROR", store.ErrTxEnded.Error(), "event_id=ev_001"} {
+				for _, want := range []string{"level=ERROR", store.ErrTxEnded.Error(), "idempotency_key=ev_001"} {
 					require.Contains(t, r.log.String(), want)
 				}
 
@@ -77,7 +77,7 @@ func TestHandlerThatEndsItsTransactionIsNotRunAgain(t *testing.T) {
 				require.Equal(t, inbox.Replayed, got.Status)
 				require.True(t, got.Unknown)
 				_, err = plain.Redrive(t.Context(), event.Source, event.ID, nil)
-				require.Equal(t, 1, refused(t, err, taxonomy.OutcomeUnknown).Attempts)
+				refused(t, err, taxonomy.OutcomeUnknown)
 			}, c.opts...)
 		})
 	}
@@ -105,8 +105,8 @@ func TestNoCrashHidesAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// The ordinary letter that is redriven must not remain an ordinary one.
-func TestNoCrashInARedriveThatEndsUnknownLeavesAnOrdinaryLetter(t *testing.T) {
+// A redrive that ends unknown must not leave an event that another redrive handles.
+func TestNoCrashInARedriveThatEndsUnknownRepeatsIt(t *testing.T) {
 	for writes := 0; ; writes++ {
 		enough := false
 		rigged(t, func(t *testing.T, r *rig) {
@@ -116,10 +116,8 @@ func TestNoCrashInARedriveThatEndsUnknownLeavesAnOrdinaryLetter(t *testing.T) {
 			_, err = r.doomed.Redrive(t.Context(), event.Source, event.ID, r.ends(returns(errHandler)))
 			if enough = err == nil; !enough {
 				refused(t, err, taxonomy.Unavailable)
-				got, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-				require.NoError(t, err)
-				require.Equal(t, inbox.Replayed, got.Status)
-				require.True(t, got.Unknown)
+				_, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
+				refused(t, err, taxonomy.OutcomeUnknown)
 			}
 			require.Equal(t, 2, r.requireUnknown(t).Attempts)
 		})
@@ -129,168 +127,69 @@ func TestNoCrashInARedriveThatEndsUnknownLeavesAnOrdinaryLetter(t *testing.T) {
 	}
 }
 
-// The letter outlives its event's record. After that only the letter shows that the event may have had its effect.
-func TestAnUnknownLetterOutlivesItsEvent(t *testing.T) {
-	rigged(t, func(t *testing.T, r *rig) {
-		r.makeUnknown(t)
-		before := letters(t, r.live, "")
-		time.Sleep(30 * 24 * time.Hour)
-		_, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-		refused(t, err, taxonomy.OutcomeUnknown)
-		require.Equal(t, credited, r.rows)
-
-		got, err := r.live.Receive(t.Context(), event, credit(inbox.Reject(errors.New("another"))))
-		require.NoError(t, err)
-		require.Equal(t, inbox.DeadLettered, got.Status, "a new event")
-		require.Equal(t, before, letters(t, r.live, ""), "the letter of the first one stays")
-	})
-}
-
-func TestAnOperatorRedrivesAnUnknownLetter(t *testing.T) {
-	redrive := func(t *testing.T, r *rig, h inbox.TxHandler[rows]) inbox.Receipt {
-		t.Helper()
-		got, err := r.live.RedriveUnknown(t.Context(), event.Source, event.ID, h)
-		require.NoError(t, err)
-		return got
+// The event is never handled again, however old its letter is.
+func TestAnUnknownOutcomeIsRememberedAsLongAsItsLetter(t *testing.T) {
+	for _, opts := range [][]inbox.Option{nil, {inbox.LetterRetention(60 * 24 * time.Hour)}} {
+		rigged(t, func(t *testing.T, r *rig) {
+			r.makeUnknown(t)
+			before := letters(t, r.live, "")
+			time.Sleep(30 * 24 * time.Hour)
+			r.requireUnknown(t)
+			require.Equal(t, before, letters(t, r.live, ""))
+		}, opts...)
 	}
-	t.Run("it is handled once", func(t *testing.T) {
-		rigged(t, func(t *testing.T, r *rig) {
-			r.makeUnknown(t)
-			got := redrive(t, r, credit(nil))
-			require.Equal(t, inbox.Processed, got.Status)
-			require.Equal(t, 2, got.Attempts)
-			require.False(t, got.Unknown)
-			require.Empty(t, letters(t, r.live, ""))
-			got, err := r.live.Receive(t.Context(), event, credit(nil))
-			require.NoError(t, err)
-			require.Equal(t, inbox.Replayed, got.Status)
-			require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows)
-			_, err = r.live.RedriveUnknown(t.Context(), event.Source, event.ID, credit(nil))
-			require.ErrorIs(t, err, inbox.ErrNoLetter)
-		})
-	})
-	t.Run("a failure makes an ordinary letter of it", func(t *testing.T) {
-		rigged(t, func(t *testing.T, r *rig) {
-			r.makeUnknown(t)
-			require.Equal(t, inbox.DeadLettered, redrive(t, r, credit(errHandler)).Status)
-			list := letters(t, r.live, "")
-			require.Len(t, list, 1)
-			require.False(t, list[0].Unknown)
-			require.Equal(t, "the ledger is closed", list[0].Failure)
-			got, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-			require.NoError(t, err)
-			require.Equal(t, inbox.Processed, got.Status)
-		})
-	})
-	t.Run("an event that was handled later is not handled again", func(t *testing.T) {
-		rigged(t, func(t *testing.T, r *rig) {
-			r.makeUnknown(t)
-			time.Sleep(inbox.DefaultRetention)
-			_, err := r.live.Receive(t.Context(), event, credit(nil))
-			require.NoError(t, err)
-			require.True(t, letters(t, r.live, "")[0].Unknown, "no operator has decided yet")
-			require.Equal(t, inbox.Replayed, redrive(t, r, credit(nil)).Status)
-			require.Empty(t, letters(t, r.live, ""))
-			require.Equal(t, map[string]int{"credit ev_001": 2}, r.rows)
-		})
-	})
-	t.Run("an ordinary letter is redriven too", func(t *testing.T) {
-		rigged(t, func(t *testing.T, r *rig) {
-			_, err := r.live.Receive(t.Context(), event, credit(inbox.Reject(errHandler)))
-			require.NoError(t, err)
-			require.Equal(t, inbox.Processed, redrive(t, r, credit(nil)).Status)
-			require.Equal(t, credited, r.rows)
-		})
-	})
-	t.Run("by a plain inbox", func(t *testing.T) {
-		rigged(t, func(t *testing.T, r *rig) {
-			r.makeUnknown(t)
-			var s scripted
-			got, err := newInbox(t, r.engine).RedriveUnknown(t.Context(), event.Source, event.ID, s.handle)
-			require.NoError(t, err)
-			require.Equal(t, inbox.Processed, got.Status)
-			require.Len(t, s.events, 1)
-			require.Equal(t, event.Payload, s.events[0].Payload)
-		})
-	})
 }
 
-func TestADroppedUnknownLetterStaysAway(t *testing.T) {
+// A letter that was written later than the event was settled outlives the event's record.
+func TestAnUnknownLetterIsNotRedrivenAfterItsEventHasExpired(t *testing.T) {
 	rigged(t, func(t *testing.T, r *rig) {
-		r.makeUnknown(t)
-		time.Sleep(inbox.DefaultRetention - time.Second)
-		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID))
-		for range 2 {
-			got, err := r.live.Receive(t.Context(), event, credit(nil))
-			require.NoError(t, err)
-			require.Equal(t, inbox.Replayed, got.Status)
-			require.True(t, got.Unknown)
-			require.True(t, got.Dead())
-			require.Empty(t, letters(t, r.live, ""))
-		}
-		require.ErrorIs(t, r.live.Drop(t.Context(), event.Source, event.ID), inbox.ErrNoLetter)
-		for rec, err := range r.Pending(t.Context(), "") {
-			require.NoError(t, err)
-			require.NotContains(t, string(rec.Meta), string(event.Payload), "no payload is kept")
-		}
-
-		time.Sleep(time.Second) // the mark expires with the event's record
 		r.left = 0
 		_, err := r.doomed.Receive(t.Context(), event, r.ends(returns(errHandler)))
 		refused(t, err, taxonomy.Unavailable)
-		_, err = r.live.Receive(t.Context(), event, credit(nil))
-		require.NoError(t, err)
-		require.Len(t, letters(t, r.live, ""), 1, "the event after its retention has a letter of its own")
+		time.Sleep(inbox.DefaultRetention - second)
+		r.requireUnknown(t)
+		time.Sleep(inbox.DefaultRetention - second)
+		_, err = r.Find(t.Context(), eventRecord)
+		require.ErrorIs(t, err, store.ErrNotFound)
+		_, err = r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
+		refused(t, err, taxonomy.OutcomeUnknown)
+		require.Equal(t, credited, r.rows)
+	}, inbox.LetterRetention(inbox.DefaultRetention))
+}
+
+func TestADroppedUnknownLetterLeavesItsEventSettled(t *testing.T) {
+	rigged(t, func(t *testing.T, r *rig) {
+		r.makeUnknown(t)
+		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID))
+		require.Empty(t, letters(t, r.live, ""))
+		require.ErrorIs(t, r.live.Drop(t.Context(), event.Source, event.ID), inbox.ErrNoLetter)
+		_, err := r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
+		refused(t, err, taxonomy.OutcomeUnknown)
+		r.requireUnknown(t) // a late delivery makes the letter again, and is not handled
 	})
 }
 
-// Each write of an operator's command may be the last one of the process. The operator then gives the command again.
-func TestACommandOnAnUnknownLetterCanBeGivenAgain(t *testing.T) {
-	for name, command := range map[string]func(ctx context.Context, in *inbox.Transactional[rows]) error{
-		"Drop": func(ctx context.Context, in *inbox.Transactional[rows]) error {
-			return in.Drop(ctx, event.Source, event.ID)
-		},
-		"RedriveUnknown": func(ctx context.Context, in *inbox.Transactional[rows]) error {
-			_, err := in.RedriveUnknown(ctx, event.Source, event.ID, credit(nil))
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for writes := 0; ; writes++ {
-				enough := false
-				rigged(t, func(t *testing.T, r *rig) {
-					r.makeUnknown(t)
-					r.armed, r.left, r.writes = true, writes, 0
-					err := command(t.Context(), r.doomed)
-					if enough = err == nil; !enough {
-						refused(t, err, taxonomy.Unavailable)
-						require.True(t, letters(t, r.live, "")[0].Unknown)
-						_, err = r.live.Redrive(t.Context(), event.Source, event.ID, credit(nil))
-						refused(t, err, taxonomy.OutcomeUnknown)
-						time.Sleep(inbox.DefaultLeaseTTL)
-						require.NoError(t, command(t.Context(), r.live))
-					}
-					require.Equal(t, map[string]int{"Drop": 1, "RedriveUnknown": 2}[name], r.rows["credit ev_001"])
-					got, err := r.live.Receive(t.Context(), event, credit(nil))
-					require.NoError(t, err)
-					require.Equal(t, inbox.Replayed, got.Status)
-					require.Equal(t, name == "Drop", got.Unknown)
-					require.Empty(t, letters(t, r.live, ""))
-				})
-				if enough {
-					require.Positive(t, writes)
-					return
-				}
-			}
-		})
-	}
+// The operator has found out that the effect was not made.
+func TestAnUnknownEventThatAnOperatorForgetsIsHandledAgain(t *testing.T) {
+	rigged(t, func(t *testing.T, r *rig) {
+		r.makeUnknown(t)
+		require.NoError(t, r.live.Drop(t.Context(), event.Source, event.ID))
+		rec, err := r.Find(t.Context(), eventRecord)
+		require.NoError(t, err)
+		require.NoError(t, r.Forget(t.Context(), rec.Lease()))
+		got, err := r.live.Receive(t.Context(), event, credit(nil))
+		require.NoError(t, err)
+		require.Equal(t, inbox.Processed, got.Status)
+	})
 }
 
 // The letter of an earlier event with the same id is not this event's.
-func TestALetterOfAnotherPayloadIsKept(t *testing.T) {
+func TestAnUnknownLetterOfAnotherPayloadIsKept(t *testing.T) {
 	rigged(t, func(t *testing.T, r *rig) {
 		r.makeUnknown(t)
-		time.Sleep(inbox.DefaultRetention)
+		rec, err := r.Find(t.Context(), eventRecord)
+		require.NoError(t, err)
+		require.NoError(t, r.Forget(t.Context(), rec.Lease()))
 		other := event
 		other.Payload = []byte("other")
 		for range 2 {
@@ -306,12 +205,30 @@ func TestALetterOfAnotherPayloadIsKept(t *testing.T) {
 	})
 }
 
+// The delivery that writes the missing letter must have the payload that was handled.
+func TestAnotherPayloadIsNotKeptAsTheUnknownOne(t *testing.T) {
+	rigged(t, func(t *testing.T, r *rig) {
+		r.left = 0
+		_, err := r.doomed.Receive(t.Context(), event, r.ends(returns(errHandler)))
+		refused(t, err, taxonomy.Unavailable)
+		other := event
+		other.Payload = []byte("other")
+		got, err := r.live.Receive(t.Context(), other, credit(nil))
+		require.NoError(t, err)
+		require.True(t, got.Unknown)
+		require.True(t, got.PayloadMismatch)
+		require.Empty(t, letters(t, r.live, ""))
+		r.requireUnknown(t)
+	})
+}
+
 // The producer stops delivering, and does not learn the error.
 func TestADeliveryOfAnUnknownOutcomeIsAcknowledged(t *testing.T) {
 	rigged(t, func(t *testing.T, r *rig) {
 		h := r.live.Handler(identify, r.ends(returns(errHandler)))
-		require.Equal(t, answered{http.StatusAccepted, "stored", "", "", ""}, deliver(t, h, event.ID, "p"))
-		require.Equal(t, answered{http.StatusOK, "replayed", "true", "", ""}, deliver(t, h, event.ID, "p"))
-		require.Equal(t, answered{http.StatusConflict, "", "", "", "CONFLICT.idempotency.payload_mismatch"}, deliver(t, h, event.ID, "other"))
+		require.Equal(t, response{http.StatusAccepted, "stored", "", "", ""}, deliver(t, h, event.ID, "p"))
+		require.Equal(t, response{http.StatusOK, "replayed", "true", "", ""}, deliver(t, h, event.ID, "p"))
+		require.Equal(t, response{http.StatusOK, "replayed", "true", "", ""}, deliver(t, h, event.ID, "other"))
+		require.Equal(t, []byte("p"), letters(t, r.live, "")[0].Payload)
 	})
 }

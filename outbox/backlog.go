@@ -7,45 +7,93 @@ import (
 	"time"
 )
 
-// A Backlog is what operators need of a queue.
+// Backlog has the methods of a queue that operators need.
 type Backlog interface {
-	// Stats says how full the queue is.
+	// Stats returns the queue's counts.
 	Stats(ctx context.Context) (Stats, error)
 
-	// DeadLetters yields the dead letters, the oldest first. It takes no lock over the loop's body, so that the body may
-	// redrive them. An error is yielded last, with a zero DeadLetter.
-	DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error]
+	// Events yields the waiting and dead events that the selection matches. Dead letters come first, in the order of
+	// their death. Waiting events follow, the oldest first. Events holds no lock while the loop's body runs, so the
+	// body may redrive them. An unreadable event is yielded with its error, and the list continues. An error with a
+	// zero Entry ends the list.
+	Events(ctx context.Context, s Selection) iter.Seq2[Entry, error]
 
-	// Redrive makes a dead letter wait for delivery again, under its own id and at its own place among the events of its
-	// ordering key, with its attempts counted from zero. It returns ErrNoLetter when there is no such dead letter.
+	// Redrive makes a dead letter wait for delivery again, under its own ID and at its own place in its line. Its
+	// attempts count from zero, and its history remains. It returns ErrNoLetter if there is no such dead letter.
 	//
-	// The consumer may have taken the event before, and have forgotten its id since.
-	Redrive(ctx context.Context, id string) error
+	// The consumer may have received the event before, and may have forgotten its ID since.
+	Redrive(ctx context.Context, id, destination string) error
 
-	// Drop deletes a dead letter. It returns ErrNoLetter when there is no such dead letter.
-	Drop(ctx context.Context, id string) error
+	// Drop deletes a dead letter. It returns ErrNoLetter if there is no such dead letter.
+	Drop(ctx context.Context, id, destination string) error
 
-	// Purge deletes at most limit events that were sent longer than age ago, and returns how many it deleted: a return below
-	// limit means that nothing is left to purge for now. Until then their ids are taken. A limit below 1 and a negative age
-	// are store.ErrInvalid.
+	// Purge deletes at most limit sent events that were enqueued longer than age ago. It returns the number of deleted
+	// events. A number below limit means that nothing is left to purge for now. An ID is taken until its event is
+	// purged. A limit below 1 and a negative age are store.ErrInvalid.
 	Purge(ctx context.Context, age time.Duration, limit int) (int, error)
 }
 
-// ErrNoLetter: there is no dead letter with this id.
+// ErrNoLetter means that there is no dead letter with this ID for this destination.
 var ErrNoLetter = errors.New("outbox: no such dead letter")
 
-// Stats says how full a queue is, at one instant.
+// Stats holds a queue's counts at one instant.
 type Stats struct {
-	Waiting int           // neither sent nor dead, those under way included
+	Waiting int           // neither sent nor dead, including events in flight
 	Dead    int           // dead letters
-	Oldest  time.Duration // how long ago the event that waits longest was enqueued; zero when none waits
+	Oldest  time.Duration // the age of the oldest waiting event, since Enqueue; zero if none waits
 }
 
-// A DeadLetter is an event that was given up.
-type DeadLetter struct {
+// State is the state of an event. Its zero value is no state.
+type State uint8
+
+// These are the states of the events that a Backlog lists.
+const (
+	StateWaiting State = iota + 1 // includes events in flight
+	StateDead
+)
+
+// Selection selects events of a backlog. Each field that is not zero must match.
+type Selection struct {
+	State       State
+	ID          string
+	Destination string
+	Type        string
+	// Since and Until bound the instant of Enqueue: Since ≤ instant < Until.
+	Since, Until time.Time
+}
+
+// Matches reports whether the selection includes the event.
+func (s Selection) Matches(e Entry) bool {
+	return (s.State == 0 || s.State == e.State) &&
+		(s.ID == "" || s.ID == e.Event.ID) &&
+		(s.Destination == "" || s.Destination == e.Event.Destination) &&
+		(s.Type == "" || s.Type == e.Event.Type) &&
+		!e.EnqueuedAt.Before(s.Since) &&
+		(s.Until.IsZero() || e.EnqueuedAt.Before(s.Until))
+}
+
+// Entry is an event in a backlog.
+type Entry struct {
 	Event      Event
-	EnqueuedAt time.Time // by the queue's clock
-	DeadAt     time.Time
-	Attempts   int
-	Failure    Failure // of the last attempt
+	State      State
+	EnqueuedAt time.Time // by the queue's clock, like all times here
+	DueAt      time.Time // the next attempt or the end of the lease; zero for a dead letter
+	DeadAt     time.Time // zero unless it is a dead letter
+	Attempts   int       // since it was enqueued or redriven
+	// History holds the failures that the queue kept, the oldest first. The last one is the reason of a dead letter.
+	History []PastFailure
+}
+
+// PastFailure is a failed attempt.
+type PastFailure struct {
+	At time.Time // when it was settled
+	Failure
+}
+
+// Failure returns the last failure. It returns the zero value if there was none.
+func (e Entry) Failure() Failure {
+	if len(e.History) == 0 {
+		return Failure{}
+	}
+	return e.History[len(e.History)-1].Failure
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/redo-go/redo"
@@ -12,42 +12,89 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// deliver makes one attempt and settles it. claimed is the context of Run: when it has ended the attempt is not begun.
-func (r *run) deliver(claimed context.Context, d Delivery) {
-	a := Attempt{
-		ID: d.Event.ID, Type: d.Event.Type, Destination: d.Event.Destination, OrderingKey: d.Event.OrderingKey, Number: d.Attempt,
-	}
-	start := time.Now()
-	var o Outcome
-	switch {
-	case claimed.Err() != nil:
-		o = Outcome{Result: Released}
-	case d.Attempt > r.retry.MaxAttempts:
-		a.Number-- // this one is not made
-		o = Outcome{Result: Dead, Failure: unfinished}
-	case d.Attempt > 1 && d.Tried > r.retry.MaxElapsed:
-		a.Number--
-		o = Outcome{Result: Dead, Failure: overdue}
-	default:
-		o, a.Err = r.attempt(d)
-	}
-	a.Elapsed = time.Since(start)
-	if err := r.settle(d.Lease, o); err != nil {
-		a.Err = errors.Join(err, a.Err)
-	} else {
-		a.Result, a.Code, a.Wait = o.Result, o.Failure.Code, o.Wait
-	}
-	a.Lag = d.Age + time.Since(start)
-	r.report(r.base, d, a)
+// ended is an attempt to be settled, or an event that returns to the queue.
+type ended struct {
+	item    *item
+	outcome Outcome
+	attempt Attempt // its ID is empty for an event that returns to the queue
+	last    bool    // the last of its claim's events of one line
+	disable bool    // disable the destination
+	why     Failure
 }
 
-// attempt publishes the event and says what becomes of it.
-func (r *run) attempt(d Delivery) (Outcome, error) {
+// deliver delivers the events of a chain, one after the other.
+func (r *run) deliver(ch *chain) {
+	for it := r.next(ch); it != nil; it = r.next(ch) {
+		e, v := r.attempt(it)
+		r.after(ch, e, v)
+	}
+	r.end(ch)
+}
+
+// next returns the next event of the chain. It returns nil if none is to be delivered.
+func (r *run) next(ch *chain) *item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil || len(ch.items) > 0 && ch.items[0].lost {
+		r.drop(ch)
+	}
+	if len(ch.items) == 0 {
+		return nil
+	}
+	it := ch.items[0]
+	ch.items = ch.items[1:]
+	r.unbuffer(ch.lane)
+	ch.begun = time.Now()
+	wait := slowAfter
+	if ch.slow {
+		wait = stuckAfter
+	}
+	if ch.timer == nil {
+		ch.timer = time.AfterFunc(wait, func() { r.late(ch) })
+	} else {
+		ch.timer.Reset(wait)
+	}
+	return it
+}
+
+// attempt makes one attempt.
+func (r *run) attempt(it *item) (ended, verdict) {
+	ev := it.d.Event
+	e := ended{item: it, attempt: Attempt{
+		ID: ev.ID, Type: ev.Type, Destination: ev.Destination, OrderingKey: ev.OrderingKey, Number: it.d.Attempt,
+	}}
+	if it.d.Attempt > len(r.waits)+1 {
+		e.attempt.Number-- // this attempt is not made
+		e.outcome, e.attempt.Code = Outcome{Result: Dead, Failure: unfinished}, unfinished.Code
+		return e, rejected
+	}
+	start := time.Now()
+	err := r.publish(it)
+	e.attempt.Elapsed, e.attempt.Err = time.Since(start), err
+	if cut(err) && r.base.Err() != nil {
+		e.outcome = Outcome{Result: Released}
+		return e, rejected
+	}
+	var v verdict
+	e.outcome, v, e.why = decide(attempted{
+		waits: r.waits, number: it.d.Attempt, hint: hintOf(err, time.Now(), r.hintCap), random: r.random(),
+		elapsed: e.attempt.Elapsed, err: err,
+	})
+	e.attempt.Code, e.attempt.Wait = e.why.Code, e.outcome.Wait
+	return e, v
+}
+
+// publish calls the publisher. It cancels the call at the timeout and when the lease is lost.
+func (r *run) publish(it *item) error {
 	cancellable, cancel := context.WithCancelCause(r.base)
 	defer cancel(nil)
-	ctx, done := context.WithTimeout(cancellable, r.retry.AttemptTimeout)
+	ctx, done := context.WithTimeout(cancellable, r.attemptTimeout)
 	defer done()
-	start := time.Now()
+	r.mu.Lock()
+	if it.cancel = cancel; it.lost {
+		cancel(store.ErrLost)
+	}
+	r.mu.Unlock()
 	published := make(chan error, 1)
 	go func() {
 		err := errVanished
@@ -57,22 +104,15 @@ func (r *run) attempt(d Delivery) (Outcome, error) {
 			}
 			published <- err
 		}()
-		err = r.publisher.Publish(ctx, d.Event)
+		err = r.publisher.Publish(ctx, it.d.Event)
 	}()
-	err := r.keep(d.Lease, published, cancel)
-	if cut(err) && errors.Is(context.Cause(ctx), errDrained) {
-		return Outcome{Result: Released}, err
-	}
-	return decide(attempted{
-		policy: r.retry, number: d.Attempt, tried: d.Tried + time.Since(start), hint: hintOf(err, time.Now()),
-		random: rand.Float64(), err: err,
-	}), err
+	return <-published
 }
 
-// errVanished: the publisher ended its goroutine.
+// errVanished reports a publisher that ended its goroutine.
 var errVanished = errors.New("outbox: the publisher did not return")
 
-// cut reports whether a publisher's error says no more than that its context has ended.
+// cut reports whether the end of its context is the only cause of a publisher's error.
 func cut(err error) bool {
 	if e, ok := errors.AsType[*redo.Error](err); ok {
 		return e.Code.In(taxonomy.Caller)
@@ -80,56 +120,90 @@ func cut(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// keep renews the lease until the publisher has ended, and cancels it when the lease is lost.
-func (r *run) keep(l Lease, published <-chan error, cancel context.CancelCauseFunc) error {
-	beat := time.NewTicker(max(r.lease/3, time.Microsecond))
-	defer beat.Stop()
-	for renewed := time.Now(); ; {
-		select {
-		case err := <-published:
-			return err
-		case <-beat.C:
-		}
-		start := time.Now()
-		ctx, done := context.WithTimeout(r.base, min(r.queueTimeout, r.lease/3))
-		err := r.queue.Extend(ctx, l, r.lease)
-		done()
-		r.observeQueue(r.base, "Extend", start, 0, err)
-		switch {
-		case err == nil:
-			renewed = start
-		case errors.Is(err, store.ErrLost), time.Since(renewed) >= r.lease:
-			cancel(store.ErrLost)
-			return <-published
-		}
+// after records how an attempt ended. If the line may not continue, after settles its other events together with
+// this one.
+func (r *run) after(ch *chain, e ended, v verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, l := time.Now(), ch.lane
+	e.item.cancel = nil
+	l.blocked, l.idle = now, now
+	rests := false
+	switch {
+	case v == delivered:
+		l.succeed(now, r.perDestination)
+	case e.item.lost:
+	case e.attempt.Err != nil && e.outcome.Result != Released || v == notSent || v == gone:
+		first := e.item.claimed.Add(-e.item.d.Tried)
+		rests = l.fail(now, v, r.restOf(e, v), r.breaker)
+		e.disable = r.hopeless(l, v, e.outcome, first, now)
+	}
+	if e.disable {
+		l.reset()
+		l.window, l.disabled = 1, true
+		l.rest(now, longestRest)
+		rests = true
+	}
+	e.last = len(ch.items) == 0 && e.item.d.Event.OrderingKey != ""
+	r.post(e)
+	if e.outcome.Result != Sent && (e.outcome.Result != Dead || r.hold) {
+		r.drop(ch)
+	}
+	if rests {
+		r.release(l)
+		time.AfterFunc(l.until.Sub(now), r.signal)
 	}
 }
 
-const (
-	settleTries = 5
-	settlePause = 50 * time.Millisecond
-)
+// restOf returns the minimum time that the destination must rest. It is set after a 429, and when the client
+// itself requests a wait.
+func (r *run) restOf(e ended, v verdict) time.Duration {
+	if e.why.Status != http.StatusTooManyRequests && v != notSent {
+		return 0
+	}
+	return hintOf(e.attempt.Err, time.Now(), r.hintCap)
+}
 
-// settle writes the outcome, with a few tries within QueueTimeout. It is not given up when the relay ends.
-func (r *run) settle(l Lease, o Outcome) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(r.base), r.queueTimeout)
-	defer done()
-	unsure := false
-	for try, wait := 1, settlePause; ; try, wait = try+1, 2*wait {
-		start := time.Now()
-		err := r.queue.Settle(ctx, l, o)
-		r.observeQueue(r.base, "Settle", start, 0, err)
-		switch {
-		case err == nil:
-			return nil
-		case unsure && errors.Is(err, store.ErrLost):
-			return nil // an answer was lost, and the write it was for was made; or the event comes again under its own id
-		case errors.Is(err, store.ErrLost), errors.Is(err, store.ErrInvalid), try == settleTries:
-			return err
-		}
-		unsure = unsure || errors.Is(err, store.ErrUnknown)
-		if !r.rest(ctx, wait, false) {
-			return err
-		}
+// hopeless reports whether the destination must be disabled. It must if the destination is gone, or if nothing was
+// delivered to it for the length of a whole schedule. The parameter first is the claim time of the event's first
+// attempt. Deliveries before this run are not known, so a younger run needs as many failures in a row as the
+// breaker. Without retries the schedule has no such length.
+func (r *run) hopeless(l *lane, v verdict, o Outcome, first, now time.Time) bool {
+	switch {
+	case l.disabled:
+		return false
+	case v == gone:
+		return true
+	case v == rejected || !l.delivered.Before(first) || len(r.waits) == 0:
+		return false
+	case o.Result == Dead:
+		return !r.started.After(first) || l.misses >= max(r.breaker, 1)
+	}
+	return now.Sub(l.failing) > span(r.waits)
+}
+
+// end gives the chain's worker to the next chain.
+func (r *run) end(ch *chain) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ch.timer != nil {
+		ch.timer.Stop()
+		ch.timer = nil
+	}
+	if ch.slow {
+		r.slow--
+	} else {
+		r.busy--
+	}
+	now, l := time.Now(), ch.lane
+	l.running--
+	l.idle = now
+	if r.ending {
+		return
+	}
+	r.enlist(l, now)
+	r.dispatch(now)
+	if l.hungry(now) && r.free() > 0 || r.more && 2*r.free() >= r.capacity() {
+		r.signal()
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -108,34 +107,7 @@ func TestEventThatKillsItsRelayIsGivenUp(t *testing.T) {
 		synctest.Wait()
 		letters := g.letters()
 		require.Len(g, letters, 1)
-		require.Equal(g, taxonomy.OutcomeUnknown, letters[0].Failure.Code)
-	})
-}
-
-// What was tried may have arrived: a consumer has to know its id for the length of the schedule, and no longer.
-func TestNoAttemptIsMadeAfterTheScheduleHasEnded(t *testing.T) {
-	inBubble(t, func(g *rig) {
-		var seen record
-		publish := func(_ context.Context, ev outbox.Event) error {
-			if n := seen.add(ev); ev.ID == "tried" && n == 1 {
-				return errors.New("the answer was lost")
-			}
-			return nil
-		}
-		g.enqueue(outbox.Event{ID: "tried"})
-		stop := g.relay(g.queue, publish)
-		synctest.Wait()
-		stop()
-		g.enqueue(outbox.Event{ID: "untried"})
-		time.Sleep(outbox.Schedule().MaxElapsed + time.Second) // nobody relays
-		defer g.relay(g.queue, publish)()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Equal(g, []string{"tried", "untried"}, seen.all())
-		letters := g.letters()
-		require.Len(g, letters, 1)
-		require.Equal(g, "tried", letters[0].Event.ID)
-		require.Equal(g, taxonomy.OutcomeUnknown, letters[0].Failure.Code)
+		require.Equal(g, taxonomy.OutcomeUnknown, letters[0].Failure().Code)
 	})
 }
 
@@ -148,12 +120,12 @@ func TestAttemptHasItsTime(t *testing.T) {
 			<-ctx.Done()
 			took = time.Since(start)
 			return ctx.Err()
-		}, outbox.Retry(redo.RetryPolicy{MaxAttempts: 1, AttemptTimeout: 7 * time.Second}))
+		}, outbox.Retry(), outbox.AttemptTimeout(7*time.Second))
 		defer stop()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(g, 7*time.Second, took)
-		require.Equal(g, taxonomy.Timeout, g.letters()[0].Failure.Code)
+		require.Equal(g, taxonomy.Timeout, g.letters()[0].Failure().Code)
 	})
 }
 

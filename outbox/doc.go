@@ -1,8 +1,8 @@
-// Package outbox is the producer's side of webhooks and events: an event is written in the transaction of the change that
-// it tells of, and a relay delivers it afterwards, until it is acknowledged.
+// Package outbox is the producer's side of webhooks and events. An event is written in the transaction of the
+// change that caused it. A relay delivers it afterwards, until it is acknowledged.
 //
-// Most programs need three calls: Enqueue of a backend (package boltoutbox or pgoutbox), [HTTP] over a redo client, and
-// [Relay.Run]:
+// Most programs need three calls: Enqueue of a backend (package boltoutbox or pgoutbox), [HTTP] over a redo
+// client, and [Relay.Run]:
 //
 //	queue, err := pgoutbox.New(pool)
 //	id, err := queue.Enqueue(ctx, tx, outbox.Event{Type: "refund.created", Destination: url, Payload: body})
@@ -11,34 +11,52 @@
 //	relay, err := outbox.NewRelay(queue, publisher)
 //	err = relay.Run(ctx)
 //
-// # What is promised
+// [FanOut] makes one event for each of several destinations, for EnqueueBatch.
 //
-// An event is delivered if and only if its transaction is committed, at least once, and each time under the same id: the
-// row's id is the event's id is the Idempotency-Key (and the webhook-id of a signing transport). A process that dies
-// between a delivery and its acknowledgement delivers again, so a consumer that deduplicates by id, as package inbox and
-// package server do, sees each event once. It has to remember ids for longer than the relay's schedule: three days
-// unless [Retry] says otherwise.
+// # Guarantees
 //
-// Any number of relays may run, on any number of machines where the backend allows it. An event is claimed under a lease
-// that is renewed while its delivery runs; a relay that has lost a lease cancels the delivery and changes nothing.
+// An event is delivered if and only if its transaction is committed. It is delivered at least once, and each time
+// under the same id. The row's id is the event's id, the Idempotency-Key, and the webhook-id of a signing
+// transport. If a process dies between a delivery and its settlement, the event is delivered again. A consumer
+// that deduplicates by id, as package inbox and package server do, processes each event once. It must remember ids
+// for longer than the relay's schedule.
+//
+// Any number of relays may run, on any number of machines if the backend allows it. A relay claims an event under
+// a lease and renews it. A relay that has lost a lease cancels the delivery and changes nothing.
 //
 // # Order
 //
-// Events with the same [Event.OrderingKey] are delivered one after the other, in the order in which they were enqueued: at
-// most one of a key is under way over all relays, and the next is not begun before it is acknowledged or dead. Events
-// without a key are delivered in no order. Between two transactions that run at the same time the order is that of their
-// Enqueue calls, not of their commits, which nobody can know: an event that becomes visible later than one behind it is
-// delivered as soon as that one is not under way. It is never skipped.
+// The events of one destination with one [Event.OrderingKey] are a line. A relay delivers them one after the
+// other, in the order in which they were enqueued. A delivery starts only after the previous event is acknowledged
+// or dead. Events without a key have no order. Nor have events of two transactions that run at the same time. An
+// event that commits after a later event of its line is delivered next, and never skipped.
 //
-// An event that can't be delivered holds up no event of another key. Those behind it wait for its retries, and go on once
-// it is a dead letter, unless [HoldKeys] keeps them until it was redriven or dropped.
+// The events of a line wait while an older one is retried. They continue once it is a dead letter. With [HoldKeys]
+// they wait until the dead letter is redriven or dropped.
+//
+// # Destinations
+//
+// A destination that hangs, fails or is slow delays no other. A relay counts deliveries by [Event.Destination]. It
+// claims no events for a destination that has no room or rests. [PerDestination] bounds a destination's
+// concurrency, [Breaker] sets when it rests, and all destinations take turns on the [Workers].
+//
+// A destination is disabled by a 410 response and by [Gone]. It is also disabled when an event uses up its whole
+// schedule while nothing was delivered to that destination. Its events then wait, and don't die. [OnDisabled] and
+// [Logger] notify an operator, and [Relay.Enable] enables the destination again.
 //
 // # Attempts and dead letters
 //
-// Each attempt is counted durably before it is made, so that an event which kills its relay is given up too. A failure
-// that is transient by package taxonomy is tried again by the schedule of [Retry], not before a time that the server
-// asked for; any other makes a dead letter at once. [Backlog] lists dead letters, redrives them under their own ids, and
-// tells how long the queue is.
+// The schedule of [Retry] retries any error of the publisher, including any response but 2xx. The default is the
+// table of Standard Webhooks: immediately, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h. Each wait is
+// randomly up to 20 % longer or shorter. A response may request a longer wait, up to [HintCap]. After the last
+// attempt the event is a dead letter. [Reject] makes it one immediately.
+//
+// Each attempt is counted durably before it is made, so that an event which kills its relay also becomes a dead
+// letter. An attempt that sent nothing is not counted: a failed connection, an open breaker, a client's own limit.
+// The destination rests then, and is disabled after the length of a whole schedule.
+//
+// [Backlog] lists events with their failures, and redrives dead letters under their own ids. [RedriveAll] redrives
+// many.
 //
 // Everything in this package may be used concurrently.
 package outbox

@@ -13,38 +13,41 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Limits on an event, in bytes.
+// These are the limits of an event, in bytes.
 const (
-	MaxID          = 255 // what an Idempotency-Key may have
+	MaxID          = 255 // the limit of an Idempotency-Key
 	MaxType        = 255
 	MaxDestination = 2048
 	MaxOrderingKey = 512
-	MaxHeader      = 16 << 10 // of all names and values
-	MaxPayload     = 1 << 20
+	MaxHeader      = 16 << 10   // all names and values
+	MaxPayload     = 1000 << 10 // the limit of an inbox
 )
 
-// An Event is something that happened here and is to be told elsewhere.
+// Event is the report of a change, to be sent to another system.
 type Event struct {
-	// ID names the event wherever it goes: 1 to MaxID printable ASCII characters without spaces. Empty: Enqueue makes a
-	// UUIDv7. A name made from the change itself, such as "refund:re_1:created", can't be enqueued twice. A webhook signer
-	// allows no full stop in it.
+	// ID names the event in every system: 1 to MaxID printable ASCII characters without spaces. If it is empty,
+	// Enqueue makes a UUIDv7. An ID derived from the change itself, such as "refund:re_1:created", can't be enqueued
+	// twice. A webhook signer allows no full stop in it.
 	ID string
-	// Type says what happened, such as "refund.created", for publishers, logs and metrics. It may be empty.
+	// Type is the kind of change, such as "refund.created", for publishers, logs and metrics. It may be empty.
 	Type string
-	// Destination is where the event goes, in its publisher's own terms: a URL for HTTP, a subject for NATS. It may be empty
-	// where the publisher finds it otherwise. It stands in observers' hands and not in logs, for a URL may be a secret.
+	// Destination is the event's address in its publisher's own terms: a URL for HTTP, a subject for NATS. It may be
+	// empty if the publisher finds the address otherwise. Observers receive it. Logs do not contain it, because a URL
+	// may be a secret.
 	Destination string
-	// OrderingKey puts events in order: those with the same one are delivered one after the other. Empty: in no order.
+	// OrderingKey orders the events of one destination: events with the same key are delivered one after the other. An
+	// empty key means no order.
 	OrderingKey string
-	// Header is sent with the event, such as Content-Type. It is kept with the event, so credentials don't belong there.
-	// Idempotency-Key, the webhook- headers and those of the connection are refused.
+	// Header is sent with the event, such as Content-Type. It is stored with the event, so credentials don't belong
+	// there. Idempotency-Key, the webhook- headers and those of the connection are refused.
 	Header http.Header
-	// Payload is what is sent, as it is. Nil and empty are the same.
+	// Payload is sent unchanged. Nil and empty are the same.
 	Payload []byte
 }
 
-// Prepare returns the event with an id and canonical header names, or an error wrapping store.ErrInvalid that names the
-// part which is out of its limits. Backends call it in Enqueue. The returned event shares its payload with ev.
+// Prepare returns the event with an ID and canonical header names. It returns an error wrapping store.ErrInvalid
+// that names the part which is out of its limits. Backends call it in Enqueue. The returned event shares its
+// payload with ev.
 func Prepare(ev Event) (Event, error) {
 	if ev.ID == "" {
 		id, err := redo.TimeOrderedKeys("")
@@ -70,8 +73,8 @@ func Prepare(ev Event) (Event, error) {
 	return ev, nil
 }
 
-// Validate returns an error wrapping store.ErrInvalid that names the part which is out of its limits, also where the ID is
-// empty. The payload does not appear in it.
+// Validate returns an error wrapping store.ErrInvalid that names the part which is out of its limits. An empty ID
+// is an error too. The payload does not appear in the error.
 func (ev Event) Validate() error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("outbox: %w: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
@@ -112,7 +115,8 @@ func (ev Event) Validate() error {
 	return nil
 }
 
-// checkHeader returns the rule that the header breaks, empty when it breaks none. Values don't appear in it.
+// checkHeader returns the rule that the header breaks. It returns "" if the header breaks none. Values don't
+// appear in the result.
 func checkHeader(h http.Header) string {
 	size := 0
 	for name, values := range h {
@@ -137,7 +141,8 @@ func checkHeader(h http.Header) string {
 	return ""
 }
 
-// ownHeader holds for what the id gives, and for what belongs to one connection (RFC 9110 §7.6.1).
+// ownHeader reports whether the id sets the header, or whether the header belongs to one connection (RFC 9110
+// §7.6.1).
 func ownHeader(name string) bool {
 	switch name = textproto.CanonicalMIMEHeaderKey(name); name {
 	case "Idempotency-Key", "Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
@@ -145,4 +150,27 @@ func ownHeader(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "Webhook-") || strings.HasPrefix(name, "Nats-")
+}
+
+// FanOut returns one event for each destination. All have the id of ev, or one new id if it has none. Enqueue them
+// in one transaction. The errors wrap store.ErrInvalid: no destination, the same destination twice, or an event
+// that is out of its limits.
+func FanOut(ev Event, destinations ...string) ([]Event, error) {
+	if len(destinations) == 0 {
+		return nil, fmt.Errorf("outbox: %w: FanOut has no destination", store.ErrInvalid)
+	}
+	evs, seen := make([]Event, len(destinations)), make(map[string]bool, len(destinations))
+	for i, d := range destinations {
+		if seen[d] {
+			return nil, fmt.Errorf("outbox: %w: FanOut has destination %d twice", store.ErrInvalid, i+1)
+		}
+		seen[d] = true
+		ev.Destination = d
+		made, err := Prepare(ev)
+		if err != nil {
+			return nil, err
+		}
+		evs[i], ev.ID = made, made.ID
+	}
+	return evs, nil
 }

@@ -6,22 +6,14 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
-	"github.com/redo-go/redo/outbox/boltoutbox"
-	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/outbox/memoutbox"
 )
 
 // An event is enqueued with the change that it tells of, and a relay delivers it under its own id.
 func Example() {
-	dir, err := os.MkdirTemp("", "redo")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
 	ctx, stop := context.WithCancel(context.Background())
 
 	consumer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -30,15 +22,7 @@ func Example() {
 	}))
 	defer consumer.Close()
 
-	st, err := boltstore.Open(filepath.Join(dir, "refunds.redo"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer st.Close()
-	queue, err := boltoutbox.New(ctx, st)
-	if err != nil {
-		log.Fatal(err)
-	}
+	queue := memoutbox.New() // boltoutbox and pgoutbox survive the process
 	client, err := redo.New()
 	if err != nil {
 		log.Fatal(err)
@@ -53,13 +37,14 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	err = st.Update(ctx, func(tx *boltstore.Tx) error {
-		_, err := queue.Enqueue(ctx, tx, outbox.Event{
-			ID: "refund-re_1-created", Destination: consumer.URL, Payload: []byte(`{"refund":"re_1"}`),
-		})
-		return err
+	tx := queue.Begin()
+	_, err = queue.Enqueue(ctx, tx, outbox.Event{
+		ID: "refund-re_1-created", Destination: consumer.URL, Payload: []byte(`{"refund":"re_1"}`),
 	})
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
 		log.Fatal(err)
 	}
 	if err := relay.Run(ctx); err != nil { // until ctx ends

@@ -2,8 +2,26 @@ package outbox
 
 import "time"
 
-// Judge is what becomes of an event whose first attempt ended with the error.
+// Judge returns the outcome of an event whose first attempt ended with the error.
 func Judge(err error) Outcome {
-	policy, _ := complete(Schedule())
-	return decide(attempted{policy: policy, number: 1, random: 0.5, hint: hintOf(err, time.Now()), err: err})
+	o, _, _ := decide(attempted{waits: Schedule(), number: 1, random: 0.5, hint: hintOf(err, time.Now(), DefaultHintCap), err: err})
+	return o
+}
+
+// IsGone reports whether the error of a Publisher disables the destination.
+func IsGone(err error) bool {
+	v, _ := judge(err)
+	return v == gone
+}
+
+// Random sets the source of the schedule's jitter.
+func Random(f func() float64) Option { return optionFunc(func(c *config) { c.random = f }) }
+
+// Options joins options to one.
+func Options(opts ...Option) Option {
+	return optionFunc(func(c *config) {
+		for _, o := range opts {
+			o.apply(c)
+		}
+	})
 }

@@ -7,32 +7,48 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/taxonomy"
+	"github.com/redo-go/redo/webhook"
 )
 
-// maxDrain is how much of an answer is read so that its connection can be used again.
+// maxDrain is the number of bytes of a response that are read to make its connection reusable.
 const maxDrain = 64 << 10
 
-// HTTP returns a Publisher that sends each event as a POST to its Destination, through the client. Each delivery is one
-// operation, named "event:" and the id. Its key is the event's id in every attempt, in the header that the client's
-// profile names. It takes the place of a header of that name in the event. Responses from 200 to 299 acknowledge the
-// event, and so does one that reports that it was applied before.
+// HeaderType is the request header with the event's Type. An event can't set it.
+const HeaderType = "Webhook-Type"
+
+// userAgent names the relay if the event sets no User-Agent.
+const userAgent = "redo-outbox (+https://github.com/redo-go/redo)"
+
+// HTTP returns a Publisher that sends each event as a POST to its Destination, through the client. Each delivery
+// is one operation, named "event:" and the id. Its key is the event's id in every attempt, in the header that the
+// client's profile names. It replaces a header of that name in the event. Content-Type is application/json unless
+// the event sets it. [HeaderType] is the event's Type, if it has one.
 //
-// The client retries as its own policy says within one of the relay's attempts. It needs no store: the queue is what
-// survives a crash. A client that has one keeps an operation no longer than its profile's retention, which then has to be
-// longer than the relay's schedule. To sign deliveries, give the client the transport of a webhook.Signer; an event that it
-// refuses to sign is a dead letter at once:
+// A response from 200 to 299 acknowledges the event. So does a response which reports that the event was applied
+// before. After any other response the event is retried, and 410 disables the destination. No redirect is
+// followed, because it would send the event to an unconfigured address.
 //
-//	client, err := redo.New(redo.WithTransport(signer.Transport(nil)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+// The client makes one attempt for each attempt of the relay, whose [AttemptTimeout] is the only time limit. The
+// client's retry policy is not used. A client needs no store, because the queue survives a crash. If it has one,
+// its profile's retention must be longer than the relay's schedule.
+//
+// Give the client the transport of a webhook.Signer to sign deliveries. By default it refuses to connect to
+// loopback, private and other special-use addresses. A custom transport under it needs a webhook.Dialer for that:
+//
+//	client, err := redo.New(redo.WithTransport(signer.Transport(nil)))
 //	publisher, err := outbox.HTTP(client)
 //
-// One attempt is enough for the client, since the relay repeats. If the client's profile sends keys in another header
-// than Idempotency-Key, the signer needs its name too: see webhook.KeyHeader.
+// An event that can't be signed becomes a dead letter immediately. So does one whose destination is not a URL. If
+// the client's profile sends keys in another header than Idempotency-Key, the signer needs its name too: see
+// webhook.KeyHeader.
 //
-// The client stays the caller's to close, after the relay has ended.
+// The caller closes the client after the relay has ended.
 func HTTP(client *redo.Client, opts ...HTTPOption) (Publisher, error) {
 	if client == nil {
 		return nil, errors.New("outbox: HTTP: the client is nil")
@@ -49,16 +65,17 @@ func HTTP(client *redo.Client, opts ...HTTPOption) (Publisher, error) {
 	return p, nil
 }
 
-// An HTTPOption changes what [HTTP] returns.
+// HTTPOption changes the publisher that [HTTP] returns.
 type HTTPOption interface{ applyHTTP(*httpPublisher) error }
 
 type httpOption func(*httpPublisher) error
 
 func (f httpOption) applyHTTP(p *httpPublisher) error { return f(p) }
 
-// Resolve finds an event's URL by f, for events whose Destination is a name of their own or empty. It is asked before each
-// attempt, so that a corrected URL counts for what is still waiting. Its error makes the attempt fail as any error of a
-// Publisher does.
+// Resolve finds an event's URL by f, for events whose Destination is a name. f is called before each attempt. So a
+// corrected URL applies to waiting events too. An error of f fails the attempt like any error of a Publisher.
+//
+// The relay is fair between values of Destination. Events for different URLs need different names.
 func Resolve(f func(Event) (string, error)) HTTPOption {
 	return httpOption(func(p *httpPublisher) error {
 		if f == nil {
@@ -69,22 +86,13 @@ func Resolve(f func(Event) (string, error)) HTTPOption {
 	})
 }
 
-// RetryRefused retries a refusal (400 to 499) as it retries what fails. It is for destinations whose 401 or 404 tells
-// of their own configuration more often than of the event: without it an event becomes a dead letter at the first one, and
-// has to be redriven. With it an event that is really wrong holds up its ordering key for the whole schedule. 410 stays
-// final, and so do an id that was used for another payload, redirects, and what was never sent.
-func RetryRefused() HTTPOption {
-	return httpOption(func(p *httpPublisher) error {
-		p.retryRefused = true
-		return nil
-	})
+type httpPublisher struct {
+	client  *redo.Client
+	resolve func(Event) (string, error)
 }
 
-type httpPublisher struct {
-	client       *redo.Client
-	resolve      func(Event) (string, error)
-	retryRefused bool
-}
+// onlyOne leaves retries and time limits to the relay.
+var onlyOne = redo.RetryPolicy{MaxAttempts: 1, MaxElapsed: maxWait}
 
 // Publish implements [Publisher].
 func (p *httpPublisher) Publish(ctx context.Context, ev Event) error {
@@ -92,41 +100,58 @@ func (p *httpPublisher) Publish(ctx context.Context, ev Event) error {
 	if err != nil {
 		return err
 	}
+	ctx = redo.WithoutRedirects(redo.WithPolicy(ctx, onlyOne))
 	ctx = redo.WithKey(redo.WithOperation(ctx, "event:"+ev.ID), ev.ID)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(ev.Payload))
 	if err != nil {
-		// The URL itself stays out of the text: it may hold a password and a query.
+		// The error omits the URL, because it may hold a password and a query.
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
-		return fmt.Errorf("outbox: the destination is no URL: %w: %w", err, taxonomy.BadURL)
+		return Reject(fmt.Errorf("outbox: the destination is no URL: %w: %w", err, taxonomy.BadURL))
 	}
-	if ev.Header != nil {
-		req.Header = ev.Header.Clone()
-	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		if p.retryRefused && refuses(err) {
-			return &refusal{err}
-		}
+	req.Header = headerOf(ev)
+	var wire connections
+	resp, err := p.client.Do(req.WithContext(wire.trace(ctx)))
+	switch {
+	case errors.Is(err, webhook.Unsigned):
+		return Reject(err)
+	case err != nil && wire.none():
+		return NotSent(err)
+	case err != nil:
 		return err
 	}
-	_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
-	_ = resp.Body.Close()
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("outbox: the destination answered with a redirect (status %d): %w", resp.StatusCode, taxonomy.TooManyRedirects)
+	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusMultipleChoices {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
+		return nil
 	}
-	return nil
+	return &statusError{
+		status: resp.StatusCode, head: headOf(resp.Body), code: taxonomy.RedirectNotFollowed,
+		text: fmt.Sprintf("outbox: the response (status %d) is a redirect, which is not followed", resp.StatusCode),
+	}
 }
 
-// refuses reports whether the destination said no to the event, in a way that it may take back.
-func refuses(err error) bool {
-	e, ok := errors.AsType[*redo.Error](err)
-	return ok && e.StatusCode >= http.StatusBadRequest && e.StatusCode < http.StatusInternalServerError &&
-		e.StatusCode != http.StatusGone && !e.Code.In(taxonomy.PayloadMismatch)
+// connections counts the connections of one attempt. It also counts those of a transport below a signer's.
+type connections struct{ asked, got atomic.Int32 }
+
+func (c *connections) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { c.asked.Add(1) },
+		GotConn: func(httptrace.GotConnInfo) { c.got.Add(1) },
+	})
 }
 
-// A refusal is retried, whatever its code says.
-type refusal struct{ error }
+// none reports whether the attempt requested a connection and got none.
+func (c *connections) none() bool { return c.asked.Load() > 0 && c.got.Load() == 0 }
 
-func (r *refusal) Unwrap() error { return r.error }
+func headerOf(ev Event) http.Header {
+	h := http.Header{"Content-Type": {"application/json"}, "User-Agent": {userAgent}}
+	for name, values := range ev.Header {
+		h[name] = append([]string(nil), values...)
+	}
+	if ev.Type != "" {
+		h.Set(HeaderType, ev.Type)
+	}
+	return h
+}

@@ -3,42 +3,41 @@ package outbox
 import (
 	"context"
 	"log/slog"
-	"strings"
+	"net/url"
 	"time"
-	"unicode/utf8"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An Observer is told what a relay does, for metrics and traces. Its methods are called on the relay's goroutines, so they
-// must be quick and safe for concurrent use.
+// Observer receives a relay's attempts and queue calls, for metrics and traces. Its methods are called on the
+// relay's goroutines, so they must be quick and safe for concurrent use.
 type Observer interface {
-	// ObserveAttempt is called once for each attempt, after it was settled or could not be.
+	// ObserveAttempt is called once for each attempt, after it was settled or could not be settled.
 	ObserveAttempt(ctx context.Context, a Attempt)
 	// ObserveQueue is called after each call to the queue.
 	ObserveQueue(ctx context.Context, q QueueCall)
 }
 
-// An Attempt is one delivery, after it has ended.
+// Attempt is one delivery that has ended.
 type Attempt struct {
 	ID          string
 	Type        string
 	Destination string
 	OrderingKey string
 	Number      int           // from 1
-	Result      Result        // what was made of it; zero when the lease was lost or the queue did not answer: it comes again
-	Code        taxonomy.Code // why it failed; empty for Sent and Released
+	Result      Result        // zero if the lease was lost or the queue failed: the event is delivered again
+	Code        taxonomy.Code // the failure's code; empty for Sent and Released
 	Wait        time.Duration // before the next attempt, when Result is Waiting
 	Lag         time.Duration // from the event's Enqueue to the end of the attempt
 	Elapsed     time.Duration // of the attempt
 	Err         error         // the publisher's, or the queue's when there is no Result
 }
 
-// A QueueCall is one call to the queue.
+// QueueCall is one call to the queue.
 type QueueCall struct {
-	Method  string // as the interfaces name it: Claim, Extend, Settle, Watch or Purge
-	Count   int    // of events that were claimed or purged
+	Method  string // as the interfaces name it: Claim, Extend, Settle, Disable, Watch or Purge
+	Count   int    // the number of claimed, extended, settled or purged events
 	Elapsed time.Duration
 	Err     error
 }
@@ -52,7 +51,7 @@ func (r *Relay) observeQueue(ctx context.Context, method string, start time.Time
 	}
 }
 
-// report tells the observer and the logger how the attempt ended.
+// report reports the result of the attempt to the observer and the logger.
 func (r *Relay) report(ctx context.Context, d Delivery, a Attempt) {
 	if r.observer != nil {
 		r.observer.ObserveAttempt(ctx, a)
@@ -91,20 +90,22 @@ func (r *Relay) report(ctx context.Context, d Delivery, a Attempt) {
 		attrs = append(attrs, slog.Duration("retry_delay", a.Wait))
 	}
 	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", reason(a.Err)))
+		attrs = append(attrs, slog.String("error", clip(a.Err.Error(), MaxReason)))
 	}
 	r.logger.LogAttrs(ctx, level, text, attrs...)
 }
 
-// reason is the error's text as it is kept: UTF-8 without NUL, at most MaxReason bytes, cut between two characters.
-func reason(err error) string {
-	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) <= MaxReason {
-		return text
+// reportDisabled notifies the operator of a disabled destination.
+func (r *Relay) reportDisabled(ctx context.Context, d DisabledDestination) {
+	if r.onDisabled != nil {
+		r.onDisabled(ctx, d)
 	}
-	cut := MaxReason
-	for !utf8.RuneStart(text[cut]) {
-		cut--
+	if r.logger == nil {
+		return
 	}
-	return text[:cut]
+	attrs := []slog.Attr{slog.String("error_code", string(d.Why.Code)), slog.Int("status", d.Why.Status)}
+	if u, err := url.Parse(d.Destination); err == nil && u.Host != "" {
+		attrs = append(attrs, slog.String("host", u.Host))
+	}
+	r.logger.LogAttrs(ctx, slog.LevelError, "destination disabled, its events wait for Enable", attrs...)
 }

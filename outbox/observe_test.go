@@ -79,7 +79,7 @@ func TestLogIsInTheContractsWordsAndShowsNoPayload(t *testing.T) {
 			if tries++; tries == 1 {
 				return taxonomy.Unavailable
 			}
-			return taxonomy.Gone
+			return outbox.Reject(taxonomy.Gone)
 		}, outbox.Logger(slog.New(slog.NewJSONHandler(&out, nil))), constant(9, time.Minute))
 		time.Sleep(5 * time.Minute)
 		stop()

@@ -1,95 +1,139 @@
 package outbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"time"
 
-	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/store"
 )
 
-// Defaults of the options.
+// These are the defaults of the options.
 const (
-	DefaultWorkers      = 16
-	DefaultLeaseTTL     = 30 * time.Second
-	DefaultPollInterval = time.Second
-	DefaultDrain        = 30 * time.Second
-	DefaultRetention    = 24 * time.Hour
-	DefaultQueueTimeout = 10 * time.Second
+	DefaultWorkers        = 16
+	DefaultBreaker        = 5
+	DefaultAttemptTimeout = 30 * time.Second
+	DefaultHintCap        = time.Hour
+	DefaultLeaseTTL       = 30 * time.Second
+	DefaultPollInterval   = time.Second
+	DefaultDrain          = 30 * time.Second
+	DefaultRetention      = 24 * time.Hour
+	DefaultQueueTimeout   = 10 * time.Second
 )
 
-// An Option changes how a relay works. Of two options that set the same thing the later one wins.
+// Option changes how a relay works. If two options set the same value, the later one wins.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Workers is how many deliveries run at a time; the default is 16, and at most [MaxClaim]. A destination that answers
-// slowly occupies workers: give the client a breaker and a short timeout, or such destinations a relay with a queue of
-// their own.
+// Workers sets the number of quick deliveries that run at a time. The default is 16, the maximum [MaxClaim]. A
+// delivery that takes longer than 100 ms leaves its worker to others and continues beside them, in at most 64
+// places for each worker. So a destination that hangs needs no larger number.
 func Workers(n int) Option { return optionFunc(func(c *config) { c.workers = n }) }
 
-// LeaseTTL is for how long the events of a relay that has died are left alone; the default is 30 seconds. While a delivery
-// runs the lease is renewed every third of it.
+// PerDestination sets the maximum number of concurrent deliveries to one destination. The default, zero, is the
+// number of workers. A destination starts with a few, gets more with each success, and fewer with each failure.
+func PerDestination(n int) Option { return optionFunc(func(c *config) { c.perDestination = n }) }
+
+// Breaker sets the number of failures in a row after which a destination rests. The default is 5. It rests for a
+// second at first, and up to a minute while single probes fail. Meanwhile its other events are neither tried nor
+// counted. A response of 400 to 499 is not such a failure, except 408 and 429. Zero means that no destination
+// rests.
+func Breaker(failures int) Option { return optionFunc(func(c *config) { c.breaker = failures }) }
+
+// LeaseTTL sets the time until other relays may claim the events of a dead relay. The default is 30 seconds. The
+// relay renews its leases every third of it.
 func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.lease = d }) }
 
-// PollInterval is how often the relay looks for events when nothing wakes it, a quarter more or less; the default is one
-// second. Retries and ended leases are found by it. While the queue can't be reached the pause doubles up to 30 seconds.
+// PollInterval sets how often the relay polls the queue when nothing wakes it, a quarter more or less. The default
+// is one second. Polling finds retries and expired leases. While the queue can't be reached, the pause doubles up
+// to 30 seconds.
 func PollInterval(d time.Duration) Option { return optionFunc(func(c *config) { c.poll = d }) }
 
-// Drain is how long deliveries may go on after Run's context has ended; the default is 30 seconds. Those that have not
-// ended by then are cancelled and go back to the queue. Zero cancels them at once.
+// Drain sets how long deliveries may continue after Run's context has ended. The default is 30 seconds. Deliveries
+// that have not ended by then are cancelled and return to the queue. Zero cancels them immediately.
 func Drain(d time.Duration) Option { return optionFunc(func(c *config) { c.drain = d }) }
 
-// QueueTimeout is how long one call to the queue may take; the default is 10 seconds.
+// QueueTimeout sets the maximum duration of one call to the queue. The default is 10 seconds.
 func QueueTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.queueTimeout = d }) }
 
-// Retry sets the schedule; zero fields are those of [Schedule]. MaxAttempts counts the first attempt too. MaxElapsed
-// bounds the time from the first attempt to the last: an event whose next wait would pass it is dead, and so is one that was
-// tried before and for which no relay ran until then. AttemptTimeout bounds one Publish. A Jitter is given zero for the wait
-// before.
-func Retry(p redo.RetryPolicy) Option { return optionFunc(func(c *config) { c.retry = p }) }
+// AttemptTimeout sets the maximum duration of one Publish. The default is 30 seconds.
+func AttemptTimeout(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.attemptTimeout = d })
+}
 
-// HoldKeys keeps the events of an ordering key waiting behind a dead letter, until that was redriven or dropped. Without
-// it they go on. All relays of a queue should agree.
+// Retry sets the waits between two attempts, each randomly up to 20 % longer or shorter. The default is
+// [Schedule]. An event is dead when the attempt after the last wait fails. Without waits it is dead after one
+// attempt.
+func Retry(waits ...time.Duration) Option {
+	return optionFunc(func(c *config) { c.waits = slices.Clone(waits) })
+}
+
+// HintCap bounds the wait that a response requests, such as by Retry-After. The default is one hour. A wait of the
+// schedule may be longer. Zero ignores the waits that responses request.
+func HintCap(d time.Duration) Option { return optionFunc(func(c *config) { c.hintCap = d }) }
+
+// HoldKeys keeps the events of a line waiting behind a dead letter, until that letter is redriven or dropped.
+// Without it they continue. All relays of a queue should use the same setting.
 func HoldKeys() Option { return optionFunc(func(c *config) { c.hold = true }) }
 
-// Retention is for how long sent events are kept before the relay purges them from a queue that is a [Backlog]; the
-// default is a day. Until then their ids are taken. store.Forever never purges.
+// Retention sets how long the relay keeps sent events before it purges them, counted from Enqueue. It applies to a
+// queue that is a [Backlog]. The default is a day. Until then their ids are taken. store.Forever never purges.
 func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
 
-// Observe tells o of attempts and of calls to the queue. Nil observes nothing.
+// OnDisabled calls f when the relay has disabled a destination, to notify an operator. f is called on a goroutine
+// of the relay and must be quick. By default no function is called.
+func OnDisabled(f func(context.Context, DisabledDestination)) Option {
+	return optionFunc(func(c *config) { c.onDisabled = f })
+}
+
+// Observe reports attempts and calls to the queue to o. Nil observes nothing.
 func Observe(o Observer) Option { return optionFunc(func(c *config) { c.observer = o }) }
 
-// Logger logs attempts: a success at Debug, a retry at Info, a dead letter and a lost lease at Warn, and a queue that does
-// not answer at Error. The default, nil, logs nothing. Payloads, headers and destinations are never logged.
+// Logger logs attempts: a success at Debug, a retry at Info, a dead letter and a lost lease at Warn. It logs a
+// disabled destination and a failed call to the queue at Error. The default, nil, logs nothing. Payloads, headers and
+// destinations are never logged, except the host of a disabled destination.
 func Logger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
 
-// config is what the options set.
+// config holds the values of the options.
 type config struct {
-	workers      int
-	lease        time.Duration
-	poll         time.Duration
-	drain        time.Duration
-	queueTimeout time.Duration
-	retry        redo.RetryPolicy
-	hold         bool
-	retention    time.Duration
-	observer     Observer
-	logger       *slog.Logger
+	workers        int
+	perDestination int
+	breaker        int
+	lease          time.Duration
+	poll           time.Duration
+	drain          time.Duration
+	queueTimeout   time.Duration
+	attemptTimeout time.Duration
+	waits          []time.Duration
+	hintCap        time.Duration
+	hold           bool
+	retention      time.Duration
+	onDisabled     func(context.Context, DisabledDestination)
+	observer       Observer
+	logger         *slog.Logger
+	random         func() float64 // for the schedule's jitter, in [0, 1)
 }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		workers:      DefaultWorkers,
-		lease:        DefaultLeaseTTL,
-		poll:         DefaultPollInterval,
-		drain:        DefaultDrain,
-		queueTimeout: DefaultQueueTimeout,
-		retention:    DefaultRetention,
+		workers:        DefaultWorkers,
+		breaker:        DefaultBreaker,
+		lease:          DefaultLeaseTTL,
+		poll:           DefaultPollInterval,
+		drain:          DefaultDrain,
+		queueTimeout:   DefaultQueueTimeout,
+		attemptTimeout: DefaultAttemptTimeout,
+		waits:          Schedule(),
+		hintCap:        DefaultHintCap,
+		retention:      DefaultRetention,
+		random:         rand.Float64,
 	}
 	for _, o := range opts {
 		if o == nil {
@@ -97,10 +141,13 @@ func newConfig(opts []Option) (config, error) {
 		}
 		o.apply(&c)
 	}
+	if c.perDestination == 0 {
+		c.perDestination = c.workers
+	}
 	return c, c.validate()
 }
 
-// validate names every wrong value, not only the first.
+// validate returns an error that names every wrong value, not only the first.
 func (c *config) validate() error {
 	var wrong []error
 	check := func(ok bool, option, rule string, args ...any) {
@@ -109,15 +156,18 @@ func (c *config) validate() error {
 		}
 	}
 	check(c.workers >= 1 && c.workers <= MaxClaim, "Workers", "%d, it must be from 1 to %d", c.workers, MaxClaim)
+	check(c.perDestination >= 0, "PerDestination", "%d is negative", c.perDestination)
+	check(c.breaker >= 0, "Breaker", "%d is negative", c.breaker)
 	check(CheckLease(c.lease) == nil, "LeaseTTL", "%v, it must be from %v to %v", c.lease, time.Millisecond, maxWait)
 	check(c.poll > 0, "PollInterval", "%v is not positive", c.poll)
 	check(c.drain >= 0, "Drain", "%v is negative", c.drain)
 	check(c.queueTimeout > 0, "QueueTimeout", "%v is not positive", c.queueTimeout)
-	check(c.retention >= 0, "Retention", "%v is negative", c.retention)
-	var err error
-	if c.retry, err = complete(c.retry); err != nil {
-		wrong = append(wrong, err)
+	check(c.attemptTimeout > 0, "AttemptTimeout", "%v is not positive", c.attemptTimeout)
+	for _, w := range c.waits {
+		check(w >= 0 && w <= maxWait/2, "Retry", "%v, a wait must be from 0 to %v", w, maxWait/2)
 	}
+	check(c.hintCap >= 0 && c.hintCap <= maxWait, "HintCap", "%v, it must be from 0 to %v", c.hintCap, maxWait)
+	check(c.retention >= 0, "Retention", "%v is negative", c.retention)
 	return errors.Join(wrong...)
 }
 

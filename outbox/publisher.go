@@ -3,76 +3,183 @@ package outbox
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Publisher delivers events. [HTTP] is one; examples/nats shows another.
+// Publisher delivers events. [HTTP] returns one. The packages below broker have others.
 type Publisher interface {
-	// Publish delivers the event and returns nil once it is acknowledged. It must be safe for concurrent use, keep to the
-	// context, and send the event's id in such a way that the other side can deduplicate: an event may be published more
-	// than once.
+	// Publish delivers the event and returns nil once it is acknowledged. It must be safe for concurrent use and must
+	// return when ctx ends. It must send the event's id in a form that lets the receiver deduplicate, because an event
+	// may be published more than once.
 	//
-	// Its error decides what follows: a redo.Error as redo.SafeToRetry judges it, an error that wraps a taxonomy.Code by
-	// that code's class, and any other is transient. [Reject] makes an error terminal, and taxonomy.Duplicate is success.
+	// After an error the relay retries the event by its schedule. [Reject], [Gone] and [NotSent] mark errors with
+	// another meaning. An error that is taxonomy.Duplicate, or a redo.Error with the effect Applied, is a success.
 	Publish(ctx context.Context, ev Event) error
 }
 
-// A PublisherFunc is a function as a Publisher.
+// PublisherFunc is a function that implements Publisher.
 type PublisherFunc func(ctx context.Context, ev Event) error
 
 // Publish calls f.
 func (f PublisherFunc) Publish(ctx context.Context, ev Event) error { return f(ctx, ev) }
 
-// Reject marks an error of a Publisher as terminal: the event becomes a dead letter at once. It is nil for nil.
-func Reject(err error) error {
+// Reject marks an error of a Publisher as final for the event: the event becomes a dead letter immediately. It
+// returns nil if err is nil.
+func Reject(err error) error { return marked(err, rejected) }
+
+// Gone marks an error of a Publisher as final for the destination. The relay disables the destination, and its
+// events wait for [Relay.Enable]. It returns nil if err is nil.
+func Gone(err error) error { return marked(err, gone) }
+
+// NotSent marks an error of a Publisher that sent nothing, such as a failed connection. The attempt is not
+// counted, and the destination rests for up to a minute. It returns nil if err is nil.
+func NotSent(err error) error { return marked(err, notSent) }
+
+// Rejected is the code of a dead letter that [Reject] made, if its error has no code of its own.
+const Rejected taxonomy.Code = "VALIDATION.rejected"
+
+// verdict is the meaning of a Publisher's error.
+type verdict uint8
+
+const (
+	delivered verdict = iota
+	failed            // probably the destination's fault
+	refused           // the destination responded, and did not accept this event
+	notSent
+	rejected
+	gone
+)
+
+type mark struct {
+	error
+	verdict verdict
+}
+
+func (m *mark) Unwrap() error { return m.error }
+
+func marked(err error, v verdict) error {
 	if err == nil {
 		return nil
 	}
-	return &rejection{err}
+	return &mark{err, v}
 }
 
-type rejection struct{ error }
-
-func (r *rejection) Unwrap() error { return r.error }
-
-// Rejected is the code of a dead letter that [Reject] made, where its error has no code of its own.
-const Rejected taxonomy.Code = "VALIDATION.rejected"
-
-// A failing is what a Publisher's error means.
-type failing struct {
-	code     taxonomy.Code
-	terminal bool
-}
-
-// judge classifies the error of a Publisher; sent is true when the event is acknowledged after all.
-func judge(err error) (f failing, sent bool) {
+// judge classifies the error of a Publisher.
+func judge(err error) (verdict, taxonomy.Code) {
 	if err == nil {
-		return failing{}, true
+		return delivered, ""
 	}
-	f.code = redo.CodeOf(err)
-	if _, rejected := errors.AsType[*rejection](err); rejected {
-		if f.terminal = true; f.code == "" {
-			f.code = Rejected
-		}
-		return f, false
-	}
+	code := redo.CodeOf(err)
 	e, ours := errors.AsType[*redo.Error](err)
-	_, again := errors.AsType[*refusal](err)
+	m, isMarked := errors.AsType[*mark](err)
 	switch {
-	case f.code.In(taxonomy.Duplicate), ours && e.Effect == redo.Applied:
-		return failing{}, true
-	case again:
-	case f.code.In(taxonomy.Caller), f.code == "" && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		f.code = taxonomy.Timeout // the attempt's own
-	case f.code == taxonomy.ClientClosed: // says nothing about the event
-	case f.code == "":
-		f.code = taxonomy.Transient
+	case code.In(taxonomy.Duplicate), ours && e.Effect == redo.Applied:
+		return delivered, ""
+	case isMarked && m.verdict == rejected && code == "":
+		return rejected, Rejected
+	case isMarked && code == "":
+		return m.verdict, taxonomy.Transient
+	case isMarked:
+		return m.verdict, code
 	case ours:
-		f.terminal = !redo.SafeToRetry(err)
-	default:
-		f.terminal = !f.code.Transient()
+		return judgeCall(e)
+	case code == "" && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return failed, taxonomy.Timeout // the attempt's own
+	case code == "":
+		return failed, taxonomy.Transient
 	}
-	return f, false
+	return failed, code
+}
+
+// judgeCall classifies the error of a call of a redo client.
+func judgeCall(e *redo.Error) (verdict, taxonomy.Code) {
+	code := e.Code
+	if code.In(taxonomy.Caller) && code != taxonomy.ClientClosed {
+		code = taxonomy.Timeout // the attempt's own
+	}
+	switch s := e.StatusCode; {
+	case s == http.StatusGone:
+		return gone, code
+	case s == http.StatusTooManyRequests, s == http.StatusRequestTimeout, s >= http.StatusInternalServerError:
+		return failed, code
+	case s != 0:
+		return refused, code
+	case sends(e) > 0:
+		return failed, code
+	case code.In(taxonomy.Validation) && code != taxonomy.ClientClosed, code.In(taxonomy.Conflict), code == taxonomy.BadURL:
+		return rejected, code // the client's own refusal of this event
+	}
+	return notSent, code
+}
+
+func sends(e *redo.Error) (n int) {
+	for _, a := range e.Attempts {
+		n += a.WireSends
+	}
+	return n
+}
+
+// statusError is a response that acknowledges nothing, without an error of the client.
+type statusError struct {
+	status int
+	head   string
+	code   taxonomy.Code
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+func (e *statusError) Unwrap() error { return e.code }
+
+// failureOf describes a failed attempt.
+func failureOf(err error, code taxonomy.Code, elapsed time.Duration) Failure {
+	f := Failure{Code: code, Reason: clip(err.Error(), MaxReason), Elapsed: elapsed}
+	if len(f.Code) > maxCode {
+		f.Code = taxonomy.Transient
+	}
+	if e, ok := errors.AsType[*statusError](err); ok {
+		f.Status, f.Response = e.status, e.head
+	} else if e, ok := errors.AsType[*redo.Error](err); ok {
+		if f.Status = e.StatusCode; e.Response != nil {
+			f.Response = headOf(e.Response.Body)
+		}
+	}
+	return f
+}
+
+// headOf reads the first bytes of a response's body as text.
+func headOf(body io.Reader) string {
+	if body == nil {
+		return ""
+	}
+	head, _ := io.ReadAll(io.LimitReader(body, MaxResponse))
+	// The limit may cut a character in two.
+	for n := 1; n <= min(utf8.UTFMax-1, len(head)) && len(head) == MaxResponse; n++ {
+		if last := head[len(head)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				head = head[:len(head)-n]
+			}
+			break
+		}
+	}
+	return clip(string(head), MaxResponse)
+}
+
+// clip returns the text as UTF-8 without NUL, in at most limit bytes. It cuts between two characters.
+func clip(text string, limit int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut]
 }

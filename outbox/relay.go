@@ -8,14 +8,18 @@ import (
 	"time"
 )
 
-// A Relay delivers what a queue holds through a publisher. Create one with [NewRelay]. Any number may run on one queue.
+// Relay delivers the events of a queue through a publisher. Create one with [NewRelay]. Any number may run on one
+// queue.
 type Relay struct {
 	config
 	queue     Queue
 	publisher Publisher
+
+	mu   sync.Mutex
+	runs map[*run]struct{}
 }
 
-// NewRelay returns a relay, which does nothing until Run is called. The error names each option that is wrong.
+// NewRelay returns a relay, which does nothing until Run is called. The error names each wrong option.
 func NewRelay(q Queue, p Publisher, opts ...Option) (*Relay, error) {
 	if q == nil {
 		return nil, errors.New("outbox: the queue is nil")
@@ -27,148 +31,137 @@ func NewRelay(q Queue, p Publisher, opts ...Option) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{config: c, queue: q, publisher: p}, nil
+	return &Relay{config: c, queue: q, publisher: p, runs: map[*run]struct{}{}}, nil
 }
 
-// Run delivers events until ctx ends, and then waits for the deliveries that are under way, as [Drain] says; a publisher
-// that does not keep to its context keeps Run waiting. It returns nil. A queue that can't be reached does not end it: the
-// relay tries again and tells the observer and the logger.
+// Run delivers events until ctx ends. It then waits for deliveries in flight, as [Drain] describes. A publisher
+// that does not return when its context ends keeps Run waiting. Run returns nil. An unreachable queue does not end
+// Run: the relay retries, and reports the error to the observer and the logger.
 //
-// Deliveries run on contexts that have ctx's values and not its end.
+// The contexts of deliveries have ctx's values but do not end with it.
 func (r *Relay) Run(ctx context.Context) error {
-	n := &run{Relay: r, slots: make(chan struct{}, r.workers), wake: make(chan struct{}, 1)}
-	for range r.workers {
-		n.slots <- struct{}{}
-	}
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	n.base = base
-	var beside sync.WaitGroup
+	n := newRun(r, ctx, base)
+	r.mu.Lock()
+	r.runs[n] = struct{}{}
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.runs, n)
+	}()
+	var beside, settler, beat sync.WaitGroup
 	if w, ok := r.queue.(Watcher); ok {
 		beside.Go(func() { n.watch(ctx, w) })
 	}
 	if b, ok := r.queue.(Backlog); ok && r.purges() {
 		beside.Go(func() { n.purge(ctx, b) })
 	}
+	settled, beaten := make(chan struct{}), make(chan struct{})
+	settler.Go(func() { n.settler(settled) })
+	beat.Go(func() { n.beat(beaten) })
 	n.relay(ctx)
+	n.releaseAll()
 	beside.Wait()
 	late := time.AfterFunc(r.drain, func() { cancel(errDrained) })
 	n.deliveries.Wait()
 	late.Stop()
+	close(settled)
+	settler.Wait()
+	close(beaten)
+	beat.Wait()
 	return nil
 }
 
-// errDrained is the cause with which deliveries are cancelled that did not end in time.
+// Enable enables a disabled destination again. The relay forgets its failures so far.
+func (r *Relay) Enable(ctx context.Context, destination string) error {
+	if err := r.queue.Enable(ctx, destination); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n := range r.runs {
+		n.enabled(destination)
+	}
+	return nil
+}
+
+// errDrained is the cancellation cause of deliveries that did not end in time.
 var errDrained = errors.New("outbox: the relay is ending")
 
-// A run is one call of Run.
+// run is one call of Run.
 type run struct {
 	*Relay
+	ctx        context.Context // Run's: after its end nothing is started
 	base       context.Context // of the deliveries
-	slots      chan struct{}   // a token for each idle worker
-	wake       chan struct{}   // has room for one: there may be something to claim
+	started    time.Time
+	wake       chan struct{} // has room for one: there may be something to claim
+	kick       chan struct{} // has room for one: there is something to settle
 	deliveries sync.WaitGroup
+
+	mu        sync.Mutex
+	lanes     map[string]*lane
+	past      map[string]time.Time // the last successes of lanes that were forgotten
+	pruned    time.Time            // past
+	ready     []*lane              // lanes whose next chain waits for a worker
+	held      map[Lease]*item
+	pending   []ended // to be settled
+	busy      int     // workers
+	slow      int     // chains that have left their workers
+	buffered  int     // events of all lanes that are not started
+	unsettled int     // events that have ended and are not settled
+	more      bool    // the last claim was full
+	ending    bool
+}
+
+func newRun(r *Relay, ctx, base context.Context) *run {
+	return &run{
+		Relay: r, ctx: ctx, base: base, started: time.Now(), wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+		lanes: map[string]*lane{}, past: map[string]time.Time{}, held: map[Lease]*item{},
+	}
 }
 
 const (
-	linger     = 2 * time.Millisecond // for more workers to become idle, so that one claim serves several
 	purgeEvery = time.Minute
 	purgeBatch = 1000
-	longest    = 30 * time.Second // pause while the queue does not answer
+	longest    = 30 * time.Second // the maximum pause while the queue fails
 )
 
-// relay claims and starts deliveries until ctx ends.
+// relay claims events until ctx ends.
 func (r *run) relay(ctx context.Context) {
-	failures := 0
-	for {
-		idle := r.idle(ctx)
-		if idle == 0 {
-			return
+	for failures := 0; ctx.Err() == nil; {
+		again := false
+		if c, ok := r.ask(); ok {
+			var err error
+			if again, err = r.claim(ctx, c); err != nil {
+				failures++
+			} else {
+				failures = 0
+			}
 		}
-		claimed, err := r.claim(ctx, idle)
-		for range idle - claimed {
-			r.slots <- struct{}{}
-		}
-		switch {
-		case err != nil:
-			failures++
-		case claimed == idle: // there may be more
-			failures = 0
-			continue
-		default:
-			failures = 0
-		}
-		if !r.rest(ctx, pause(r.poll, failures, rand.Float64()), failures == 0) {
+		if !again && !r.pause(ctx, pause(r.poll, failures, rand.Float64()), failures == 0) {
 			return
 		}
 	}
 }
 
-// idle takes the tokens of idle workers and returns how many, once there is one; zero when ctx has ended. When few are
-// idle it waits a moment for more.
-func (r *run) idle(ctx context.Context) int {
-	select {
-	case <-r.slots:
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		return 0
-	}
-	var over <-chan time.Time
-	for n := 1; ; n++ {
-		if n == r.workers {
-			return n
-		}
-		select {
-		case <-r.slots:
-			continue
-		default:
-		}
-		if 4*n >= r.workers {
-			return n
-		}
-		if over == nil {
-			t := time.NewTimer(linger)
-			defer t.Stop()
-			over = t.C
-		}
-		select {
-		case <-r.slots:
-		case <-over:
-			return n
-		case <-ctx.Done():
-			return 0
-		}
-	}
-}
-
-// claim claims up to n events and starts their deliveries. A claim that was begun is brought to its end, and given back
-// where ctx ends meanwhile.
-func (r *run) claim(ctx context.Context, n int) (int, error) {
+// claim claims events and starts their deliveries. It reports whether another claim is worth its round trip. A
+// claim that was started is always completed, and released if ctx ends meanwhile.
+func (r *run) claim(ctx context.Context, c Claim) (again bool, err error) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.queueTimeout)
 	defer cancel()
 	start := time.Now()
-	ds, err := r.queue.Claim(bounded, Claim{Max: n, Lease: r.lease, HoldKeys: r.hold})
+	ds, err := r.queue.Claim(bounded, c)
 	r.observeQueue(ctx, "Claim", start, len(ds), err)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
-	for _, d := range ds {
-		r.deliveries.Go(func() {
-			defer func() {
-				r.slots <- struct{}{}
-				if d.Event.OrderingKey != "" {
-					r.signal() // the next of its key may be due
-				}
-			}()
-			r.deliver(ctx, d)
-		})
-	}
-	return len(ds), nil
+	return r.buffer(c, ds, start), nil
 }
 
-// rest returns true after d, or before when something wakes it, and false when ctx has ended.
-func (r *run) rest(ctx context.Context, d time.Duration, wakes bool) bool {
+// pause returns true after d. If wakes is set, a wake-up ends the pause early. It returns false if ctx has ended.
+func (r *run) pause(ctx context.Context, d time.Duration, wakes bool) bool {
 	wake := r.wake
 	if !wakes {
 		wake = nil
@@ -190,7 +183,7 @@ func (r *run) signal() {
 	}
 }
 
-// watch has the queue wake the relay.
+// watch makes the queue wake the relay.
 func (r *run) watch(ctx context.Context, w Watcher) {
 	for failures := 1; ; failures++ {
 		start := time.Now()
@@ -202,15 +195,15 @@ func (r *run) watch(ctx context.Context, w Watcher) {
 		if time.Since(start) > longest {
 			failures = 1
 		}
-		if !r.rest(ctx, pause(r.poll, failures, rand.Float64()), false) {
+		if !r.pause(ctx, pause(r.poll, failures, rand.Float64()), false) {
 			return
 		}
 	}
 }
 
-// purge deletes what was sent long ago, now and then.
+// purge periodically deletes sent events that were enqueued longer ago than the retention.
 func (r *run) purge(ctx context.Context, b Backlog) {
-	for r.rest(ctx, pause(purgeEvery, 0, rand.Float64()), false) {
+	for r.pause(ctx, pause(purgeEvery, 0, rand.Float64()), false) {
 		for more := true; more && ctx.Err() == nil; {
 			bounded, cancel := context.WithTimeout(ctx, r.queueTimeout)
 			start := time.Now()
@@ -225,7 +218,7 @@ func (r *run) purge(ctx context.Context, b Backlog) {
 	}
 }
 
-// pause is d, a quarter more or less, doubled with each failure in a row up to longest; r is in [0, 1).
+// pause returns d, a quarter more or less. It doubles with each failure in a row up to longest. r is in [0, 1).
 func pause(d time.Duration, failures int, r float64) time.Duration {
 	for range min(failures, 16) {
 		d = min(2*d, max(d, longest))

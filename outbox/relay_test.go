@@ -64,8 +64,10 @@ func TestFailedEventIsTriedAgainAndThenDead(t *testing.T) {
 		letters := g.letters()
 		require.Len(g, letters, 1)
 		require.Equal(g, 3, letters[0].Attempts)
-		require.Equal(g, outbox.Failure{Code: taxonomy.Unavailable, Reason: "hook: DEPENDENCY.unavailable"}, letters[0].Failure)
-		require.NoError(g, g.queue.Redrive(context.Background(), "k"))
+		require.Equal(g, outbox.Failure{Code: taxonomy.Unavailable, Reason: "hook: DEPENDENCY.unavailable"}, letters[0].Failure())
+		require.Len(g, letters[0].History, 3)
+		require.NoError(g, g.queue.Redrive(context.Background(), "k", ""))
+		require.NoError(g, g.queue.Enable(context.Background(), "")) // nothing was ever delivered to it
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		require.Len(g, at, 6, "a redriven event has a whole schedule")
@@ -168,9 +170,8 @@ func TestSentEventsArePurged(t *testing.T) {
 
 // taken returns the error of enqueueing an event with the id, which is then not enqueued.
 func (g *rig) taken(id string) error {
-	tx, _, err := g.st.Begin(context.Background(), store.Claim{ID: store.ID{Key: "probe"}, Retention: time.Hour})
-	require.NoError(g, err)
-	_, err = g.queue.Enqueue(context.Background(), tx.Tx(), outbox.Event{ID: id})
-	require.NoError(g, tx.Rollback(context.Background()))
+	tx := g.queue.Begin()
+	_, err := g.queue.Enqueue(context.Background(), tx, outbox.Event{ID: id})
+	require.NoError(g, tx.Rollback())
 	return err
 }

@@ -2,7 +2,8 @@ package outbox_test
 
 import (
 	"context"
-	"path/filepath"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,41 +11,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
-	"github.com/redo-go/redo/outbox/boltoutbox"
-	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/outbox/memoutbox"
+	"github.com/redo-go/redo/store"
 )
 
 // A rig is a queue in virtual time, whose backend passes the suite of outboxtest.
 type rig struct {
 	*testing.T
-	st    *boltstore.Store
-	queue *boltoutbox.Queue
+	queue *memoutbox.Queue
 }
 
 func inBubble(t *testing.T, f func(g *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		st, err := boltstore.Open(filepath.Join(t.TempDir(), "outbox.redo"))
-		require.NoError(t, err)
-		defer st.Close()
-		q, err := boltoutbox.New(t.Context(), st)
-		require.NoError(t, err)
-		f(&rig{t, st, q})
+		f(&rig{t, memoutbox.New()})
 	})
 }
 
 func (g *rig) enqueue(events ...outbox.Event) {
 	g.Helper()
-	require.NoError(g, g.st.Update(context.Background(), func(tx *boltstore.Tx) error {
-		for _, ev := range events {
-			if _, err := g.queue.Enqueue(context.Background(), tx, ev); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	require.NoError(g, g.queue.Append(context.Background(), events...))
 }
 
 // relay runs a relay, and returns what ends it and waits for that.
@@ -68,32 +55,32 @@ func (g *rig) stats(waiting, dead int) {
 	require.Equal(g, [2]int{waiting, dead}, [2]int{st.Waiting, st.Dead}, "waiting and dead")
 }
 
-func (g *rig) letters() (found []outbox.DeadLetter) {
+func (g *rig) letters() (found []outbox.Entry) {
 	g.Helper()
-	for l, err := range g.queue.DeadLetters(context.Background()) {
+	for l, err := range g.queue.Events(context.Background(), outbox.Selection{State: outbox.StateDead}) {
 		require.NoError(g, err)
 		found = append(found, l)
 	}
 	return found
 }
 
-// A record is what a publisher was given, in order.
+// A record keeps the events that a publisher was given, in order.
 type record struct {
-	mu  sync.Mutex
-	ids []string
+	mu    sync.Mutex
+	ids   []string
+	times map[string]int
 }
 
+// add returns how often the event was given.
 func (l *record) add(ev outbox.Event) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ids = append(l.ids, ev.ID)
-	n := 0
-	for _, id := range l.ids {
-		if id == ev.ID {
-			n++
-		}
+	if l.times == nil {
+		l.times = map[string]int{}
 	}
-	return n
+	l.ids = append(l.ids, ev.ID)
+	l.times[ev.ID]++
+	return l.times[ev.ID]
 }
 
 func (l *record) all() []string {
@@ -104,10 +91,10 @@ func (l *record) all() []string {
 
 // constant is a schedule without chance.
 func constant(attempts int, wait time.Duration) outbox.Option {
-	return outbox.Retry(redo.RetryPolicy{MaxAttempts: attempts, BaseDelay: wait, MaxDelay: max(wait, time.Hour), Jitter: redo.ConstantDelay})
+	return outbox.Options(outbox.Retry(slices.Repeat([]time.Duration{wait}, attempts-1)...), outbox.Random(func() float64 { return 0.5 }))
 }
 
-// A spoiled queue goes wrong before a call reaches the one below.
+// A spoiled queue fails before a call reaches the one below.
 type spoiled struct {
 	outbox.Queue
 	claim, extend, settle func() error
@@ -122,20 +109,28 @@ func (s spoiled) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, 
 	return s.Queue.Claim(ctx, c)
 }
 
-func (s spoiled) Extend(ctx context.Context, l outbox.Lease, d time.Duration) error {
+func (s spoiled) Extend(ctx context.Context, d time.Duration, leases ...outbox.Lease) ([]outbox.Lease, error) {
 	if s.extend != nil {
-		if err := s.extend(); err != nil {
-			return err
+		if err := s.extend(); errors.Is(err, store.ErrLost) {
+			return leases, nil
+		} else if err != nil {
+			return nil, err
 		}
 	}
-	return s.Queue.Extend(ctx, l, d)
+	return s.Queue.Extend(ctx, d, leases...)
 }
 
-func (s spoiled) Settle(ctx context.Context, l outbox.Lease, o outbox.Outcome) error {
+func (s spoiled) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
 	if s.settle != nil {
-		if err := s.settle(); err != nil {
-			return err
+		if err := s.settle(); errors.Is(err, store.ErrLost) {
+			var lost []outbox.Lease
+			for _, e := range ended {
+				lost = append(lost, e.Lease)
+			}
+			return lost, nil
+		} else if err != nil {
+			return nil, err
 		}
 	}
-	return s.Queue.Settle(ctx, l, o)
+	return s.Queue.Settle(ctx, ended...)
 }

@@ -2,99 +2,77 @@ package outbox
 
 import (
 	"errors"
-	"fmt"
+	"math"
 	"time"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Schedule is the relay's default: up to 24 attempts within three days, with waits drawn from 10 s·2ⁿ, at most 12 hours.
-func Schedule() redo.RetryPolicy {
-	return redo.RetryPolicy{
-		MaxAttempts:    24,
-		BaseDelay:      10 * time.Second,
-		MaxDelay:       12 * time.Hour,
-		MaxElapsed:     72 * time.Hour,
-		AttemptTimeout: 30 * time.Second,
-		Jitter:         redo.FullJitter,
-	}
+// Schedule returns the default waits between two attempts: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24
+// h. They are those of Standard Webhooks. The first attempt is made immediately, so there are 10 attempts in 76
+// hours.
+func Schedule() []time.Duration {
+	const m, h = time.Minute, time.Hour
+	return []time.Duration{5 * time.Second, 5 * m, 30 * m, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h}
 }
 
-// complete fills the policy's zero fields from the default schedule, or says what is wrong with it.
-func complete(p redo.RetryPolicy) (redo.RetryPolicy, error) {
-	for _, f := range []struct {
-		name string
-		d    *time.Duration
-		def  time.Duration
-	}{
-		{"BaseDelay", &p.BaseDelay, Schedule().BaseDelay},
-		{"MaxDelay", &p.MaxDelay, max(Schedule().MaxDelay, p.BaseDelay)},
-		{"MaxElapsed", &p.MaxElapsed, Schedule().MaxElapsed},
-		{"AttemptTimeout", &p.AttemptTimeout, Schedule().AttemptTimeout},
-	} {
-		if *f.d < 0 || *f.d > maxWait {
-			return p, fmt.Errorf("outbox: option Retry: %s is %v, it must be from 0 to %v", f.name, *f.d, maxWait)
+// jitter is the maximum fraction by which a wait of the schedule is longer or shorter.
+const jitter = 0.2
+
+// span returns the longest total of the waits.
+func span(waits []time.Duration) (total time.Duration) {
+	for _, w := range waits {
+		w += time.Duration(jitter * float64(w))
+		if total > math.MaxInt64-w {
+			return math.MaxInt64
 		}
-		if *f.d == 0 {
-			*f.d = f.def
-		}
+		total += w
 	}
-	if p.MaxAttempts < 0 {
-		return p, fmt.Errorf("outbox: option Retry: MaxAttempts is %d, it must not be negative", p.MaxAttempts)
-	}
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = Schedule().MaxAttempts
-	}
-	if p.BaseDelay > p.MaxDelay {
-		return p, fmt.Errorf("outbox: option Retry: BaseDelay %v is longer than MaxDelay %v", p.BaseDelay, p.MaxDelay)
-	}
-	if p.Jitter == nil {
-		p.Jitter = redo.FullJitter
-	}
-	return p, nil
+	return total
 }
 
-// unfinished is the failure of an event whose last allowed attempt ended without a word: its relay has died.
-var unfinished = Failure{Code: taxonomy.OutcomeUnknown, Reason: "outbox: the last attempt did not end: its relay has died, or lost its lease"}
+// unfinished is the failure of an event whose last attempt was started and not settled.
+var unfinished = Failure{
+	Code:   taxonomy.OutcomeUnknown,
+	Reason: "outbox: the last attempt did not end: its relay has died, or has lost its lease",
+}
 
-// overdue is the failure of an event whose next attempt comes after the schedule's end, because no relay ran until then: an
-// earlier one may have reached a consumer that has forgotten the id since.
-var overdue = Failure{Code: taxonomy.OutcomeUnknown, Reason: "outbox: the schedule ended before the next attempt: no relay took it in time"}
-
-// attempted is all that the decision after an attempt depends on.
+// attempted holds all inputs of the decision after an attempt.
 type attempted struct {
-	policy redo.RetryPolicy
-	number int           // of the attempt, from 1
-	tried  time.Duration // since the first attempt began
-	hint   time.Duration // not before: the server's, or the client's own; zero: none
-	random float64       // in [0, 1)
-	err    error         // the publisher's
+	waits   []time.Duration
+	number  int           // of the attempt, from 1
+	hint    time.Duration // the server's, or the client's own, already capped; zero: none
+	random  float64       // in [0, 1)
+	elapsed time.Duration
+	err     error // the publisher's
 }
 
-// decide is the whole rule of what becomes of an event.
-func decide(a attempted) Outcome {
-	f, sent := judge(a.err)
-	if sent {
-		return Outcome{Result: Sent}
+// decide returns the outcome for the event, and the verdict about its destination.
+func decide(a attempted) (Outcome, verdict, Failure) {
+	v, code := judge(a.err)
+	if v == delivered {
+		return Outcome{Result: Sent}, v, Failure{}
 	}
-	o := Outcome{Result: Dead, Failure: Failure{Code: f.code, Reason: reason(a.err)}}
-	if f.terminal || a.number >= a.policy.MaxAttempts {
-		return o
+	f := failureOf(a.err, code, a.elapsed)
+	last := a.number > len(a.waits)
+	switch {
+	case v == notSent, v == gone && last:
+		return Outcome{Result: Released}, v, f
+	case v == gone:
+		return Outcome{Result: Waiting, Failure: f}, v, f
+	case v == rejected, last:
+		return Outcome{Result: Dead, Failure: f}, v, f
 	}
-	// What was waited before is not known to the relay that makes this attempt: a decorrelated jitter starts anew.
-	wait := max(a.policy.Jitter(a.number-1, 0, a.policy, a.random), a.hint, 0)
-	if wait > a.policy.MaxElapsed-a.tried {
-		return o
-	}
-	o.Result, o.Wait = Waiting, wait
-	return o
+	wait := a.waits[a.number-1]
+	wait += time.Duration(jitter * (2*a.random - 1) * float64(wait))
+	return Outcome{Result: Waiting, Wait: min(max(wait, a.hint), maxWait), Failure: f}, v, f
 }
 
-// hintOf is how long the server, or the client, asks to wait.
-func hintOf(err error, now time.Time) time.Duration {
+// hintOf returns the wait that the server or the client requests, at most limit.
+func hintOf(err error, now time.Time, limit time.Duration) time.Duration {
 	if e, ok := errors.AsType[*redo.Error](err); ok && !e.RetryAt.IsZero() {
-		return max(0, e.RetryAt.Sub(now))
+		return min(max(0, e.RetryAt.Sub(now)), limit)
 	}
 	return 0
 }

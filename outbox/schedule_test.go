@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,88 +16,98 @@ import (
 )
 
 func TestDecide(t *testing.T) {
-	policy, err := complete(redo.RetryPolicy{MaxAttempts: 4, BaseDelay: 10 * time.Second, MaxDelay: time.Minute, MaxElapsed: time.Hour})
-	require.NoError(t, err)
+	waits := []time.Duration{10 * time.Second, time.Minute}
 	later := errors.New("later")
-	dead := func(code taxonomy.Code, err error) Outcome {
-		return Outcome{Result: Dead, Failure: Failure{Code: code, Reason: err.Error()}}
+	fails := func(r Result, d time.Duration, code taxonomy.Code, err error) Outcome {
+		return Outcome{Result: r, Wait: d, Failure: Failure{Code: code, Reason: err.Error()}}
 	}
-	wait := func(d time.Duration, code taxonomy.Code, err error) Outcome {
-		return Outcome{Result: Waiting, Wait: d, Failure: Failure{Code: code, Reason: err.Error()}}
-	}
+	wait := func(d time.Duration, code taxonomy.Code, err error) Outcome { return fails(Waiting, d, code, err) }
 	coded := func(code taxonomy.Code) error { return fmt.Errorf("hook: %w", code) }
+	call := func(code taxonomy.Code, status int, sends int) *redo.Error {
+		return &redo.Error{Code: code, StatusCode: status, Effect: redo.NotApplied, Attempts: []redo.Attempt{{WireSends: sends}}}
+	}
 	for _, c := range []struct {
 		rule string
 		a    attempted
 		want Outcome
+		verdict
 	}{
-		{"an acknowledged event is sent", attempted{number: 1}, Outcome{Result: Sent}},
-		{"an event that was applied before is sent", attempted{number: 1, err: coded(taxonomy.Duplicate)}, Outcome{Result: Sent}},
-		{"an error without a code is transient", attempted{number: 1, random: 0.5, err: later}, wait(5*time.Second, taxonomy.Transient, later)},
-		{"the wait doubles", attempted{number: 3, random: 0.5, err: later}, wait(20*time.Second, taxonomy.Transient, later)},
-		{"the wait is capped", attempted{number: 3, random: 0.999999999999, policy: redo.RetryPolicy{
-			MaxAttempts: 9, BaseDelay: time.Second, MaxDelay: time.Second, MaxElapsed: time.Hour, Jitter: redo.ConstantDelay,
-		}, err: later}, wait(time.Second, taxonomy.Transient, later)},
-		{"a hint is never shortened", attempted{number: 1, random: 0.5, hint: 3 * time.Minute, err: coded(taxonomy.RateLimited)}, wait(3*time.Minute, taxonomy.RateLimited, coded(taxonomy.RateLimited))},
-		{"a hint does not shorten the schedule", attempted{number: 1, random: 0.5, hint: time.Second, err: later}, wait(5*time.Second, taxonomy.Transient, later)},
-		{"the last attempt makes a dead letter", attempted{number: 4, err: later}, dead(taxonomy.Transient, later)},
-		{"a wait beyond the schedule makes a dead letter", attempted{number: 1, hint: time.Hour, tried: time.Nanosecond, err: later}, dead(taxonomy.Transient, later)},
-		{"a wait up to the schedule's end is waited", attempted{number: 1, hint: time.Hour, err: later}, wait(time.Hour, taxonomy.Transient, later)},
-		{"a terminal code makes a dead letter at once", attempted{number: 1, err: coded(taxonomy.Gone)}, dead(taxonomy.Gone, coded(taxonomy.Gone))},
-		{"a rejection makes a dead letter at once", attempted{number: 1, err: Reject(later)}, dead(Rejected, later)},
-		{"a rejection keeps its code", attempted{number: 1, err: Reject(coded(taxonomy.Internal))}, dead(taxonomy.Internal, coded(taxonomy.Internal))},
-		{"a closed client says nothing of the event", attempted{number: 1, random: 0.5, err: &redo.Error{Code: taxonomy.ClientClosed}},
-			wait(5*time.Second, taxonomy.ClientClosed, &redo.Error{Code: taxonomy.ClientClosed})},
-		{"an attempt that took too long is transient", attempted{number: 1, random: 0.5, err: &redo.Error{Code: taxonomy.CallerDeadline}},
-			wait(5*time.Second, taxonomy.Timeout, &redo.Error{Code: taxonomy.CallerDeadline})},
-		{"an error of the client's that says applied is sent", attempted{number: 1, err: &redo.Error{Code: taxonomy.ResultNotStored, Effect: redo.Applied}}, Outcome{Result: Sent}},
+		{"an acknowledged event is sent", attempted{number: 1}, Outcome{Result: Sent}, delivered},
+		{"an event that was applied before is sent", attempted{number: 1, err: coded(taxonomy.Duplicate)}, Outcome{Result: Sent}, delivered},
+		{"an error without a code is retried", attempted{number: 1, err: later}, wait(10*time.Second, taxonomy.Transient, later), failed},
+		{"an error with a terminal code is retried", attempted{number: 1, err: coded(taxonomy.NotFound)},
+			wait(10*time.Second, taxonomy.NotFound, coded(taxonomy.NotFound)), failed},
+		{"each attempt has its wait", attempted{number: 2, err: later}, wait(time.Minute, taxonomy.Transient, later), failed},
+		{"a wait is 20 % shorter at most", attempted{number: 1, random: -1, err: later}, wait(8*time.Second, taxonomy.Transient, later), failed},
+		{"a wait is 20 % longer at most", attempted{number: 1, random: 1, err: later}, wait(12*time.Second, taxonomy.Transient, later), failed},
+		{"a hint is never shortened", attempted{number: 1, hint: 3 * time.Minute, err: coded(taxonomy.RateLimited)},
+			wait(3*time.Minute, taxonomy.RateLimited, coded(taxonomy.RateLimited)), failed},
+		{"a hint does not shorten the schedule", attempted{number: 1, hint: time.Second, err: later}, wait(10*time.Second, taxonomy.Transient, later), failed},
+		{"the last attempt makes a dead letter", attempted{number: 3, err: later}, fails(Dead, 0, taxonomy.Transient, later), failed},
+		{"a rejection makes a dead letter at once", attempted{number: 1, err: Reject(later)}, fails(Dead, 0, Rejected, later), rejected},
+		{"a rejection keeps its code", attempted{number: 1, err: Reject(coded(taxonomy.Internal))},
+			fails(Dead, 0, taxonomy.Internal, coded(taxonomy.Internal)), rejected},
+		{"an event of a gone destination waits", attempted{number: 1, err: Gone(later)}, wait(0, taxonomy.Transient, later), gone},
+		{"and does not die of it", attempted{number: 3, err: Gone(later)}, Outcome{Result: Released}, gone},
+		{"an attempt that sent nothing is not counted", attempted{number: 3, err: NotSent(later)}, Outcome{Result: Released}, notSent},
+		{"an open breaker sent nothing", attempted{number: 1, err: call(taxonomy.Unavailable, 0, 0)}, Outcome{Result: Released}, notSent},
+		{"an unknown host got nothing", attempted{number: 1, err: call(taxonomy.UnknownHost, 0, 0)}, Outcome{Result: Released}, notSent},
+		{"a time limit before the connection sent nothing", attempted{number: 1, err: call(taxonomy.CallerDeadline, 0, 0)}, Outcome{Result: Released}, notSent},
+		{"a closed client sent nothing", attempted{number: 1, err: call(taxonomy.ClientClosed, 0, 0)}, Outcome{Result: Released}, notSent},
+		{"a client that can't send the event ends it", attempted{number: 1, err: call(taxonomy.PayloadMismatch, 0, 0)},
+			fails(Dead, 0, taxonomy.PayloadMismatch, call(taxonomy.PayloadMismatch, 0, 0)), rejected},
+		{"a connection that broke may have sent it", attempted{number: 1, err: call(taxonomy.Reset, 0, 1)},
+			wait(10*time.Second, taxonomy.Reset, call(taxonomy.Reset, 0, 1)), failed},
+		{"an attempt that took too long is retried", attempted{number: 1, err: call(taxonomy.CallerDeadline, 0, 1)},
+			wait(10*time.Second, taxonomy.Timeout, call(taxonomy.CallerDeadline, 0, 1)), failed},
+		{"a call that was applied is sent", attempted{number: 1, err: &redo.Error{Code: taxonomy.ResultNotStored, Effect: redo.Applied}},
+			Outcome{Result: Sent}, delivered},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			if c.a.policy.MaxAttempts == 0 {
-				c.a.policy = policy
+			c.a.waits = waits
+			switch c.a.random {
+			case -1:
+				c.a.random = 0
+			case 0:
+				c.a.random = 0.5
 			}
-			got := decide(c.a)
+			got, v, _ := decide(c.a)
 			require.Equal(t, c.want, got)
+			require.Equal(t, c.verdict, v)
 			require.NoError(t, got.Validate())
 		})
 	}
 }
 
 func TestSchedule(t *testing.T) {
-	t.Run("zero fields are the default's", func(t *testing.T) {
-		got, err := complete(redo.RetryPolicy{})
+	text, total := "immediately", time.Duration(0)
+	for _, w := range Schedule() {
+		total += w
+		switch {
+		case w >= time.Hour:
+			text += fmt.Sprintf(", %d h", w/time.Hour)
+		case w >= time.Minute:
+			text += fmt.Sprintf(", %d min", w/time.Minute)
+		default:
+			text += fmt.Sprintf(", %d s", w/time.Second)
+		}
+	}
+	require.Equal(t, 75*time.Hour+35*time.Minute+5*time.Second, total)
+	for _, page := range []string{"../docs/webhooks.md", "doc.go"} {
+		b, err := os.ReadFile(page)
 		require.NoError(t, err)
-		require.NotNil(t, got.Jitter)
-		got.Jitter = nil
-		want := Schedule()
-		want.Jitter = nil
-		require.Equal(t, want, got)
-	})
-	t.Run("the default tries for about three days, and never longer", func(t *testing.T) {
-		p := Schedule()
-		nominal := time.Duration(0)
-		for n := range p.MaxAttempts - 1 {
-			nominal += p.Jitter(n, 0, p, 0.5) // on average
-		}
-		require.Equal(t, 71*time.Hour+20*time.Minute, nominal.Truncate(5*time.Minute))
-		require.Equal(t, 72*time.Hour, p.MaxElapsed)
-	})
-	t.Run("a contradiction is refused", func(t *testing.T) {
-		for _, p := range []redo.RetryPolicy{
-			{MaxAttempts: -1}, {BaseDelay: -1}, {MaxDelay: -1}, {MaxElapsed: -1}, {AttemptTimeout: -1},
-			{BaseDelay: time.Hour, MaxDelay: time.Minute}, {MaxDelay: 1 << 62},
-		} {
-			_, err := complete(p)
-			require.ErrorContains(t, err, "option Retry", "%+v", p)
-		}
-	})
+		plain := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "//", " ")), " ")
+		require.True(t, strings.Contains(plain, text), "%s has to show the schedule: %s", page, text)
+	}
+	require.Equal(t, time.Duration(1<<63-1), span([]time.Duration{1 << 62, 1 << 62}))
+	require.Equal(t, 12*time.Second, span([]time.Duration{4 * time.Second, 6 * time.Second}))
 }
 
 func TestReasonIsCutBetweenCharacters(t *testing.T) {
-	got := reason(errors.New("a" + strings.Repeat("ü", MaxReason) + "\xff"))
+	got := clip("a"+strings.Repeat("ü", MaxReason)+"\xff", MaxReason)
 	require.Len(t, got, MaxReason-1)
 	require.True(t, utf8.ValidString(got))
-	require.Equal(t, "a\uFFFDb\uFFFD", reason(errors.New("a\x00b\xff")))
+	require.Equal(t, "a\uFFFDb\uFFFD", clip("a\x00b\xff", MaxReason))
 }
 
 func TestPauseDoublesWithFailures(t *testing.T) {

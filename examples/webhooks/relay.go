@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/redo-go/redo"
@@ -27,7 +28,7 @@ func relay(ctx context.Context, r role) error {
 }
 
 // newRelay sends what the queue holds as webhooks that are signed with all of the secrets. Its waits are short because the
-// story is; without them the schedule takes three days before it gives an event up.
+// story is; the default schedule takes three days.
 func newRelay(queue outbox.Queue, secrets []secret) (*outbox.Relay, error) {
 	keys, err := parsed(secrets)
 	if err != nil {
@@ -40,10 +41,7 @@ func newRelay(queue outbox.Queue, secrets []secret) (*outbox.Relay, error) {
 	// On a connection that is used again net/http repeats by itself what gets no answer. That is safe, since it is the same
 	// key, but nobody would see it here.
 	network := &http.Transport{DisableKeepAlives: true}
-	client, err := redo.New(
-		redo.WithTransport(signer.Transport(network)),
-		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}), // the relay repeats, and one layer is enough
-	)
+	client, err := redo.New(redo.WithTransport(signer.Transport(network)))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +52,9 @@ func newRelay(queue outbox.Queue, secrets []secret) (*outbox.Relay, error) {
 	return outbox.NewRelay(queue, publisher,
 		outbox.LeaseTTL(300*time.Millisecond), // how long the events of a killed relay rest
 		outbox.PollInterval(50*time.Millisecond),
-		outbox.Retry(redo.RetryPolicy{BaseDelay: 40 * time.Millisecond, MaxDelay: 200 * time.Millisecond, MaxAttempts: 1000, AttemptTimeout: 5 * time.Second}),
+		outbox.Retry(slices.Repeat([]time.Duration{100 * time.Millisecond}, 1000)...),
+		outbox.AttemptTimeout(5*time.Second),
+		outbox.Breaker(0), // the story kills the consumer now and then: no rest until it is back
 		outbox.Observe(narrator{voice: "relay"}),
 	)
 }

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
@@ -13,24 +16,16 @@ import (
 )
 
 // Stats implements [outbox.Backlog].
-func (q *Queue) Stats(ctx context.Context) (outbox.Stats, error) {
-	var st outbox.Stats
-	err := q.view(ctx, func(f *file) error {
-		c, err := f.counts()
-		if err != nil {
-			return err
-		}
-		st.Waiting, st.Dead = int(c.waiting), int(c.dead)
-		k, _ := f.waiting.Cursor().First()
-		if k == nil {
+func (q *Queue) Stats(ctx context.Context) (st outbox.Stats, err error) {
+	err = q.view(ctx, func(f *file) error {
+		st = outbox.Stats{Waiting: int(f.waiting.Sequence()), Dead: int(f.dead.Sequence())}
+		first := f.scan(f.waiting, nil, nil)
+		if first.key == nil {
 			return nil
 		}
-		seq, err := parseSeq(k)
-		if err != nil {
-			return err
-		}
-		s, err := f.state(seq)
-		st.Oldest = max(0, time.Duration(time.Now().UnixNano()-s.enqueued))
+		var s state
+		err := decode(first.value, &s)
+		st.Oldest = max(0, time.Duration(time.Now().UnixNano()-s.Enqueued))
 		return err
 	})
 	if err != nil {
@@ -39,72 +34,148 @@ func (q *Queue) Stats(ctx context.Context) (outbox.Stats, error) {
 	return st, nil
 }
 
-// page is the number of dead letters that one transaction reads.
-const page = 100
-
-// DeadLetters implements [outbox.Backlog].
-func (q *Queue) DeadLetters(ctx context.Context) iter.Seq2[outbox.DeadLetter, error] {
-	return func(yield func(outbox.DeadLetter, error) bool) {
-		var after []byte
-		for {
-			letters, last, err := q.letters(ctx, after)
-			if err != nil {
-				yield(outbox.DeadLetter{}, err)
-				return
+// Events implements [outbox.Backlog].
+func (q *Queue) Events(ctx context.Context, sel outbox.Selection) iter.Seq2[outbox.Entry, error] {
+	return func(yield func(outbox.Entry, error) bool) {
+		for _, st := range []outbox.State{outbox.StateDead, outbox.StateWaiting} {
+			if sel.State != 0 && sel.State != st {
+				continue
 			}
-			for _, l := range letters {
-				if !yield(l, nil) {
+			for p := (page{state: st}); !p.last; {
+				read := p.read
+				if sel.ID != "" {
+					read = p.find
+				}
+				if err := q.view(ctx, func(f *file) error { read(f, sel); return f.err }); err != nil {
+					yield(outbox.Entry{}, err)
 					return
 				}
+				for _, l := range p.found {
+					if !yield(l.entry, l.err) {
+						return
+					}
+				}
 			}
-			if len(letters) < page {
-				return
-			}
-			after = last
 		}
 	}
 }
 
-// letters returns the page of dead letters after the index key.
-func (q *Queue) letters(ctx context.Context, after []byte) (letters []outbox.DeadLetter, last []byte, err error) {
-	err = q.view(ctx, func(f *file) error {
-		c := f.dead.Cursor()
-		k, _ := c.Seek(after)
-		if after != nil && bytes.Equal(k, after) {
-			k, _ = c.Next()
+// page is the part of a state's events that one transaction reads.
+type page struct {
+	state outbox.State
+	after []byte // index key of the previous page's last event
+	last  bool
+	found []listed
+}
+
+type listed struct {
+	entry outbox.Entry
+	err   error
+}
+
+// These limits end a page: a number of index keys, and a number of payload bytes.
+const (
+	pageKeys  = 1000
+	pageBytes = 1 << 20
+)
+
+// find reads the events with the selection's id, at most one for each destination, as the only page.
+func (p *page) find(f *file, sel outbox.Selection) {
+	p.last = true
+	var start []byte
+	if sel.Destination != "" {
+		start = text(sel.Destination)
+	}
+	var seqs []uint64
+	for s := f.scan(f.ids, text(sel.ID), start); s.key != nil && (start == nil || bytes.Equal(s.key, start)); s.next() {
+		seqs = append(seqs, f.parse(s.value))
+	}
+	slices.Sort(seqs)
+	_, states := p.buckets(f)
+	for _, seq := range seqs {
+		if v := f.get(states, number(seq)); v != nil { // neither in the other state nor sent
+			p.add(f, seq, v, sel)
 		}
-		for ; k != nil && len(letters) < page; k, _ = c.Next() {
-			p, err := parsePlace(k)
-			if err != nil {
-				return err
-			}
-			s, err := f.state(p.seq)
-			if err != nil {
-				return err
-			}
-			ev, err := f.event(p.seq)
-			if err != nil {
-				return err
-			}
-			last = bytes.Clone(k)
-			letters = append(letters, outbox.DeadLetter{
-				Event: ev, EnqueuedAt: time.Unix(0, s.enqueued), DeadAt: time.Unix(0, s.done),
-				Attempts: int(s.attempts), Failure: s.failure,
-			})
+	}
+	slices.SortStableFunc(p.found, func(a, b listed) int { return a.entry.DeadAt.Compare(b.entry.DeadAt) })
+}
+
+// add reads an event if it matches the selection. It returns the size of its payload.
+func (p *page) add(f *file, seq uint64, v []byte, sel outbox.Selection) int {
+	e, err := f.entry(seq, p.state, v, sel)
+	if err != nil || sel.Matches(e) {
+		p.found = append(p.found, listed{e, err})
+	}
+	return len(e.Event.Payload)
+}
+
+// buckets returns the index with the order of the list, and the bucket of the states.
+func (p *page) buckets(f *file) (index, states *bbolt.Bucket) {
+	if p.state == outbox.StateDead {
+		return f.deaths, f.dead
+	}
+	return f.waiting, f.waiting
+}
+
+// read reads the next page.
+func (p *page) read(f *file, sel outbox.Selection) {
+	index, states := p.buckets(f)
+	p.found = p.found[:0]
+	s, size := f.scan(index, nil, p.after), 0
+	for n := 0; ; s.next() {
+		switch {
+		case s.key == nil:
+			p.last = true
+			return
+		case string(s.key) == string(p.after):
+			continue
+		case n == pageKeys || size > pageBytes:
+			return
 		}
-		return nil
-	})
-	return letters, last, err
+		n++
+		p.after = slices.Clone(s.key)
+		seq := s.key[max(0, len(s.key)-8):]
+		size += p.add(f, f.parse(seq), f.get(states, seq), sel)
+	}
+}
+
+// entry decodes an event. It reads the payload and the history only of an event that matches the selection.
+func (f *file) entry(seq uint64, st outbox.State, v []byte, sel outbox.Selection) (outbox.Entry, error) {
+	e := outbox.Entry{State: st}
+	var s state
+	if err := decode(v, &s); err != nil {
+		return e, err
+	}
+	e.Event = outbox.Event{ID: s.ID, Type: s.Type, Destination: s.Destination, OrderingKey: s.Key}
+	e.EnqueuedAt, e.Attempts = time.Unix(0, s.Enqueued), s.Attempts
+	if st == outbox.StateDead {
+		e.DeadAt = time.Unix(0, s.Died)
+	} else {
+		e.DueAt = time.Unix(0, s.Due)
+	}
+	if !sel.Matches(e) {
+		return e, nil
+	}
+	for h := f.scan(f.history, number(seq), nil); h.key != nil; h.next() {
+		var past failure
+		if err := decode(h.value, &past); err != nil {
+			return e, err
+		}
+		e.History = append(e.History, past.past())
+	}
+	var err error
+	e.Event, err = f.event(seq, s)
+	return e, err
 }
 
 // Redrive implements [outbox.Backlog].
-func (q *Queue) Redrive(ctx context.Context, id string) error {
-	return q.change(ctx, func(f *file, now int64) error { return f.revive(id, now) })
+func (q *Queue) Redrive(ctx context.Context, id, destination string) error {
+	return q.change(ctx, func(f *file) error { return f.revive(id, destination) })
 }
 
 // Drop implements [outbox.Backlog].
-func (q *Queue) Drop(ctx context.Context, id string) error {
-	return q.change(ctx, func(f *file, _ int64) error { return f.drop(id) })
+func (q *Queue) Drop(ctx context.Context, id, destination string) error {
+	return q.change(ctx, func(f *file) error { return f.drop(id, destination) })
 }
 
 // Purge implements [outbox.Backlog].
@@ -113,24 +184,19 @@ func (q *Queue) Purge(ctx context.Context, age time.Duration, limit int) (int, e
 		return 0, fmt.Errorf("boltoutbox: %w: the age is %v and the limit %d, they must not be negative and be positive",
 			store.ErrInvalid, age, limit)
 	}
-	purged := 0
-	err := q.change(ctx, func(f *file, now int64) (err error) {
-		purged, err = f.purge(now-int64(min(age, time.Duration(now))), limit)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return purged, nil
+	return value(ctx, q, func(f *file) int { return f.purge(f.now-int64(min(age, time.Duration(f.now))), limit) })
 }
 
 func (q *Queue) view(ctx context.Context, f func(*file) error) error {
 	err := q.st.View(ctx, func(tx *boltstore.Tx) error {
-		opened, err := q.open(tx)
+		opened, err := q.open(tx, time.Now().UnixNano())
 		if err != nil {
 			return err
 		}
-		return f(opened)
+		if err := f(opened); err != nil {
+			return err
+		}
+		return opened.err
 	})
 	if err != nil && ctx.Err() == nil {
 		return explain(err)

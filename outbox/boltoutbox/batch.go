@@ -8,28 +8,27 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// A batch gathers the changes that arrive during a commit, for the next commit.
+// batch gathers the changes that arrive during a commit, for the next commit.
 type batch struct {
 	mu      sync.Mutex
 	waiting []*op
 	running bool // a goroutine commits
 }
 
-// An op is one change. It can't be withdrawn after it has left the batch.
+// op is one change. It can't be withdrawn after it has left the batch.
 type op struct {
-	apply func(f *file, now int64) error
+	apply func(f *file) error
 	err   error
 	done  chan struct{}
 }
 
-// change applies f in a commit that other changes may share, and returns when that is on disk. An error that
-// concerns the caller of f alone fails no other change: f has changed nothing then.
-func (q *Queue) change(ctx context.Context, f func(f *file, now int64) error) error {
+// change applies f in a commit that other changes may share, and returns when the commit is on disk. An error of f
+// fails no other change. If f returns an error, it must have changed nothing.
+func (q *Queue) change(ctx context.Context, f func(f *file) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -59,6 +58,20 @@ func (q *Queue) change(ctx context.Context, f func(f *file, now int64) error) er
 	return fmt.Errorf("boltoutbox: %w: %w", ctx.Err(), store.ErrUnknown)
 }
 
+// value is like change, but returns a result.
+func value[T any](ctx context.Context, q *Queue, f func(f *file) T) (T, error) {
+	var v T
+	err := q.change(ctx, func(opened *file) error {
+		v = f(opened)
+		return nil
+	})
+	if err != nil {
+		var none T // f may still run
+		return none, err
+	}
+	return v, nil
+}
+
 // commit commits batches until no change waits.
 func (q *Queue) commit() {
 	b := &q.ops
@@ -83,18 +96,17 @@ var errUnchanged = errors.New("boltoutbox: nothing to commit")
 func (q *Queue) carry(ops []*op) {
 	wakes := false
 	err := q.st.Update(context.Background(), func(tx *boltstore.Tx) error {
-		f, err := q.open(tx)
+		f, err := q.open(tx, time.Now().UnixNano())
 		if err != nil {
 			return err
 		}
-		defer func() { wakes = f.wakes }()
-		now := time.Now().UnixNano()
 		for _, o := range ops {
-			if o.err = o.apply(f, now); o.err != nil && !callers(o.err) {
-				return o.err
+			o.err = o.apply(f)
+			if err := f.tidy(); err != nil {
+				return err
 			}
 		}
-		if !f.changed {
+		if wakes = f.wakes; !f.changed {
 			return errUnchanged
 		}
 		return nil
@@ -103,19 +115,14 @@ func (q *Queue) carry(ops []*op) {
 		q.bell.ring()
 	}
 	for _, o := range ops {
-		if err != nil && !errors.Is(err, errUnchanged) && !callers(o.err) {
+		if err != nil && !errors.Is(err, errUnchanged) && o.err == nil {
 			o.err = explain(err)
 		}
 		close(o.done)
 	}
 }
 
-// callers reports whether an error concerns the caller of one change alone.
-func callers(err error) bool {
-	return errors.Is(err, store.ErrLost) || errors.Is(err, outbox.ErrNoLetter)
-}
-
-// explain makes an error that is not the store's wrap ErrUnavailable, because nothing was changed.
+// explain makes an error wrap ErrUnavailable unless it is one of the store's, because nothing was changed.
 func explain(err error) error {
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
 		return err

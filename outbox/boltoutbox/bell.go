@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A bell wakes watchers. Its zero value has none.
+// bell wakes watchers. Its zero value has none.
 type bell struct {
 	mu       sync.Mutex
 	watchers map[*func()]struct{}

@@ -22,8 +22,8 @@ import (
 //	go test -run '^$' -bench . -benchtime 3000x -count 6 ./outbox/boltoutbox
 var relayCounts = []int{1, 2, 4}
 
-// BenchmarkThroughput delivers what was enqueued before, to a publisher that does nothing, which leaves the queue's own
-// cost, and to one that takes as long as a quick HTTP call, which is what more relays are for.
+// BenchmarkThroughput delivers events that were enqueued before. A publisher that does nothing shows the queue's own
+// cost. A publisher of 10 ms, as long as a quick HTTP call, shows what more relays gain.
 func BenchmarkThroughput(b *testing.B) {
 	for _, takes := range []time.Duration{0, 10 * time.Millisecond} {
 		benchThroughput(b, takes)
@@ -57,7 +57,7 @@ func benchThroughput(b *testing.B, takes time.Duration) {
 	}
 }
 
-// BenchmarkDelay is from the return of a commit to the publisher, one event at a time.
+// BenchmarkDelay measures from the return of a commit to the publisher, one event at a time.
 func BenchmarkDelay(b *testing.B) {
 	for _, n := range relayCounts {
 		b.Run(fmt.Sprintf("relays=%d", n), func(b *testing.B) {
@@ -65,15 +65,19 @@ func BenchmarkDelay(b *testing.B) {
 			q, err := boltoutbox.New(b.Context(), st)
 			require.NoError(b, err)
 			came := make(chan time.Time, 1)
-			runRelays(b, q, n, func(context.Context, outbox.Event) error { came <- time.Now(); return nil }, func(outbox.Attempt) {})
+			publish := func(context.Context, outbox.Event) error {
+				came <- time.Now()
+				return nil
+			}
+			runRelays(b, q, n, publish, func(outbox.Attempt) {})
 			enqueueMany(b, q, st, -1, 0)
-			<-came // they listen, or have polled
+			<-came // the relays watch, or have polled
 			delays := make([]time.Duration, b.N)
 			b.ResetTimer()
 			for i := range b.N {
 				enqueueMany(b, q, st, i, i+1)
 				committed := time.Now()
-				delays[i] = max(0, (<-came).Sub(committed)) // it may come before the commit's own answer
+				delays[i] = max(0, (<-came).Sub(committed)) // the event may come before the commit returns
 			}
 			b.StopTimer()
 			slices.Sort(delays)
@@ -87,7 +91,8 @@ func BenchmarkDelay(b *testing.B) {
 func enqueueMany(b *testing.B, q *boltoutbox.Queue, st *boltstore.Store, from, to int) {
 	require.NoError(b, st.Update(b.Context(), func(tx *boltstore.Tx) error {
 		for i := from; i < to; i++ {
-			if _, err := q.Enqueue(b.Context(), tx, outbox.Event{ID: fmt.Sprint("event", i), Payload: make([]byte, 512)}); err != nil {
+			ev := outbox.Event{ID: fmt.Sprint("event", i), Payload: make([]byte, 512)}
+			if _, err := q.Enqueue(b.Context(), tx, ev); err != nil {
 				return err
 			}
 		}
@@ -96,7 +101,7 @@ func enqueueMany(b *testing.B, q *boltoutbox.Queue, st *boltstore.Store, from, t
 }
 
 // runRelays runs n relays until the benchmark ends.
-func runRelays(b *testing.B, q *boltoutbox.Queue, n int, publish outbox.PublisherFunc, seen told) {
+func runRelays(b *testing.B, q *boltoutbox.Queue, n int, publish outbox.PublisherFunc, seen attempts) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var relays sync.WaitGroup
 	b.Cleanup(relays.Wait)
@@ -108,8 +113,8 @@ func runRelays(b *testing.B, q *boltoutbox.Queue, n int, publish outbox.Publishe
 	}
 }
 
-// told is an observer of attempts.
-type told func(outbox.Attempt)
+// attempts observes attempts.
+type attempts func(outbox.Attempt)
 
-func (f told) ObserveAttempt(_ context.Context, a outbox.Attempt)    { f(a) }
-func (f told) ObserveQueue(_ context.Context, call outbox.QueueCall) {}
+func (f attempts) ObserveAttempt(_ context.Context, a outbox.Attempt)    { f(a) }
+func (f attempts) ObserveQueue(_ context.Context, call outbox.QueueCall) {}

@@ -30,6 +30,9 @@ func TestContract(t *testing.T) {
 		Begin: func(t *testing.T, q outboxtest.Queue) outboxtest.Tx {
 			return begin(t, stores[q], q.(*boltoutbox.Queue))
 		},
+		Spoil: func(t *testing.T, q outboxtest.Queue, id, destination string) {
+			spoil(t, stores[q], "events", seqOf(t, stores[q], id, destination))
+		},
 		SingleWriter: true,
 	})
 }
@@ -44,10 +47,11 @@ func open(t testing.TB, path string, opts ...boltstore.Option) *boltstore.Store 
 
 var records atomic.Int64
 
-// begin opens a transaction as package server does: with a record that commits together with the effect.
+// begin opens a transaction as package server does, with a record that commits together with the effect.
 func begin(t testing.TB, st *boltstore.Store, q *boltoutbox.Queue) transaction {
 	t.Helper()
-	tx, g, err := st.Begin(t.Context(), store.Claim{ID: store.ID{Key: fmt.Sprint(records.Add(1))}, Retention: store.Forever})
+	id := store.ID{Key: fmt.Sprint(records.Add(1))}
+	tx, g, err := st.Begin(t.Context(), store.Claim{ID: id, Retention: store.Forever})
 	require.NoError(t, err)
 	require.Equal(t, store.Acquired, g.Verdict)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
@@ -62,5 +66,10 @@ type transaction struct {
 func (x transaction) Enqueue(ctx context.Context, ev outbox.Event) (string, error) {
 	return x.q.Enqueue(ctx, x.tx.Tx(), ev)
 }
+
+func (x transaction) EnqueueBatch(ctx context.Context, events []outbox.Event) ([]string, error) {
+	return x.q.EnqueueBatch(ctx, x.tx.Tx(), events)
+}
+
 func (x transaction) Commit(ctx context.Context) error   { return x.tx.Commit(ctx, store.Outcome{}) }
 func (x transaction) Rollback(ctx context.Context) error { return x.tx.Rollback(ctx) }

@@ -24,8 +24,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// The test binary runs itself as the process that crashes: with these variables set it works on the file, and
-// delivers to the URL.
+// The test binary runs itself as the process that crashes. With these variables set it works on the file and delivers
+// to the URL.
 const (
 	childFile = "BOLTOUTBOX_TEST_FILE"
 	childURL  = "BOLTOUTBOX_TEST_URL"
@@ -68,7 +68,9 @@ func work(path, url string) error {
 				if err := b.Put([]byte(name), nil); err != nil {
 					return err
 				}
-				_, err = q.Enqueue(ctx, tx, outbox.Event{ID: name, Destination: url, OrderingKey: name[:len(name)-7], Payload: []byte(name)})
+				_, err = q.Enqueue(ctx, tx, outbox.Event{
+					ID: name, Destination: url, OrderingKey: name[:len(name)-7], Payload: []byte(name),
+				})
 				return err
 			})
 			if err != nil {
@@ -89,14 +91,15 @@ func relay(ctx context.Context, q *boltoutbox.Queue) error {
 	if err != nil {
 		return err
 	}
-	r, err := outbox.NewRelay(q, publisher, outbox.LeaseTTL(300*time.Millisecond), outbox.PollInterval(20*time.Millisecond))
+	r, err := outbox.NewRelay(q, publisher,
+		outbox.LeaseTTL(300*time.Millisecond), outbox.PollInterval(20*time.Millisecond))
 	if err != nil {
 		return err
 	}
 	return r.Run(ctx)
 }
 
-// A consumer deduplicates by key, and keeps what took effect, in order.
+// A consumer deduplicates by key, and records the effects in their order.
 type consumer struct {
 	mu       sync.Mutex
 	requests int
@@ -107,12 +110,13 @@ type consumer struct {
 func newConsumer(t *testing.T) (*consumer, string) {
 	t.Helper()
 	c := &consumer{}
-	once := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	effect := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.effects = append(c.effects, server.Key(r.Context()))
 		w.WriteHeader(http.StatusNoContent)
-	}))
+	})
+	once := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(effect)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.requests++
@@ -120,7 +124,7 @@ func newConsumer(t *testing.T) (*consumer, string) {
 		c.mu.Unlock()
 		once.ServeHTTP(w, r)
 		if enough != nil {
-			enough(n) // the effect is made, and the answer is not out
+			enough(n) // after the effect, and before the response
 		}
 	}))
 	t.Cleanup(srv.Close)

@@ -1,65 +1,78 @@
 package boltoutbox
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
 
-	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// ErrFormat: the bucket, or an event in it, is not this package's, or a later release wrote it.
+// ErrFormat means that the bucket belongs to another application, or that another version of this package wrote
+// it.
 var ErrFormat = errors.New("boltoutbox: unknown format")
 
-// ErrCorrupt: the content of the bucket contradicts itself.
+// ErrCorrupt means that the content of the bucket contradicts itself.
 var ErrCorrupt = errors.New("boltoutbox: bucket corrupt")
 
 var errNoBucket = errors.New("boltoutbox: no bucket")
 
 // magic is the value of the format key. Its last byte is the version.
-const magic = "redo boltoutbox \x01"
+const magic = "redo boltoutbox \x02"
 
-// Names below the root bucket.
-var (
-	formatKey = []byte("format")
-	countsKey = []byte("counts")
-)
+var formatKey = []byte("format")
 
-// A file is a transaction's view of the queue.
+// file is a transaction's view of the queue. Its first error is kept, and the transaction is then rolled back.
+//
+// A line is a destination and an ordering key. A dead letter holds the events of its line that are behind it. A
+// destination has two lanes: one for the lines that are held, one for the others and for events without a line. In
+// keys a zero byte ends an id, a destination and an ordering key, which contain none.
 type file struct {
-	root    *bbolt.Bucket // its sequence gives fences
-	events  *bbolt.Bucket // seq → event; its sequence gives seqs
-	states  *bbolt.Bucket // seq → state
-	ids     *bbolt.Bucket // id → seq
-	waiting *bbolt.Bucket // seq of each event that is waiting or leased
-	due     *bbolt.Bucket // instant, seq of those that have no ordering key or are the front of their line
-	lines   *bbolt.Bucket // ordering key, 0, seq of each event that is waiting or leased
-	fronts  *bbolt.Bucket // ordering key → seq of the event that may be claimed
-	held    *bbolt.Bucket // ordering key, 0, seq of each dead letter
-	dead    *bbolt.Bucket // instant, seq
-	sent    *bbolt.Bucket // instant, seq
-	changed bool          // something was written
-	wakes   bool          // an event may have become due
+	root     *bbolt.Bucket // its sequence gives fences
+	events   *bbolt.Bucket // seq → header and payload; its sequence gives seqs
+	waiting  *bbolt.Bucket // seq → state; its sequence is the number of entries
+	dead     *bbolt.Bucket // seq → state; its sequence is the number of entries
+	deaths   *bbolt.Bucket // instant, seq of each dead letter
+	sent     *bbolt.Bucket // instant of Enqueue, seq → key in ids
+	ids      *bbolt.Bucket // id, destination → seq
+	history  *bbolt.Bucket // seq, fence → failure
+	due      *bbolt.Bucket // lane, instant, seq of each waiting event without an ordering key and of each line's first
+	lanes    *bbolt.Bucket // lane → its first instant in due, unless the destination is disabled
+	fronts   *bbolt.Bucket // held, instant, destination of each entry in lanes
+	lines    *bbolt.Bucket // line → its key in due
+	members  *bbolt.Bucket // line, seq → instant at which the waiting event is due
+	leased   *bbolt.Bucket // line, seq → end of the lease
+	held     *bbolt.Bucket // line, seq of each dead letter
+	disabled *bbolt.Bucket // destination → reason
+
+	now     int64
+	touched map[string]bool // lines and lanes that tidy must look at; true for lines
+	changed bool            // something was written
+	wakes   bool            // an event may have become due
+	reads   int             // entries that were read; tests bound it
+	err     error
 }
 
 func (f *file) buckets() map[string]**bbolt.Bucket {
 	return map[string]**bbolt.Bucket{
-		"events": &f.events, "states": &f.states, "ids": &f.ids, "waiting": &f.waiting, "due": &f.due, "lines": &f.lines,
-		"fronts": &f.fronts, "held": &f.held, "dead": &f.dead, "sent": &f.sent,
+		"events": &f.events, "waiting": &f.waiting, "dead": &f.dead, "deaths": &f.deaths, "sent": &f.sent, "ids": &f.ids,
+		"history": &f.history, "due": &f.due, "lanes": &f.lanes, "fronts": &f.fronts, "lines": &f.lines,
+		"members": &f.members, "leased": &f.leased, "held": &f.held, "disabled": &f.disabled,
 	}
 }
 
-func (q *Queue) open(tx *boltstore.Tx) (*file, error) {
-	f := &file{root: tx.Bucket(q.name)}
+func (q *Queue) open(tx *boltstore.Tx, now int64) (*file, error) {
+	f := &file{root: tx.Bucket(q.name), now: now, touched: map[string]bool{}}
 	if f.root == nil {
 		return nil, errNoBucket
 	}
-	if string(f.root.Get(formatKey)) != magic {
-		return nil, fmt.Errorf("%w: the bucket %q: %w", ErrFormat, q.name, store.ErrUnavailable)
+	if format := string(f.root.Get(formatKey)); format != magic {
+		return nil, fmt.Errorf("%w: the bucket %q has the format %.40q, it must be %q: %w",
+			ErrFormat, q.name, format, magic, store.ErrUnavailable)
 	}
 	for name, b := range f.buckets() {
 		if *b = f.root.Bucket([]byte(name)); *b == nil {
@@ -72,7 +85,7 @@ func (q *Queue) open(tx *boltstore.Tx) (*file, error) {
 // create makes the bucket, unless it exists.
 func (q *Queue) create(tx *boltstore.Tx) error {
 	if tx.Bucket(q.name) != nil {
-		_, err := q.open(tx)
+		_, err := q.open(tx, 0)
 		return err
 	}
 	root, err := tx.CreateBucket(q.name)
@@ -91,94 +104,96 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w", ErrCorrupt, fmt.Sprintf(format, args...), store.ErrUnavailable)
 }
 
-// A place is an entry of an index by instant.
+func (f *file) fail(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *file) set(b *bbolt.Bucket, key, value []byte) {
+	f.changed = true
+	if err := b.Put(key, value); err != nil {
+		f.fail(err)
+	}
+}
+
+func (f *file) unset(b *bbolt.Bucket, key []byte) {
+	f.changed = true
+	if err := b.Delete(key); err != nil {
+		f.fail(err)
+	}
+}
+
+// count adds n to the number of entries in a bucket.
+func (f *file) count(b *bbolt.Bucket, n int) {
+	if err := b.SetSequence(b.Sequence() + uint64(n)); err != nil {
+		f.fail(err)
+	}
+}
+
+func (f *file) next(b *bbolt.Bucket) uint64 {
+	n, err := b.NextSequence()
+	if err != nil {
+		f.fail(err)
+	}
+	return n
+}
+
+func (f *file) get(b *bbolt.Bucket, key []byte) []byte {
+	f.reads++
+	return b.Get(key)
+}
+
+// scan reads the entries of a bucket whose keys have a prefix.
+type scan struct {
+	f      *file
+	cursor *bbolt.Cursor
+	prefix []byte
+	key    []byte // without the prefix; nil at the end
+	value  []byte
+}
+
+// scan starts at the first key that is not before prefix and start.
+func (f *file) scan(b *bbolt.Bucket, prefix, start []byte) *scan {
+	s := &scan{f: f, cursor: b.Cursor(), prefix: prefix}
+	s.read(s.cursor.Seek(append(bytes.Clone(prefix), start...)))
+	return s
+}
+
+func (s *scan) next() { s.read(s.cursor.Next()) }
+
+func (s *scan) read(key, value []byte) {
+	s.f.reads++
+	s.key, s.value = nil, nil
+	if key != nil && bytes.HasPrefix(key, s.prefix) {
+		s.key, s.value = key[len(s.prefix):], value
+	}
+}
+
+// number encodes seqs, fences and instants, which are Unix nanoseconds.
+func number[N int64 | uint64](n N) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+
+// parse decodes the number at the start of b.
+func (f *file) parse(b []byte) uint64 {
+	if len(b) < 8 {
+		f.fail(corrupt("a number has %d bytes", len(b)))
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// place is the end of a key in an index by instant.
 type place struct {
 	at  int64
 	seq uint64
 }
 
-func (p place) key() []byte {
-	k := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(p.at))
-	return binary.BigEndian.AppendUint64(k, p.seq)
-}
+func (p place) key() []byte { return append(number(p.at), number(p.seq)...) }
 
-func parsePlace(k []byte) (place, error) {
-	if len(k) != 16 {
-		return place{}, corrupt("an index has a key of %d bytes", len(k))
+func (f *file) place(b []byte) place {
+	if len(b) != 16 {
+		f.fail(corrupt("a place has %d bytes", len(b)))
+		return place{}
 	}
-	return place{int64(binary.BigEndian.Uint64(k)), binary.BigEndian.Uint64(k[8:])}, nil
-}
-
-func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
-
-func parseSeq(k []byte) (uint64, error) {
-	if len(k) != 8 {
-		return 0, corrupt("a sequence number has %d bytes", len(k))
-	}
-	return binary.BigEndian.Uint64(k), nil
-}
-
-// lineKey orders by the ordering key, which has no control character, and then by seq.
-func lineKey(key string, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte(key), 0), seq)
-}
-
-// counts are written with every change, so that Stats need not count.
-type counts struct{ waiting, dead uint64 }
-
-func (f *file) counts() (counts, error) {
-	v := f.root.Get(countsKey)
-	switch len(v) {
-	case 0:
-		return counts{}, nil
-	case 16:
-		return counts{binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])}, nil
-	}
-	return counts{}, corrupt("the counts have %d bytes", len(v))
-}
-
-// count counts an event that moves from one status to another. A status of zero is absent.
-func (f *file) count(from, to status) error {
-	c, err := f.counts()
-	if err != nil {
-		return err
-	}
-	for _, step := range []struct {
-		of status
-		by uint64
-	}{{from, ^uint64(0)}, {to, 1}} {
-		switch step.of {
-		case isWaiting:
-			c.waiting += step.by
-		case isDead:
-			c.dead += step.by
-		}
-	}
-	v := binary.BigEndian.AppendUint64(nil, c.waiting)
-	return f.root.Put(countsKey, binary.BigEndian.AppendUint64(v, c.dead))
-}
-
-// find returns the seq of an id, or zero.
-func (f *file) find(id string) (uint64, error) {
-	v := f.ids.Get([]byte(id))
-	if v == nil {
-		return 0, nil
-	}
-	return parseSeq(v)
-}
-
-// letter returns a dead letter's seq and state.
-func (f *file) letter(id string) (uint64, state, error) {
-	seq, err := f.find(id)
-	if err != nil {
-		return 0, state{}, err
-	}
-	if seq == 0 {
-		return 0, state{}, fmt.Errorf("%w: %.300q", outbox.ErrNoLetter, id)
-	}
-	s, err := f.state(seq)
-	if err == nil && s.status != isDead {
-		err = fmt.Errorf("%w: %.300q", outbox.ErrNoLetter, id)
-	}
-	return seq, s, err
+	return place{int64(f.parse(b)), f.parse(b[8:])}
 }

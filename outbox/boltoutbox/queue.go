@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -13,16 +14,16 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// Interfaces that a Queue implements.
+// These are the interfaces that a Queue implements.
 var (
 	_ outbox.Queue   = (*Queue)(nil)
 	_ outbox.Backlog = (*Queue)(nil)
 	_ outbox.Watcher = (*Queue)(nil)
 )
 
-// A Queue is an outbox in one bucket of a store's file. Create one with [New]. It has no goroutine while it is
-// idle, and needs no Close: close the store after the relays have ended. All methods may be called concurrently,
-// and several Queues may use one bucket.
+// Queue is an outbox in one bucket of a store's file. Create one with [New]. It has no goroutine while it is idle,
+// and needs no Close: close the store after the relays have ended. All methods may be called concurrently, and
+// several Queues may use one bucket.
 type Queue struct {
 	st   *boltstore.Store
 	name []byte
@@ -30,7 +31,7 @@ type Queue struct {
 	bell bell
 }
 
-// An Option changes what New sets up.
+// Option changes the queue that New returns.
 type Option interface{ apply(*Queue) error }
 
 type option func(*Queue) error
@@ -51,7 +52,7 @@ func WithBucket(name string) Option {
 }
 
 // New returns the queue in the store's file, and creates its bucket if there is none. It returns an error wrapping
-// [ErrFormat] if the bucket is another application's, or a later release wrote it.
+// [ErrFormat] if the bucket belongs to another application, or if another version of this package wrote it.
 func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, error) {
 	if st == nil {
 		return nil, fmt.Errorf("boltoutbox: %w: the store is nil", store.ErrInvalid)
@@ -66,7 +67,7 @@ func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, erro
 		}
 	}
 	err := st.View(ctx, func(tx *boltstore.Tx) error {
-		_, err := q.open(tx)
+		_, err := q.open(tx, 0)
 		return err
 	})
 	if errors.Is(err, errNoBucket) {
@@ -78,77 +79,150 @@ func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, erro
 	return q, nil
 }
 
-// Enqueue writes the event in the caller's transaction and returns its id. The event is delivered if the transaction is
-// committed.
+// Enqueue writes the event in the caller's transaction and returns its id. The event is delivered if the
+// transaction is committed.
 //
-// It returns outbox.ErrDuplicate if the queue has an event with the id. It returns store.ErrInvalid for an event
-// that breaks a rule of [outbox.Event], and for a transaction that is read-only, over, or of another file. Nothing
-// was written then, and the transaction can go on. After any other error the transaction must be rolled back.
+// It returns outbox.ErrDuplicate if the queue has an event with the id for the destination. It returns
+// store.ErrInvalid for an event that breaks a rule of [outbox.Event]. It also returns store.ErrInvalid for a
+// transaction that is read-only, ended, or of another file. Nothing was written then, and the transaction can go
+// on. After any other error the transaction must be rolled back.
 func (q *Queue) Enqueue(ctx context.Context, tx *boltstore.Tx, ev outbox.Event) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	ev, err := outbox.Prepare(ev)
+	ids, err := q.EnqueueBatch(ctx, tx, []outbox.Event{ev})
 	if err != nil {
 		return "", err
 	}
-	if tx == nil || !tx.Writable() {
-		return "", fmt.Errorf("boltoutbox: %w: the transaction is not open for writing", store.ErrInvalid)
-	}
-	f, err := q.open(tx)
-	if errors.Is(err, errNoBucket) {
-		return "", fmt.Errorf("boltoutbox: %w: the transaction is of a file without the bucket %q", store.ErrInvalid, q.name)
-	}
-	if err == nil {
-		err = f.enqueue(ev, time.Now().UnixNano())
-	}
-	if err != nil {
-		if !errors.Is(err, outbox.ErrDuplicate) {
-			err = explain(err)
-		}
-		return "", err
-	}
-	tx.OnCommit(q.bell.ring)
-	return ev.ID, nil
+	return ids[0], nil
 }
 
-// Claim implements [outbox.Queue].
+// EnqueueBatch writes all events in the caller's transaction, or none, and returns their ids. Its errors are those of
+// Enqueue. Two events of the batch with one id and one destination are outbox.ErrDuplicate.
+func (q *Queue) EnqueueBatch(ctx context.Context, tx *boltstore.Tx, events []outbox.Event) ([]string, error) {
+	events, err := prepare(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	if tx == nil || !tx.Writable() {
+		return nil, fmt.Errorf("boltoutbox: %w: the transaction is not open for writing", store.ErrInvalid)
+	}
+	f, err := q.open(tx, time.Now().UnixNano())
+	if errors.Is(err, errNoBucket) {
+		return nil, fmt.Errorf("boltoutbox: %w: the transaction's file has no bucket %q", store.ErrInvalid, q.name)
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	if err := f.enqueue(events); err != nil {
+		return nil, err
+	}
+	if err := f.tidy(); err != nil {
+		return nil, explain(err)
+	}
+	tx.OnCommit(q.bell.ring)
+	ids := make([]string, len(events))
+	for i, ev := range events {
+		ids[i] = ev.ID
+	}
+	return ids, nil
+}
+
+func prepare(ctx context.Context, events []outbox.Event) ([]outbox.Event, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	prepared := make([]outbox.Event, len(events))
+	for i, ev := range events {
+		var err error
+		if prepared[i], err = outbox.Prepare(ev); err != nil {
+			return nil, err
+		}
+	}
+	return prepared, nil
+}
+
+// Append implements [outbox.Queue].
+func (q *Queue) Append(ctx context.Context, events ...outbox.Event) error {
+	events, err := prepare(ctx, events)
+	if err != nil {
+		return err
+	}
+	return q.change(ctx, func(f *file) error { return f.enqueue(events) })
+}
+
+// Claim implements [outbox.Queue]. It takes one due event of each line before a second event of any line.
 func (q *Queue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	due := 0
 	err := q.view(ctx, func(f *file) error {
-		places, err := f.candidates(time.Now().UnixNano(), 1, c.HoldKeys)
-		due = len(places)
-		return err
+		first := c
+		first.Max = 1
+		due = len(f.picks(first))
+		return nil
 	})
 	if err != nil || due == 0 {
 		return nil, err
 	}
-	var ds []outbox.Delivery
-	err = q.change(ctx, func(f *file, now int64) (err error) {
-		ds, err = f.claim(now, c)
+	return value(ctx, q, func(f *file) []outbox.Delivery { return f.claim(c) })
+}
+
+// Extend implements [outbox.Queue].
+func (q *Queue) Extend(ctx context.Context, d time.Duration, leases ...outbox.Lease) ([]outbox.Lease, error) {
+	if err := outbox.CheckLease(d); err != nil {
+		return nil, err
+	}
+	return value(ctx, q, func(f *file) []outbox.Lease { return f.extend(f.now+int64(d), leases) })
+}
+
+// Settle implements [outbox.Queue].
+func (q *Queue) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
+	for _, e := range ended {
+		if err := e.Outcome.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return value(ctx, q, func(f *file) []outbox.Lease { return f.settle(ended) })
+}
+
+// Disable implements [outbox.Queue].
+func (q *Queue) Disable(ctx context.Context, destination string, why outbox.Failure) error {
+	err := outbox.Event{ID: "any", Destination: destination}.Validate()
+	if err == nil {
+		err = outbox.Outcome{Result: outbox.Dead, Failure: why}.Validate()
+	}
+	if err != nil {
 		return err
+	}
+	return q.change(ctx, func(f *file) error {
+		f.disable(destination, why)
+		return nil
+	})
+}
+
+// Enable implements [outbox.Queue].
+func (q *Queue) Enable(ctx context.Context, destination string) error {
+	return q.change(ctx, func(f *file) error {
+		f.enable(destination)
+		return nil
+	})
+}
+
+// Disabled implements [outbox.Queue].
+func (q *Queue) Disabled(ctx context.Context) (found []outbox.DisabledDestination, err error) {
+	err = q.view(ctx, func(f *file) error {
+		for s := f.scan(f.disabled, nil, nil); s.key != nil; s.next() {
+			var why failure
+			if err := decode(s.value, &why); err != nil {
+				return err
+			}
+			found = append(found, outbox.DisabledDestination{
+				Destination: strings.TrimSuffix(string(s.key), "\x00"), Since: time.Unix(0, why.At), Why: why.past().Failure,
+			})
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return ds, nil
-}
-
-// Extend implements [outbox.Queue].
-func (q *Queue) Extend(ctx context.Context, l outbox.Lease, d time.Duration) error {
-	if err := outbox.CheckLease(d); err != nil {
-		return err
-	}
-	return q.change(ctx, func(f *file, now int64) error { return f.extend(l, now+int64(d)) })
-}
-
-// Settle implements [outbox.Queue].
-func (q *Queue) Settle(ctx context.Context, l outbox.Lease, o outbox.Outcome) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	return q.change(ctx, func(f *file, now int64) error { return f.settle(l, o, now) })
+	return found, nil
 }

@@ -3,8 +3,7 @@ package outboxtest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
+	"iter"
 	"runtime"
 	"slices"
 	"testing"
@@ -13,26 +12,38 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/outbox"
-	"github.com/redo-go/redo/outbox/boltoutbox"
-	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/outbox/memoutbox"
 )
 
-// A broken queue is a right one, but for the functions that are set.
+// A broken queue is a right one, except for the functions that are set.
 type broken struct {
-	*boltoutbox.Queue
-	st       *boltstore.Store
-	claim    func(c outbox.Claim) outbox.Claim
-	delivery func(d *outbox.Delivery)
-	extend   func() bool // false: nothing is extended
-	settle   func(o outbox.Outcome) outbox.Outcome
-	settled  func(err error) error
-	event    func(ev *outbox.Event)
-	enqueued func(err error) error
-	redrive  func() bool
-	purge    func(age time.Duration) time.Duration
-	watch    func(ctx context.Context, wake func()) error
-	commits  bool // a rollback
+	*memoutbox.Queue
+	unreadable map[string]bool
+	claim      func(c outbox.Claim) outbox.Claim
+	claimed    func(ds []outbox.Delivery) []outbox.Delivery
+	delivery   func(d *outbox.Delivery)
+	extend     func(leases []outbox.Lease) []outbox.Lease
+	settle     func(ended []outbox.Settlement) []outbox.Settlement
+	lost       func(lost []outbox.Lease) []outbox.Lease
+	event      func(ev *outbox.Event)
+	enqueued   func(err error) error
+	batch      func(tx *memoutbox.Tx, evs []outbox.Event) ([]string, error)
+	entries    func(s outbox.Selection, list iter.Seq2[outbox.Entry, error]) iter.Seq2[outbox.Entry, error]
+	disabled   func(found []outbox.DisabledDestination) []outbox.DisabledDestination
+	disable    func() bool
+	redrive    func(id, destination string) string
+	purge      func(age time.Duration) time.Duration
+	watch      func(ctx context.Context, wake func()) error
+	commits    bool // a rollback
+}
+
+func (b *broken) Append(ctx context.Context, evs ...outbox.Event) error {
+	if b.batch == nil {
+		return b.Queue.Append(ctx, evs...)
+	}
+	tx := b.Begin()
+	_, err := b.batch(tx, evs)
+	return errors.Join(err, tx.Commit())
 }
 
 func (b *broken) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
@@ -45,32 +56,70 @@ func (b *broken) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, 
 			b.delivery(&ds[i])
 		}
 	}
+	if b.claimed != nil {
+		ds = b.claimed(ds)
+	}
 	return ds, err
 }
 
-func (b *broken) Extend(ctx context.Context, l outbox.Lease, d time.Duration) error {
-	if b.extend != nil && !b.extend() {
-		return nil
+func (b *broken) Extend(ctx context.Context, d time.Duration, leases ...outbox.Lease) ([]outbox.Lease, error) {
+	if b.extend != nil {
+		leases = b.extend(leases)
 	}
-	return b.Queue.Extend(ctx, l, d)
+	return b.Queue.Extend(ctx, d, leases...)
 }
 
-func (b *broken) Settle(ctx context.Context, l outbox.Lease, o outbox.Outcome) error {
+func (b *broken) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
 	if b.settle != nil {
-		o = b.settle(o)
+		ended = b.settle(slices.Clone(ended))
 	}
-	err := b.Queue.Settle(ctx, l, o)
-	if b.settled != nil {
-		err = b.settled(err)
+	lost, err := b.Queue.Settle(ctx, ended...)
+	if b.lost != nil {
+		lost = b.lost(lost)
 	}
-	return err
+	return lost, err
 }
 
-func (b *broken) Redrive(ctx context.Context, id string) error {
-	if b.redrive != nil && !b.redrive() {
+func (b *broken) Disable(ctx context.Context, destination string, why outbox.Failure) error {
+	if b.disable != nil && !b.disable() {
 		return nil
 	}
-	return b.Queue.Redrive(ctx, id)
+	return b.Queue.Disable(ctx, destination, why)
+}
+
+func (b *broken) Disabled(ctx context.Context) ([]outbox.DisabledDestination, error) {
+	found, err := b.Queue.Disabled(ctx)
+	if b.disabled != nil {
+		found = b.disabled(found)
+	}
+	return found, err
+}
+
+// Events lists events that Spoil made unreadable with an error.
+func (b *broken) Events(ctx context.Context, s outbox.Selection) iter.Seq2[outbox.Entry, error] {
+	var list iter.Seq2[outbox.Entry, error] = func(yield func(outbox.Entry, error) bool) {
+		for e, err := range b.Queue.Events(ctx, s) {
+			if b.unreadable[e.Event.ID] {
+				e, err = outbox.Entry{Event: outbox.Event{ID: e.Event.ID}, State: e.State}, errors.New("unreadable")
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+	if b.entries != nil {
+		return b.entries(s, list)
+	}
+	return list
+}
+
+func (b *broken) Redrive(ctx context.Context, id, destination string) error {
+	if b.redrive != nil {
+		if destination = b.redrive(id, destination); destination == "nothing" {
+			return nil
+		}
+	}
+	return b.Queue.Redrive(ctx, id, destination)
 }
 
 func (b *broken) Purge(ctx context.Context, age time.Duration, limit int) (int, error) {
@@ -89,7 +138,7 @@ func (b *broken) Watch(ctx context.Context, wake func()) error {
 
 type brokenTx struct {
 	b  *broken
-	tx store.Tx[*boltstore.Tx]
+	tx *memoutbox.Tx
 }
 
 func (x brokenTx) Enqueue(ctx context.Context, ev outbox.Event) (string, error) {
@@ -97,7 +146,7 @@ func (x brokenTx) Enqueue(ctx context.Context, ev outbox.Event) (string, error) 
 	if x.b.event != nil {
 		x.b.event(&ev)
 	}
-	made, err := x.b.Queue.Enqueue(ctx, x.tx.Tx(), ev)
+	made, err := x.b.Queue.Enqueue(ctx, x.tx, ev)
 	if x.b.enqueued != nil {
 		if err = x.b.enqueued(err); err == nil && made == "" {
 			made = id
@@ -106,42 +155,39 @@ func (x brokenTx) Enqueue(ctx context.Context, ev outbox.Event) (string, error) 
 	return made, err
 }
 
-func (x brokenTx) Commit(ctx context.Context) error { return x.tx.Commit(ctx, store.Outcome{}) }
-
-func (x brokenTx) Rollback(ctx context.Context) error {
-	if x.b.commits {
-		return x.Commit(ctx)
+func (x brokenTx) EnqueueBatch(ctx context.Context, evs []outbox.Event) ([]string, error) {
+	if x.b.batch != nil {
+		return x.b.batch(x.tx, evs)
 	}
-	return x.tx.Rollback(ctx)
+	return x.b.Queue.EnqueueBatch(ctx, x.tx, evs)
+}
+
+func (x brokenTx) Commit(context.Context) error { return x.tx.Commit() }
+
+func (x brokenTx) Rollback(context.Context) error {
+	if x.b.commits {
+		return x.tx.Commit()
+	}
+	return x.tx.Rollback()
 }
 
 // harness makes every queue broken in the same way.
 func harness(spoil func(*broken)) Harness {
-	at := func(t *testing.T, st *boltstore.Store) Queue {
-		q, err := boltoutbox.New(t.Context(), st)
-		require.NoError(t, err)
-		b := &broken{Queue: q, st: st}
+	at := func(q *memoutbox.Queue) *broken {
+		b := &broken{Queue: q, unreadable: map[string]bool{}}
 		spoil(b)
 		return b
 	}
-	records := 0
 	return Harness{
-		Open: func(t *testing.T) Queue {
-			st, err := boltstore.Open(filepath.Join(t.TempDir(), "outbox.redo"))
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = st.Close() })
-			return at(t, st)
-		},
-		Beside: func(t *testing.T, first Queue) Queue { return at(t, first.(*broken).st) },
+		Open:   func(*testing.T) Queue { return at(memoutbox.New()) },
+		Beside: func(_ *testing.T, first Queue) Queue { return at(first.(*broken).Queue) },
 		Begin: func(t *testing.T, q Queue) Tx {
 			b := q.(*broken)
-			records++
-			tx, _, err := b.st.Begin(t.Context(), store.Claim{ID: store.ID{Key: fmt.Sprint(records)}, Retention: time.Hour})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+			tx := b.Begin()
+			t.Cleanup(func() { _ = tx.Rollback() })
 			return brokenTx{b, tx}
 		},
-		SingleWriter: true,
+		Spoil: func(_ *testing.T, q Queue, id, _ string) { q.(*broken).unreadable[id] = true },
 	}
 }
 
@@ -170,121 +216,3 @@ func fails(t *testing.T, name string, h Harness) bool {
 	<-done
 	return r.failed
 }
-
-func TestBrokenQueueFails(t *testing.T) {
-	before := patience
-	patience = 300 * time.Millisecond
-	t.Cleanup(func() { patience = before })
-	lax := func(err error) error {
-		if errors.Is(err, store.ErrLost) {
-			return nil
-		}
-		return err
-	}
-	for _, m := range []struct {
-		name  string // of the case
-		fault string
-		spoil func(*broken)
-	}{
-		{"event is claimed as it was enqueued", "a byte of the payload", func(b *broken) {
-			b.delivery = func(d *outbox.Delivery) {
-				if len(d.Event.Payload) > 0 {
-					d.Event.Payload[len(d.Event.Payload)-1]++
-				}
-			}
-		}},
-		{"event exists only with its transaction", "a rollback commits", func(b *broken) { b.commits = true }},
-		{"id is taken until its event is gone", "a duplicate is passed over", func(b *broken) {
-			b.enqueued = func(err error) error {
-				if errors.Is(err, outbox.ErrDuplicate) {
-					return nil
-				}
-				return err
-			}
-		}},
-		{"event that breaks a rule is refused", "it is made to fit", func(b *broken) {
-			b.enqueued = func(err error) error {
-				if errors.Is(err, store.ErrInvalid) {
-					return nil
-				}
-				return err
-			}
-		}},
-		{"claimed event is nobody else's", "leases are short", func(b *broken) {
-			b.claim = func(c outbox.Claim) outbox.Claim {
-				defer time.Sleep(2 * time.Millisecond)
-				c.Lease = time.Millisecond
-				return c
-			}
-		}},
-		{"claim takes the oldest, and no more than it may", "one too many", func(b *broken) {
-			b.claim = func(c outbox.Claim) outbox.Claim { c.Max++; return c }
-		}},
-		{"sent event is done", "it waits again", func(b *broken) {
-			b.settle = func(o outbox.Outcome) outbox.Outcome { o.Result = outbox.Waiting; return o }
-		}},
-		{"failed event rests, and is counted", "it does not rest", func(b *broken) {
-			b.settle = func(o outbox.Outcome) outbox.Outcome { o.Wait = 0; return o }
-		}},
-		{"failed event rests, and is counted", "it is not counted", func(b *broken) {
-			b.delivery = func(d *outbox.Delivery) { d.Attempt = 1 }
-		}},
-		{"released event is not counted", "it is counted", func(b *broken) {
-			b.settle = func(o outbox.Outcome) outbox.Outcome {
-				if o.Result == outbox.Released {
-					o.Result = outbox.Waiting
-				}
-				return o
-			}
-		}},
-		{"event of a dead relay comes again under its own id", "leases never end", func(b *broken) {
-			b.claim = func(c outbox.Claim) outbox.Claim { c.Lease = time.Hour; return c }
-		}},
-		{"stale owner changes nothing", "it is told that it did", func(b *broken) { b.settled = lax }},
-		{"racing settlements have one winner", "all are told that they won", func(b *broken) { b.settled = lax }},
-		{"extended lease goes on", "nothing is extended", func(b *broken) { b.extend = func() bool { return false } }},
-		{"events of a key come one after the other", "keys are forgotten", func(b *broken) {
-			b.event = func(ev *outbox.Event) { ev.OrderingKey = "" }
-		}},
-		{"racing relays keep each key in order", "keys are forgotten", func(b *broken) {
-			b.event = func(ev *outbox.Event) { ev.OrderingKey = "" }
-			b.delivery = func(d *outbox.Delivery) { d.Event.OrderingKey = "key" + d.Event.ID[:1] }
-		}},
-		{"failed event holds its key alone", "all are of one key", func(b *broken) {
-			b.event = func(ev *outbox.Event) { ev.OrderingKey = "one" }
-		}},
-		{"key goes on after a dead letter", "it is held", func(b *broken) {
-			b.claim = func(c outbox.Claim) outbox.Claim { c.HoldKeys = true; return c }
-		}},
-		{"held key waits for its dead letter", "it goes on", func(b *broken) {
-			b.claim = func(c outbox.Claim) outbox.Claim { c.HoldKeys = false; return c }
-		}},
-		{"dead letter tells what it was and why it died", "the failure is lost", func(b *broken) {
-			b.settle = func(o outbox.Outcome) outbox.Outcome { o.Failure = outbox.Failure{}; return o }
-		}},
-		{"redriven event starts anew under its own id", "nothing is redriven", func(b *broken) { b.redrive = func() bool { return false } }},
-		{"purge deletes what was sent long ago, and nothing else", "whatever its age", func(b *broken) {
-			b.purge = func(time.Duration) time.Duration { return 0 }
-		}},
-		{"watcher is woken by a commit", "nothing is told", func(b *broken) {
-			b.watch = func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }
-		}},
-		{"watcher is woken by a commit", "only its beginning is told", func(b *broken) {
-			b.watch = func(ctx context.Context, wake func()) error { wake(); <-ctx.Done(); return nil }
-		}},
-		{"watcher is woken by a commit", "its end is an error", func(b *broken) {
-			b.watch = func(ctx context.Context, wake func()) error {
-				if err := b.Queue.Watch(ctx, wake); err != nil {
-					return err
-				}
-				return ctx.Err()
-			}
-		}},
-	} {
-		t.Run(m.name+"/"+m.fault, func(t *testing.T) {
-			require.True(t, fails(t, m.name, harness(m.spoil)), "the suite does not find it")
-		})
-	}
-}
-
-func TestRightQueuePasses(t *testing.T) { Run(t, harness(func(*broken) {})) }

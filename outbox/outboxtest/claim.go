@@ -45,10 +45,7 @@ var claimCases = []Case{
 			t.settle(q, d, sent)
 			t.claim(q, long)
 			t.stats(q, 0, 0)
-			for _, o := range []outbox.Outcome{sent, waiting(0), died, released} {
-				t.is(q.Settle(t.Context(), d.Lease, o), store.ErrLost, "Settle of a settled event")
-			}
-			t.is(q.Extend(t.Context(), d.Lease, long), store.ErrLost, "Extend of a settled event")
+			t.lost(q, d.Lease, "a settled event")
 		},
 	},
 	{
@@ -66,7 +63,7 @@ var claimCases = []Case{
 			}
 			t.claim(q, long)
 			t.stats(q, 2, 0)
-			t.is(q.Settle(t.Context(), ds[0].Lease, sent), store.ErrLost, "Settle of an event that rests")
+			t.lost(q, ds[0].Lease, "an event that rests")
 		},
 	},
 	{
@@ -105,16 +102,19 @@ var claimCases = []Case{
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("k", ""))
-			for _, c := range []outbox.Claim{{Max: 0, Lease: long}, {Max: outbox.MaxClaim + 1, Lease: long}, {Max: 1}, {Max: 1, Lease: 1 << 62}} {
+			for _, c := range []outbox.Claim{{Max: 0, Lease: long}, {Max: outbox.MaxClaim + 1, Lease: long}, {Max: 1}, {Max: 1, Lease: 1 << 62},
+				{Max: 1, Lease: long, PerDestination: -1}, {Max: 1, Lease: long, Room: map[string]int{"a": -1}}} {
 				_, err := q.Claim(t.Context(), c)
 				t.is(err, store.ErrInvalid, fmt.Sprintf("Claim of %+v", c))
 			}
 			d := t.one(q, long, "k", 1)
 			for _, o := range []outbox.Outcome{{}, {Result: 9}, waiting(-1), waiting(1 << 62)} {
-				t.is(q.Settle(t.Context(), d.Lease, o), store.ErrInvalid, fmt.Sprintf("Settle with %+v", o))
+				_, err := q.Settle(t.Context(), outbox.Settlement{Lease: d.Lease, Outcome: sent}, outbox.Settlement{Lease: d.Lease, Outcome: o})
+				t.is(err, store.ErrInvalid, fmt.Sprintf("Settle with %+v", o))
 			}
 			for _, lease := range []time.Duration{0, -1, 1 << 62} {
-				t.is(q.Extend(t.Context(), d.Lease, lease), store.ErrInvalid, fmt.Sprintf("Extend by %v", lease))
+				_, err := q.Extend(t.Context(), lease, d.Lease)
+				t.is(err, store.ErrInvalid, fmt.Sprintf("Extend by %v", lease))
 			}
 			_, err := q.Purge(t.Context(), -1, 1)
 			t.is(err, store.ErrInvalid, "Purge of a negative age")
@@ -147,13 +147,10 @@ var leaseCases = []Case{
 			t.enqueue(q, event("k", ""))
 			stale := t.one(q, short, "k", 1)
 			d := t.comes(q, "k")
-			t.is(q.Extend(t.Context(), stale.Lease, long), store.ErrLost, "Extend of a stale lease")
-			for _, o := range []outbox.Outcome{sent, waiting(0), died, released} {
-				t.is(q.Settle(t.Context(), stale.Lease, o), store.ErrLost, "Settle of a stale lease")
-			}
+			t.lost(q, stale.Lease, "a stale lease")
 			t.claim(q, long)
 			t.settle(q, d, sent)
-			t.is(q.Settle(t.Context(), outbox.Lease{Seq: 1 << 40, Fence: 1}, sent), store.ErrLost, "Settle of no event")
+			t.lost(q, outbox.Lease{Seq: 1 << 40, Fence: 1}, "no event")
 		},
 	},
 	{
@@ -164,7 +161,7 @@ var leaseCases = []Case{
 			t.enqueue(q, event("k", ""), event("marker", ""))
 			d := t.claimed(q, outbox.Claim{Max: 1, Lease: short}, "k")[0]
 			t.claimed(q, outbox.Claim{Max: 1, Lease: long}, "marker")
-			t.ok(q.Extend(t.Context(), d.Lease, time.Millisecond), "Extend")
+			t.extend(q, time.Millisecond, d.Lease)
 			before, err := q.Stats(t.Context())
 			t.ok(err, "Stats")
 			t.until("the lease ends", func() bool {
@@ -183,7 +180,7 @@ var leaseCases = []Case{
 			q := t.open()
 			t.enqueue(q, event("kept", ""), event("marker", ""))
 			ds := t.claim(q, short, "kept", "marker")
-			t.ok(q.Extend(t.Context(), ds[0].Lease, long), "Extend")
+			t.extend(q, long, ds[0].Lease)
 			t.comes(q, "marker") // its lease was the same
 			t.claim(q, long)
 			t.settle(q, ds[0], sent)

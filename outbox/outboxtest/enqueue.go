@@ -146,8 +146,12 @@ var enqueueCases = []Case{
 			_, err := q.Claim(ctx, outbox.Claim{Max: 1, Lease: long})
 			t.is(err, context.Canceled, "Claim")
 			d := t.one(q, long, "k", 1)
-			t.is(q.Settle(ctx, d.Lease, sent), context.Canceled, "Settle")
-			t.is(q.Extend(ctx, d.Lease, long), context.Canceled, "Extend")
+			_, err = q.Settle(ctx, outbox.Settlement{Lease: d.Lease, Outcome: sent})
+			t.is(err, context.Canceled, "Settle")
+			_, err = q.Extend(ctx, long, d.Lease)
+			t.is(err, context.Canceled, "Extend")
+			t.is(q.Append(ctx, event("other", "")), context.Canceled, "Append")
+			t.is(q.Disable(ctx, "", died.Failure), context.Canceled, "Disable")
 			t.settle(q, d, sent)
 		},
 	},

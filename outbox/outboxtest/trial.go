@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,17 +12,17 @@ import (
 )
 
 const (
-	short = 40 * time.Millisecond // for what must run out
-	long  = time.Hour             // for what must not
+	short = 40 * time.Millisecond // for leases and waits that must end
+	long  = time.Hour             // for leases and waits that must not end
 
-	// poll is the pause between two looks at the queue.
+	// poll is the pause between two polls of the queue.
 	poll = 2 * time.Millisecond
 )
 
-// patience bounds every wait for the queue. It is spent only when a rule is broken, as the suite's own tests do.
+// patience bounds every wait for the queue. It runs out only when a rule is broken, as in the suite's own tests.
 var patience = 30 * time.Second
 
-// A reporter is what cases need of a *testing.T. It lets the suite's own tests run a case that is meant to fail.
+// reporter is the part of *testing.T that cases use. It lets the suite's own tests run a case that must fail.
 type reporter interface {
 	Helper()
 	Context() context.Context
@@ -30,7 +31,7 @@ type reporter interface {
 	Skipf(format string, args ...any)
 }
 
-// A trial is one run of a case.
+// trial is one run of a case.
 type trial struct {
 	reporter
 	t    *testing.T
@@ -48,6 +49,9 @@ func (t *trial) open() Queue            { return t.h.Open(t.t) }
 func (t *trial) beside(q Queue) Queue   { return t.h.Beside(t.t, q) }
 func (t *trial) begin(q Queue) Tx       { return t.h.Begin(t.t, q) }
 func event(id, key string) outbox.Event { return outbox.Event{ID: id, OrderingKey: key} }
+
+// to returns an event for a destination, without an ordering key.
+func to(destination, id string) outbox.Event { return outbox.Event{ID: id, Destination: destination} }
 
 // enqueue commits the events in one transaction.
 func (t *trial) enqueue(q Queue, events ...outbox.Event) {
@@ -69,24 +73,79 @@ func (t *trial) write(tx Tx, ev outbox.Event) string {
 	return id
 }
 
-// claim claims up to 100 events, which must be those with the ids, in this order.
+// claim claims up to 100 events, which must be those with the ids. The order counts among events without an ordering
+// key.
 func (t *trial) claim(q Queue, lease time.Duration, ids ...string) []outbox.Delivery {
 	t.Helper()
 	return t.claimed(q, outbox.Claim{Max: 100, Lease: lease}, ids...)
 }
 
+// claimed claims events. The first one of each line must be among ids, and each id must be claimed. claimed releases
+// other events of these lines. So a case is the same for a queue that takes one event of a line.
 func (t *trial) claimed(q Queue, c outbox.Claim, ids ...string) []outbox.Delivery {
 	t.Helper()
 	ds, err := q.Claim(t.Context(), c)
 	t.ok(err, "Claim")
-	got := []string{}
+	var more []outbox.Settlement
+	all, got, heads := []string{}, []outbox.Delivery{}, map[[2]string]bool{}
 	for _, d := range ds {
-		got = append(got, d.Event.ID)
+		all = append(all, d.Event.ID)
+		line := [2]string{d.Event.Destination, d.Event.OrderingKey}
+		if line[1] != "" && heads[line] && !slices.Contains(ids, d.Event.ID) {
+			more = append(more, outbox.Settlement{Lease: d.Lease, Outcome: released})
+			continue
+		}
+		heads[line] = true
+		got = append(got, d)
 	}
-	if fmt.Sprint(got) != fmt.Sprint(ids) {
-		t.fatalf("Claim returned %v, want %v", got, ids)
+	place := func(d outbox.Delivery) int { return slices.Index(ids, d.Event.ID) }
+	if len(got) != len(ids) || slices.ContainsFunc(got, func(d outbox.Delivery) bool { return place(d) < 0 }) {
+		t.fatalf("Claim returned %v, want %v", all, ids)
 	}
-	return ds
+	last := -1
+	for _, d := range got {
+		if d.Event.OrderingKey == "" {
+			if place(d) < last {
+				t.fatalf("Claim returned %v, want the order %v", all, ids)
+			}
+			last = place(d)
+		}
+	}
+	if len(more) > 0 {
+		lost, err := q.Settle(t.Context(), more...)
+		t.ok(err, "Settle")
+		t.leases(lost, "the release of the other events of a line")
+	}
+	slices.SortFunc(got, func(a, b outbox.Delivery) int { return place(a) - place(b) })
+	return got
+}
+
+// leases checks the leases that a call returned as lost.
+func (t *trial) leases(lost []outbox.Lease, call string, want ...outbox.Lease) {
+	t.Helper()
+	if len(lost) != len(want) || slices.ContainsFunc(want, func(l outbox.Lease) bool { return !slices.Contains(lost, l) }) {
+		t.fatalf("%s returned the lost leases %+v, want %+v", call, lost, want)
+	}
+}
+
+// lost checks that the lease of d is lost to Settle with every outcome, and to Extend.
+func (t *trial) lost(q Queue, l outbox.Lease, what string) {
+	t.Helper()
+	for _, o := range []outbox.Outcome{sent, waiting(0), died, released} {
+		lost, err := q.Settle(t.Context(), outbox.Settlement{Lease: l, Outcome: o})
+		t.ok(err, "Settle")
+		t.leases(lost, "Settle of "+what, l)
+	}
+	lost, err := q.Extend(t.Context(), long, l)
+	t.ok(err, "Extend")
+	t.leases(lost, "Extend of "+what, l)
+}
+
+func (t *trial) extend(q Queue, d time.Duration, l outbox.Lease) {
+	t.Helper()
+	lost, err := q.Extend(t.Context(), d, l)
+	t.ok(err, "Extend")
+	t.leases(lost, "Extend")
 }
 
 // one claims the one event that is due.
@@ -99,7 +158,7 @@ func (t *trial) one(q Queue, lease time.Duration, id string, attempt int) outbox
 	return d
 }
 
-// comes waits until the event can be claimed, and nothing else.
+// comes waits until the event can be claimed. It fails if another event can be claimed.
 func (t *trial) comes(q Queue, id string) outbox.Delivery {
 	t.Helper()
 	var d outbox.Delivery
@@ -119,10 +178,17 @@ func (t *trial) comes(q Queue, id string) outbox.Delivery {
 
 func (t *trial) settle(q Queue, d outbox.Delivery, o outbox.Outcome) {
 	t.Helper()
-	t.ok(q.Settle(t.Context(), d.Lease, o), "Settle")
+	t.settleAll(q, outbox.Settlement{Lease: d.Lease, Outcome: o})
 }
 
-// Outcomes.
+func (t *trial) settleAll(q Queue, ended ...outbox.Settlement) {
+	t.Helper()
+	lost, err := q.Settle(t.Context(), ended...)
+	t.ok(err, "Settle")
+	t.leases(lost, "Settle")
+}
+
+// These are the outcomes.
 var (
 	sent     = outbox.Outcome{Result: outbox.Sent}
 	released = outbox.Outcome{Result: outbox.Released}
@@ -133,19 +199,23 @@ func waiting(d time.Duration) outbox.Outcome {
 	return outbox.Outcome{Result: outbox.Waiting, Wait: d, Failure: outbox.Failure{Code: "TRANSIENT.internal", Reason: "later"}}
 }
 
-// bury enqueues the event and makes a dead letter of it.
+// bury enqueues the event and turns it into a dead letter.
 func (t *trial) bury(q Queue, ev outbox.Event) {
 	t.Helper()
 	t.enqueue(q, ev)
 	t.settle(q, t.one(q, long, ev.ID, 1), died)
 }
 
-func (t *trial) letters(q Queue) []outbox.DeadLetter {
+// events lists the selected events. They must be those with the ids, in this order.
+func (t *trial) events(q Queue, s outbox.Selection, ids ...string) []outbox.Entry {
 	t.Helper()
-	var found []outbox.DeadLetter
-	for l, err := range q.DeadLetters(t.Context()) {
-		t.ok(err, "DeadLetters")
-		found = append(found, l)
+	found, got := []outbox.Entry{}, []string{}
+	for e, err := range q.Events(t.Context(), s) {
+		t.ok(err, "Events")
+		found, got = append(found, e), append(got, e.Event.ID)
+	}
+	if !slices.Equal(got, ids) {
+		t.fatalf("Events of %+v lists %v, want %v", s, got, ids)
 	}
 	return found
 }

@@ -1,10 +1,7 @@
 package pgoutbox_test
 
 import (
-	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,109 +14,98 @@ import (
 	"github.com/redo-go/redo/outbox/pgoutbox"
 )
 
-// Relays of one table, each with a pool of its own. Run them in one go, for example
+// BenchmarkDrain claims and settles events that were enqueued before, a thousand at a time. The relay is not in it:
 //
-//	go test -run '^$' -bench . -benchtime 3000x -count 6 ./outbox/pgoutbox
-var relayCounts = []int{1, 2, 4}
-
-// BenchmarkThroughput delivers what was enqueued before, to a publisher that does nothing, which leaves the queue's own
-// cost, and to one that takes as long as a quick HTTP call, which is what more relays are for.
-func BenchmarkThroughput(b *testing.B) {
-	for _, takes := range []time.Duration{0, 10 * time.Millisecond} {
-		benchThroughput(b, takes)
-	}
-}
-
-func benchThroughput(b *testing.B, takes time.Duration) {
-	publish := func(context.Context, outbox.Event) error {
-		time.Sleep(takes)
-		return nil
-	}
-	for _, n := range relayCounts {
-		b.Run(fmt.Sprintf("takes=%v/relays=%d", takes, n), func(b *testing.B) {
+//	go test -run '^$' -bench Drain -benchtime 50000x -count 6 ./outbox/pgoutbox
+func BenchmarkDrain(b *testing.B) {
+	for _, keys := range []int{0, 1, 1000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			p := newPlace(b)
-			q, pool := p.open(b)
-			for i := 0; i < b.N; i += 500 {
-				enqueueMany(b, q, pool, i, min(i+500, b.N))
-			}
-			sent, all := atomic.Int64{}, make(chan struct{})
+			q, _ := p.open(b)
+			p.fill(b, b.N, keys)
 			b.ResetTimer()
-			runRelays(b, p, n, publish, func(a outbox.Attempt) {
-				if a.Result == outbox.Sent && sent.Add(1) == int64(b.N) {
-					close(all)
-				}
-			})
-			<-all
-			b.StopTimer()
+			for done := 0; done < b.N; {
+				ds, err := q.Claim(b.Context(), outbox.Claim{Max: 1000, Lease: time.Minute})
+				require.NoError(b, err)
+				require.NotEmpty(b, ds)
+				lost, err := q.Settle(b.Context(), sentAll(ds)...)
+				require.NoError(b, err)
+				require.Empty(b, lost)
+				done += len(ds)
+			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
 }
 
-// BenchmarkDelay is from the return of a commit to the publisher, one event at a time.
-func BenchmarkDelay(b *testing.B) {
-	for _, n := range relayCounts {
-		b.Run(fmt.Sprintf("relays=%d", n), func(b *testing.B) {
+// BenchmarkEnqueue commits a transaction of one INSERT from 16 producers, alone and with an event.
+func BenchmarkEnqueue(b *testing.B) {
+	for _, with := range []string{"nothing", "event", "silent event"} {
+		b.Run("with="+with, func(b *testing.B) {
 			p := newPlace(b)
-			q, pool := p.open(b)
-			came := make(chan time.Time, 1)
-			runRelays(
-				b,
-				p,
-				n,
-				func(context.Context, outbox.Event) error { came <- time.Now(); return nil },
-				func(outbox.Attempt) {},
-			)
-			enqueueMany(b, q, pool, -1, 0)
-			<-came // they listen, or have polled
-			delays := make([]time.Duration, b.N)
-			b.ResetTimer()
-			for i := range b.N {
-				enqueueMany(b, q, pool, i, i+1)
-				committed := time.Now()
-				delays[i] = max(0, (<-came).Sub(committed)) // it may come before the commit's own answer
+			p.change = func(c *pgxpool.Config) { c.MaxConns = 20 }
+			var opts []pgoutbox.Option
+			if with == "silent event" {
+				opts = append(opts, pgoutbox.WithoutNotify())
 			}
-			b.StopTimer()
-			slices.Sort(delays)
-			b.ReportMetric(float64(delays[len(delays)/2].Microseconds()), "µs-p50")
-			b.ReportMetric(float64(delays[len(delays)*99/100].Microseconds()), "µs-p99")
+			q, pool := p.open(b, opts...)
+			orders := pgx.Identifier{p.schema, "orders"}.Sanitize()
+			p.exec(b, "CREATE TABLE "+orders+" (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea)")
+			insert, body := "INSERT INTO "+orders+" (body) VALUES ($1)", make([]byte, 512)
+			b.SetParallelism(8) // of two processors
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
+						if _, err := tx.Exec(b.Context(), insert, body); err != nil || with == "nothing" {
+							return err
+						}
+						_, err := q.Enqueue(b.Context(), tx, outbox.Event{Type: "order.made", Payload: body})
+						return err
+					}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
 }
 
-// enqueueMany enqueues the events from one number to another in a transaction.
-func enqueueMany(b *testing.B, q *pgoutbox.Queue, pool *pgxpool.Pool, from, to int) {
-	require.NoError(b, pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
-		for i := from; i < to; i++ {
-			if _, err := q.Enqueue(
-				b.Context(),
-				tx,
-				outbox.Event{ID: fmt.Sprint("event", i), Payload: make([]byte, 512)},
-			); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-}
-
-// runRelays runs n relays until the benchmark ends.
-func runRelays(b *testing.B, p place, n int, publish outbox.PublisherFunc, seen told) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var relays sync.WaitGroup
-	b.Cleanup(relays.Wait)
-	b.Cleanup(cancel)
-	for range n {
-		q, err := pgoutbox.New(p.pool(b), pgoutbox.WithSchema(p.schema))
+// BenchmarkClaim claims and settles one event at a time.
+func BenchmarkClaim(b *testing.B) {
+	p := newPlace(b)
+	q, _ := p.open(b)
+	p.fill(b, b.N, 0)
+	var claims, settles atomic.Int64
+	b.ResetTimer()
+	for range b.N {
+		start := time.Now()
+		ds, err := q.Claim(b.Context(), outbox.Claim{Max: 1, Lease: time.Minute})
 		require.NoError(b, err)
-		r, err := outbox.NewRelay(q, publish, outbox.Observe(seen))
+		claims.Add(int64(time.Since(start)))
+		start = time.Now()
+		_, err = q.Settle(b.Context(), sentAll(ds)...)
 		require.NoError(b, err)
-		relays.Go(func() { _ = r.Run(ctx) })
+		settles.Add(int64(time.Since(start)))
 	}
+	b.ReportMetric(float64(claims.Load())/float64(b.N)/1000, "µs/claim")
+	b.ReportMetric(float64(settles.Load())/float64(b.N)/1000, "µs/settle")
 }
 
-// told is an observer of attempts.
-type told func(outbox.Attempt)
+func sentAll(ds []outbox.Delivery) (ended []outbox.Settlement) {
+	for _, d := range ds {
+		ended = append(ended, outbox.Settlement{Lease: d.Lease, Outcome: outbox.Outcome{Result: outbox.Sent}})
+	}
+	return ended
+}
 
-func (f told) ObserveAttempt(_ context.Context, a outbox.Attempt)    { f(a) }
-func (f told) ObserveQueue(_ context.Context, call outbox.QueueCall) {}
+// fill enqueues n events of so many ordering keys, or of none.
+func (p place) fill(t testing.TB, n, keys int) {
+	t.Helper()
+	p.exec(t, fmt.Sprintf("INSERT INTO %s (id, destination, type, ordering_key, header, payload) "+
+		"SELECT 'e' || n, '', 't', CASE WHEN %d > 0 THEN 'k' || n %% greatest(%[2]d, 1) END, '{}', "+
+		"convert_to(repeat('x', 512), 'UTF8') "+
+		"FROM generate_series(1, %d) AS n", p.table(), keys, n))
+}

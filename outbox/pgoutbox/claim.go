@@ -1,141 +1,223 @@
 package pgoutbox
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/store/pgstore/pgtable"
 )
 
 const (
-	// spare is how many events that can't be claimed a claim passes over for nothing. It goes on behind them only in
-	// need, and parks them on its way.
-	spare = 100
-	// stride is how many it looks at, and parks, at a time then: some 20 ms.
-	stride = 1000
-	// A claim that has parked so many returns what it has; the next one goes on. Somebody may wait for events that it
-	// has found.
-	mostParked       = 50 * stride
-	mostParkedBeside = 2 * stride
+	// longRead is how many rows of the log a claim reads if it may not claim enough of the first ones.
+	longRead = 1000
+	// mostPassed bounds how many rows of the log a claim passes. The next claim continues behind them.
+	mostPassed = 10_000
+	// mostTries bounds how often a claim meets another claim of the log before it returns nothing of the log.
+	mostTries = 4
+	// tryPause is the longest pause before the next try: about the time of another claim's commit.
+	tryPause = 4 * time.Millisecond
+	// sweepEvery is how often a process looks for all leases that have expired, and not only for the recent ones.
+	sweepEvery = time.Minute
 )
 
-// Claim implements [outbox.Queue], in one statement unless two claims meet at an ordering key, or many events stand
-// first that can't be claimed. Of these it parks those that wait behind another of their key, so that no claim has to
-// look at them until their turn comes.
+// Claim implements [outbox.Queue]. It is one statement if no late event is due, no lease has expired, and no other claim
+// reads the log. It is more statements if many events of the log may not be claimed now.
 func (q *Queue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	var found []outbox.Delivery
-	var from place
-	for parked, size := 0, c.Max+spare; ; size = c.Max + stride {
-		ds, to, more, err := q.claimBetween(ctx, c, len(found), from, size)
-		found = append(found, ds...)
-		if err == nil && (len(found) == c.Max || !more && from == (place{})) {
-			return found, nil
-		}
-		if err == nil {
-			var n int
-			n, err = q.park(ctx, from, to, size)
-			parked += n
-		}
-		switch {
-		case err != nil && len(found) == 0:
-			return nil, err
-		case err != nil, !more, parked >= mostParked, len(found) > 0 && parked >= mostParkedBeside:
-			return found, nil //nolint:nilerr // what was claimed is the caller's, whatever failed after it
-		}
-		from = to
+	f := &claiming{q: q, Claim: c}
+	if c.PerDestination == 0 {
+		f.PerDestination = c.Max
 	}
-}
-
-// A place is one in the order in which events are due; its zero value is before all of them.
-type place struct {
-	due time.Time
-	seq int64
-}
-
-func (p place) args() []any {
-	if p == (place{}) {
-		return []any{nil, p.seq}
+	err := f.run(ctx)
+	if err != nil && len(f.found) == 0 {
+		return nil, err
 	}
-	return []any{p.due, p.seq}
+	slices.SortStableFunc(f.found, func(a, b outbox.Delivery) int { return cmp.Compare(a.Lease.Seq, b.Lease.Seq) })
+	return q.readable(ctx, f.found), nil
 }
 
-// claimBetween claims of the first events behind a place, size of them. It returns the place of the last of these, and
-// whether there may be more behind it.
-func (q *Queue) claimBetween(
-	ctx context.Context,
-	c outbox.Claim,
-	found int,
-	from place,
-	size int,
-) (ds []outbox.Delivery, to place, more bool, err error) {
-	args := append([]any{int64(c.Max - found), micros(c.Lease), c.HoldKeys}, append(from.args(), int64(size))...)
-	err = q.run(ctx, true, func(on *pgx.Conn) error {
-		rows, err := on.Query(ctx, q.sql.claim, args...)
+// A claiming is a call of Claim. Max, PerDestination and Room are what is left.
+type claiming struct {
+	q *Queue
+	outbox.Claim
+	found []outbox.Delivery
+}
+
+func (f *claiming) run(ctx context.Context) error {
+	if f.q.sweepIsDue(time.Now()) {
+		if err := f.q.sweep(ctx, true); err != nil {
+			return err
+		}
+	}
+	ask := question{fresh: true, rows: int64(f.Max)}
+	for passed, tries := int64(0), 0; f.Max > 0 && passed < mostPassed; {
+		at, err := f.readLog(ctx, ask)
 		if err != nil {
 			return err
 		}
-		ds = nil
-		for rows.Next() {
-			d, err := scanClaimed(rows, &more, &to.due, &to.seq)
-			if err != nil {
-				rows.Close()
+		passed += at.passed
+		switch all := at.seen == ask.rows; {
+		case at.expired || at.due:
+			ask.fresh = false
+			if err := f.takeLate(ctx, at.expired); err != nil {
 				return err
 			}
-			if d.Lease.Seq != 0 {
-				ds = append(ds, d)
+		case !at.moved && (at.passed > 0 || at.reading): // another claim was faster
+			if tries++; tries == mostTries {
+				return nil
+			}
+			if err := pgtable.Pause(ctx, rand.N(tryPause)); err != nil {
+				return err
+			}
+		case at.reading:
+		case ask.pass && at.claimed > 0: // the jam is passed
+			ask.pass = false
+		case !all:
+			f.q.jam.clear()
+			return nil
+		case at.passed == at.seen: // it may claim more
+			tries = 0
+		case len(f.found) > 0 && !f.q.jam.due(time.Now()):
+			return nil
+		case ask.rows < longRead:
+			ask.rows = longRead
+		default:
+			if ask.pass, err = f.look(ctx, at.last); err != nil || !ask.pass {
+				return err
 			}
 		}
-		return rows.Err()
-	})
-	return ds, to, more, err
+	}
+	return nil
 }
 
-// scanClaimed reads a delivery, which has no Seq where nothing was claimed, behind other columns.
-func scanClaimed(row pgx.Row, others ...any) (outbox.Delivery, error) {
+func (f *claiming) takeLate(ctx context.Context, expired bool) error {
+	if expired {
+		if err := f.q.sweep(ctx, false); err != nil {
+			return err
+		}
+	}
+	if err := f.readLate(ctx); err != nil || f.Max == 0 {
+		return err
+	}
+	return f.readLines(ctx)
+}
+
+// add keeps what a statement has claimed.
+func (f *claiming) add(ds []outbox.Delivery) {
+	if len(ds) == 0 {
+		return
+	}
+	f.found = append(f.found, ds...)
+	f.Max -= len(ds)
+	f.Room = maps.Clone(f.Room)
+	if f.Room == nil {
+		f.Room = map[string]int{}
+	}
+	for _, d := range ds {
+		to := d.Event.Destination
+		if _, ok := f.Room[to]; !ok {
+			f.Room[to] = f.PerDestination
+		}
+		f.Room[to]--
+	}
+}
+
+// rooms returns the destinations that have a limit of their own, and the limits.
+func (f *claiming) rooms() ([]string, []int64) {
+	names := slices.Sorted(maps.Keys(f.Room))
+	limits := make([]int64, len(names))
+	for i, name := range names {
+		limits[i] = int64(f.Room[name])
+	}
+	return names, limits
+}
+
+// A question is what a statement reads of the log.
+type question struct {
+	fresh bool // nothing, if late events are due or leases have expired
+	rows  int64
+	pass  bool // pass rows that may not be claimed
+}
+
+// A reading is what a statement found in the log.
+type reading struct {
+	due, expired   bool  // there are late events or expired leases, and nothing was read
+	seen, passed   int64 // rows
+	moved, reading bool  // the cursor has moved; it was among rows of pending transactions
+	last           int64 // the place of the last row that was read
+	claimed        int
+}
+
+func (f *claiming) readLog(ctx context.Context, ask question) (at reading, err error) {
+	names, limits := f.rooms()
+	args := []any{
+		int64(f.Max), micros(f.Lease), f.HoldKeys, int64(f.PerDestination), names, limits, ask.fresh, ask.rows, ask.pass,
+	}
+	var ds []outbox.Delivery
+	err = f.q.run(ctx, true, func(on *pgx.Conn) error {
+		ds, err = f.deliveries(ctx, on, f.q.sql.log, args,
+			&at.due, &at.expired, &at.seen, &at.passed, &at.moved, &at.reading, &at.last)
+		return err
+	})
+	if err == nil {
+		f.add(ds)
+		at.claimed = len(ds)
+	}
+	return at, err
+}
+
+// deliveries returns what a statement has claimed. Each of its rows has other columns before those of the delivery.
+func (f *claiming) deliveries(
+	ctx context.Context, on *pgx.Conn, text string, args []any, others ...any,
+) ([]outbox.Delivery, error) {
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	var ds []outbox.Delivery
+	for rows.Next() {
+		d, err := scanDelivery(rows, others...)
+		if err != nil {
+			rows.Close()
+			return nil, err
+		}
+		if d.Lease.Seq != 0 {
+			ds = append(ds, d)
+		}
+	}
+	return ds, rows.Err()
+}
+
+// scanDelivery reads the columns of deliverySQL behind other columns. A row without a delivery has no Seq. A header
+// that can't be read has the name unreadable.
+func scanDelivery(row pgx.Row, others ...any) (outbox.Delivery, error) {
 	var d outbox.Delivery
 	var seq, fence, attempts, age, tried zeronull.Int8
-	var key, header zeronull.Text
+	var header zeronull.Text
 	ev := &d.Event
-	err := row.Scan(
-		append(
-			others,
-			&seq,
-			&fence,
-			&attempts,
-			(*zeronull.Text)(&ev.ID),
-			(*zeronull.Text)(&ev.Type),
-			(*zeronull.Text)(&ev.Destination),
-			&key,
-			&header,
-			&ev.Payload,
-			&age,
-			&tried,
-		)...)
-	if err != nil || seq == 0 {
+	into := append(slices.Clone(others), &seq, &fence, &attempts,
+		(*zeronull.Text)(&ev.ID), (*zeronull.Text)(&ev.Type), (*zeronull.Text)(&ev.Destination),
+		(*zeronull.Text)(&ev.OrderingKey), &header, &ev.Payload, &age, &tried)
+	if err := row.Scan(into...); err != nil || seq == 0 {
 		return outbox.Delivery{}, err
 	}
 	d.Lease = outbox.Lease{Seq: uint64(seq), Fence: uint64(fence)}
 	d.Attempt = int(attempts)
 	d.Age = max(0, time.Duration(age)*time.Microsecond)
 	d.Tried = max(0, time.Duration(tried)*time.Microsecond)
-	ev.OrderingKey = string(key)
-	ev.Header, err = decodeHeader(string(header))
-	return d, err
-}
-
-// park puts off what waits behind another event of its key between two places, and returns how many.
-func (q *Queue) park(ctx context.Context, from, to place, limit int) (parked int, err error) {
-	args := append(append(from.args(), to.args()...), int64(limit))
-	err = q.run(ctx, true, func(on *pgx.Conn) error {
-		tag, err := on.Exec(ctx, q.sql.park, args...)
-		parked = int(tag.RowsAffected())
-		return err
-	})
-	return parked, err
+	var err error
+	if ev.Header, err = decodeHeader(string(header)); err != nil {
+		ev.Header = unreadable
+	}
+	return d, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -65,6 +66,11 @@ func contract(
 		Begin: func(t *testing.T, q outboxtest.Queue) outboxtest.Tx {
 			return begin(t, q.(*pgoutbox.Queue), backends[q].pool)
 		},
+		Spoil: func(t *testing.T, q outboxtest.Queue, id, destination string) {
+			_, err := backends[q].pool.Exec(t.Context(), fmt.Sprintf(
+				"UPDATE %s SET header = '[1]' WHERE id = '%s' AND destination = '%s'", backends[q].place.table(), id, destination))
+			require.NoError(t, err)
+		},
 	})
 }
 
@@ -78,6 +84,10 @@ func beginPGX(t *testing.T, q *pgoutbox.Queue, pool *pgxpool.Pool) outboxtest.Tx
 type pgxTx struct {
 	pgx.Tx
 	q *pgoutbox.Queue
+}
+
+func (x pgxTx) EnqueueBatch(ctx context.Context, evs []outbox.Event) ([]string, error) {
+	return x.q.EnqueueBatch(ctx, x.Tx, evs)
 }
 
 func (x pgxTx) Enqueue(ctx context.Context, ev outbox.Event) (string, error) {
@@ -99,6 +109,10 @@ type sqlTx struct {
 
 func (x sqlTx) Enqueue(ctx context.Context, ev outbox.Event) (string, error) {
 	return x.q.EnqueueSQL(ctx, x.tx, ev)
+}
+
+func (x sqlTx) EnqueueBatch(ctx context.Context, evs []outbox.Event) ([]string, error) {
+	return x.q.EnqueueBatchSQL(ctx, x.tx, evs)
 }
 
 // The transaction that pgstore's store over database/sql hands out is accepted too.

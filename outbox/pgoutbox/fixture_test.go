@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -34,6 +35,14 @@ func newPlace(t testing.TB) place {
 	t.Helper()
 	url := pgtest.URL(t)
 	return place{url: url, schema: pgtest.NewSchema(t, url)}
+}
+
+// table returns the log's name, quoted.
+func (p place) table() string { return p.named("") }
+
+// named returns the name of another table, quoted.
+func (p place) named(suffix string) string {
+	return pgx.Identifier{p.schema, "redo_outbox" + suffix}.Sanitize()
 }
 
 // exec runs a statement.

@@ -32,9 +32,10 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-const maxSuffix = len("_pkey")
+// maxSuffix is the length of the longest name that is added to the table's.
+const maxSuffix = len("_disabled")
 
-// WithSchema names the schema of the table; the default is "public". The search path is not used. The schema must
+// WithSchema names the schema of the tables; the default is "public". The search path is not used. The schema must
 // exist.
 func WithSchema(name string) Option {
 	return option(func(c *config) error {
@@ -43,8 +44,8 @@ func WithSchema(name string) Option {
 	})
 }
 
-// WithTable names the table; the default is "redo_outbox". The names of its indexes begin with it, so that it may have
-// 1 to 58 bytes. Two tables are two queues that share no event.
+// WithTable names the log; the default is "redo_outbox". The names of the other tables and of the indexes begin with it,
+// so that it may have 1 to 54 bytes. Two logs are two queues that share no event.
 func WithTable(name string) Option {
 	return option(func(c *config) error {
 		c.table = name

@@ -2,6 +2,9 @@ package pgoutbox
 
 import (
 	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/redo-go/redo/store/pgstore/pgtable"
 )
@@ -11,7 +14,7 @@ import (
 var (
 	// ErrNoTable: the table, or its schema, does not exist.
 	ErrNoTable = pgtable.ErrNoTable
-	// ErrForeign: the table is not one of this package's, or was changed by another program. It is left alone.
+	// ErrForeign: the table is not one of this package's, or was changed by another program. Migrate does not change it.
 	ErrForeign = pgtable.ErrForeign
 	// ErrVersion: this release does not work with the table's version.
 	ErrVersion = pgtable.ErrVersion
@@ -19,45 +22,94 @@ var (
 	ErrStandby = pgtable.ErrStandby
 )
 
-// steps are the migrations. Each must leave a table that the release before can read and write. Rows change a few times
-// and are then deleted, so that vacuum must come before a fifth of a large table has changed.
+// steps are the migrations. Each must leave tables that the release before can read and write.
+//
+// The column xid must come before seq: Postgres evaluates defaults in the order of the columns. See logSQL.
 var steps = []string{`CREATE TABLE {table} (
+	xid          bigint      NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
 	seq          bigint      GENERATED ALWAYS AS IDENTITY,
 	id           text        COLLATE "C" NOT NULL,
+	destination  text        COLLATE "C" NOT NULL,
 	type         text        NOT NULL,
-	destination  text        NOT NULL,
 	ordering_key text        COLLATE "C", -- NULL: in no order
 	header       jsonb       NOT NULL,
 	payload      bytea       NOT NULL,
-	state        smallint    NOT NULL DEFAULT 1 CHECK (state BETWEEN 1 AND 3), -- waiting, sent, dead
-	leased       boolean     NOT NULL DEFAULT false CHECK (NOT leased OR state = 1), -- due_at is the lease's end
-	fence        bigint      NOT NULL DEFAULT 0,
-	attempts     integer     NOT NULL DEFAULT 0,
 	enqueued_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-	due_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
-	first_at     timestamptz, -- when the first of the attempts was claimed
-	done_at      timestamptz, -- when it was sent or given up
-	code         text,
-	reason       text,
 	CONSTRAINT {_pkey} PRIMARY KEY (seq),
-	CONSTRAINT {_id} UNIQUE (id)
-) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
-CREATE INDEX {_due} ON {table} (due_at, seq) WHERE state = 1;
-CREATE INDEX {_line} ON {table} (ordering_key, seq) WHERE state = 1 AND ordering_key IS NOT NULL;
-CREATE UNIQUE INDEX {_busy} ON {table} (ordering_key) WHERE leased AND ordering_key IS NOT NULL;
-CREATE INDEX {_held} ON {table} (ordering_key, seq) WHERE state = 3 AND ordering_key IS NOT NULL;
-CREATE INDEX {_dead} ON {table} (done_at, seq) WHERE state = 3;
-CREATE INDEX {_sent} ON {table} (done_at) WHERE state = 2;
+	CONSTRAINT {_id} UNIQUE (id, destination)
+);
+CREATE INDEX {_xid} ON {table} (xid, seq);
+
+CREATE TABLE {.cursor} ( -- how far the log has been claimed: the row with the highest n
+	n       bigint      PRIMARY KEY,
+	head    bigint      NOT NULL, -- every row up to head was claimed, or is of a pending transaction
+	pending bigint[]    NOT NULL, -- transactions that were open when the log was read
+	reading bigint[]    NOT NULL, -- pending transactions that have ended and are being read, up to place
+	place   bigint      NOT NULL,
+	swept   timestamptz NOT NULL -- leases that expired before were found
+);
+INSERT INTO {.cursor} VALUES (0, 0, '{}', '{}', 0, '-infinity');
+
+CREATE TABLE {.claim} ( -- events under way: of one line, or without an ordering key
+	fence        bigint      NOT NULL,
+	part         bigint      NOT NULL,
+	open         bigint[]    NOT NULL,
+	lease_end    timestamptz NOT NULL,
+	claimed_at   timestamptz NOT NULL,
+	destination  text        COLLATE "C",
+	ordering_key text        COLLATE "C",
+	PRIMARY KEY (fence, part)
+) WITH (fillfactor = 70);
+CREATE INDEX {_lease} ON {.claim} (lease_end);
+CREATE SEQUENCE {.fence};
+
+CREATE TABLE {.late} ( -- events that were not sent by their first claim
+	seq          bigint      PRIMARY KEY,
+	destination  text        COLLATE "C" NOT NULL,
+	ordering_key text        COLLATE "C",
+	state        smallint    NOT NULL DEFAULT 1 CHECK (state BETWEEN 1 AND 3), -- waiting, under way, dead
+	due_at       timestamptz NOT NULL,
+	attempts     integer     NOT NULL DEFAULT 0,
+	first_at     timestamptz, -- when the first of the attempts was claimed
+	died_at      timestamptz,
+	fence        bigint, -- of an expired lease that may settle the event until it is claimed
+	history      jsonb       NOT NULL DEFAULT '[]'
+) WITH (fillfactor = 70);
+CREATE INDEX {_due} ON {.late} (due_at) WHERE state = 1 AND ordering_key IS NULL;
+CREATE INDEX {_room} ON {.late} (destination, due_at, seq) WHERE state = 1 AND ordering_key IS NULL;
+CREATE INDEX {_behind} ON {.late} (destination, ordering_key, seq) WHERE state = 1 AND ordering_key IS NOT NULL;
+CREATE INDEX {_buried} ON {.late} (destination, ordering_key, seq) WHERE state = 3 AND ordering_key IS NOT NULL;
+CREATE INDEX {_dead} ON {.late} (died_at, seq) WHERE state = 3;
+
+CREATE TABLE {.line} ( -- lines that a claim holds, or that have late events
+	destination  text        COLLATE "C" NOT NULL,
+	ordering_key text        COLLATE "C" NOT NULL,
+	fence        bigint      NOT NULL DEFAULT 0, -- of the claim that holds it
+	queued       boolean     NOT NULL, -- it has late events
+	held         boolean     NOT NULL DEFAULT false, -- its first waiting event comes after a dead letter
+	due_at       timestamptz NOT NULL, -- while no claim holds it
+	PRIMARY KEY (destination, ordering_key)
+) WITH (fillfactor = 70);
+CREATE INDEX {_ready} ON {.line} (held, due_at) WHERE fence = 0;
+CREATE INDEX {_front} ON {.line} (held, destination, due_at) WHERE fence = 0;
+
+CREATE TABLE {.disabled} (
+	destination text        COLLATE "C" PRIMARY KEY,
+	since       timestamptz NOT NULL DEFAULT clock_timestamp(),
+	failure     jsonb       NOT NULL
+);
 `}
 
-// Migration returns the SQL that makes the table and its indexes, for the program's own migration tool. Apply it in one
-// transaction. It fails if the table exists. The schema must exist. A producer needs SELECT and INSERT on the table, a
-// relay SELECT, UPDATE and DELETE.
+// Migration returns the SQL that makes the tables and their indexes, for the program's own migration tool. Apply it in
+// one transaction. It fails if a table exists. The schema must exist.
+//
+// The names of all tables begin with that of the log. A producer needs SELECT and INSERT on the log, and DELETE for
+// EnqueueBatch. A relay needs SELECT, INSERT, UPDATE and DELETE on all tables, and USAGE on the sequence.
 func Migration(opts ...Option) (string, error) { return MigrationFrom(0, opts...) }
 
-// MigrationFrom returns the SQL that makes this release's table out of that of an earlier version, which is the number
-// at the end of the table's comment. The SQL is "" if nothing is to be done. Migrate first, and replace the processes
-// afterwards: a release works with its own version and with the next one.
+// MigrationFrom returns the SQL that makes this release's tables out of those of an earlier version. The version is the
+// number at the end of the log's comment. The SQL is "" if nothing is to be done. Migrate first, and replace the
+// processes afterwards: a release works with its own version and with the next one.
 func MigrationFrom(version int, opts ...Option) (string, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
@@ -71,12 +123,36 @@ func (c config) events() pgtable.Table {
 	return pgtable.Table{Package: "pgoutbox", Schema: c.schema, Name: c.table, Steps: steps}
 }
 
-// Migrate makes the table if there is none, brings one of an earlier version to this release's, and checks it as Check
-// does. Any number of processes may call it at a time, while others use the table. It returns an error that wraps
-// [ErrForeign], and changes nothing, if the table is not one of this package's.
-func (q *Queue) Migrate(ctx context.Context) error { return q.table.Migrate(ctx, pgtable.Pool(q.pool)) }
+// Migrate makes the tables if they do not exist, brings those of an earlier version to this release's, and checks them
+// as Check does. Any number of processes may call it at a time, while others use the tables. It returns an error that
+// wraps [ErrForeign], and changes nothing, if the log is not one of this package's.
+func (q *Queue) Migrate(ctx context.Context) error {
+	if err := q.table.Migrate(ctx, pgtable.Pool(q.pool)); err != nil {
+		return err
+	}
+	return q.checkCursor(ctx)
+}
 
 // Check returns nil if the server is a primary, and the table is logged and of this release's version or the next. Its
 // errors wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the
 // reason.
-func (q *Queue) Check(ctx context.Context) error { return q.table.Check(ctx, pgtable.Pool(q.pool)) }
+func (q *Queue) Check(ctx context.Context) error {
+	if err := q.table.Check(ctx, pgtable.Pool(q.pool)); err != nil {
+		return err
+	}
+	return q.checkCursor(ctx)
+}
+
+var errUnreleased = errors.New("it was made before the first release: send its events, drop it, and run Migrate")
+
+// checkCursor refuses a table that this package made before its first release.
+func (q *Queue) checkCursor(ctx context.Context) error {
+	var found bool
+	err := q.run(ctx, false, func(on *pgx.Conn) error {
+		return on.QueryRow(ctx, q.table.Fill("SELECT to_regclass({'cursor}) IS NOT NULL")).Scan(&found)
+	})
+	if err == nil && !found {
+		return q.table.Unfit(ErrVersion, "%w", errUnreleased)
+	}
+	return err
+}

@@ -65,7 +65,7 @@ func TestMigration(t *testing.T) {
 	})
 	t.Run("a bad name is refused", func(t *testing.T) {
 		for _, opt := range []pgoutbox.Option{
-			nil, pgoutbox.WithSchema(""), pgoutbox.WithTable(""), pgoutbox.WithTable("a\x00b"), pgoutbox.WithTable(strings.Repeat("t", 59)),
+			nil, pgoutbox.WithSchema(""), pgoutbox.WithTable(""), pgoutbox.WithTable("a\x00b"), pgoutbox.WithTable(strings.Repeat("t", 55)),
 		} {
 			_, err := pgoutbox.Migration(opt)
 			require.ErrorIs(t, err, store.ErrInvalid)
@@ -75,19 +75,26 @@ func TestMigration(t *testing.T) {
 	})
 }
 
-// The index that guarantees it is what two claims meet at that saw different first events of a key.
-func TestDatabaseRefusesASecondEventOfAKeyUnderWay(t *testing.T) {
+func TestTableFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
 	p := newPlace(t)
-	q, pool := p.open(t)
-	tx := beginPGX(t, q, pool)
-	for _, id := range []string{"a1", "a2"} {
-		_, err := tx.Enqueue(t.Context(), keyed(id, "a"))
-		require.NoError(t, err)
+	q, _ := p.open(t)
+	require.NoError(t, q.Check(t.Context()), "a good one passes")
+	p.exec(t, "DROP TABLE "+p.named("_cursor")) // which the unreleased version did not have
+	for _, err := range []error{q.Check(t.Context()), q.Migrate(t.Context())} {
+		require.ErrorIs(t, err, pgoutbox.ErrVersion)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, "before the first release")
 	}
-	require.NoError(t, tx.Commit(t.Context()))
-	table := fmt.Sprintf(`"%s".redo_outbox`, strings.ReplaceAll(p.schema, `"`, `""`))
-	_, err := pool.Exec(t.Context(), "UPDATE "+table+" SET leased = true")
-	require.ErrorContains(t, err, "redo_outbox_busy")
+}
+
+// A row's transaction must have its number before the row has its place. See logSQL.
+func TestDefaultOfXIDComesBeforeThatOfSeq(t *testing.T) {
+	p := newPlace(t)
+	_, pool := p.open(t)
+	var right bool
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT min(attnum) FILTER (WHERE attname = 'xid') < min(attnum) FILTER (WHERE attname = 'seq') "+
+		"FROM pg_attribute WHERE attrelid = $1::text::regclass", p.table()).Scan(&right))
+	require.True(t, right)
 }
 
 func TestQueueOfAClosedPoolIsUnavailable(t *testing.T) {

@@ -2,9 +2,7 @@ package pgoutbox_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -18,25 +16,21 @@ import (
 	"github.com/redo-go/redo/outbox/pgoutbox"
 )
 
-// Relays of different settings, producers that commit out of order, failures, dead letters, redrives and drops, on few
-// keys with long lines: in the end every event was delivered, none before one of its key that was known to wait, and
-// none is stranded. One that is parked for good is not due before this test has given up.
-func TestLongLinesStrandNoEvent(t *testing.T) {
+// Relays of different settings, producers that commit out of order, failures, releases, expired leases, dead letters,
+// redrives and drops, on few keys with long lines and without keys. In the end every event was sent or dropped. None
+// was sent before one of its line whose transaction had ended before its own began.
+func TestStressStrandsNoEvent(t *testing.T) {
 	each := 400
 	if testing.Short() {
 		each = 120
 	}
-	l := newLines(t)
-	wide := l.place
+	d := newDesk(t)
+	wide := d.place
 	wide.change = func(c *pgxpool.Config) { c.MaxConns = 12 } // three transactions of each producer
 	makers := wide.pool(t)
-	m := &ledger{
-		waiting: map[string]map[uint64]*entry{},
-		gone:    map[uint64]bool{},
-		busy:    map[string]bool{},
-		dead:    map[string]bool{},
-	}
+	b := &book{events: map[string]*written{}, busy: map[string]int{}}
 	ctx, fail := context.WithCancelCause(t.Context())
+	defer fail(nil)
 	var producers, relays sync.WaitGroup
 	try := func(wg *sync.WaitGroup, f func() error) {
 		wg.Go(func() {
@@ -46,155 +40,149 @@ func TestLongLinesStrandNoEvent(t *testing.T) {
 		})
 	}
 	for k := range 4 {
-		try(&producers, func() error { return m.produce(ctx, l, makers, k, each) })
+		try(&producers, func() error { return b.produce(ctx, d, makers, k, each) })
 	}
 	produced := make(chan struct{})
 	go func() { producers.Wait(); close(produced) }()
-	for i := range 6 {
-		q, err := pgoutbox.New(l.place.pool(t), pgoutbox.WithSchema(l.schema))
+	for i := range 5 {
+		q, err := pgoutbox.New(d.place.pool(t), pgoutbox.WithSchema(d.schema))
 		require.NoError(t, err)
-		c := outbox.Claim{Max: 1 + 3*i, Lease: time.Hour, HoldKeys: i == 5}
-		try(&relays, func() error { return m.relay(ctx, q, c, produced) })
+		c := outbox.Claim{Max: 1 + 5*i, Lease: time.Hour, HoldKeys: i == 4, PerDestination: 2 * i}
+		try(&relays, func() error { return b.relay(ctx, q, c, produced) })
 	}
 	over := make(chan struct{})
 	go func() { producers.Wait(); relays.Wait(); close(over) }()
-	parked, look, late := 0, time.NewTicker(10*time.Millisecond), time.After(3*time.Minute)
-	defer look.Stop()
-	for done := false; !done; {
-		select {
-		case <-over:
-			done = true
-		case <-look.C:
-			parked = max(parked, len(l.parked()))
-		case <-late:
-			fail(errors.New("events are stranded"))
-		}
+	select {
+	case <-over:
+	case <-time.After(3 * time.Minute):
+		fail(fmt.Errorf("events are stranded: %+v", d.state()))
+		<-over
 	}
-	if err := context.Cause(ctx); err != nil {
-		stats, _ := l.q.Stats(t.Context())
-		t.Fatalf("%v; %d events wait, %d are parked", err, stats.Waiting, len(l.parked()))
+	require.NoError(t, context.Cause(ctx))
+	require.Equal(t, outbox.Stats{}, d.state())
+	require.Equal(t, b.made, d.count("", "true")+b.dropped)
+	for _, suffix := range []string{"_claim", "_late"} {
+		require.Zero(t, d.count(suffix, "true"), suffix)
 	}
-	stats, err := l.q.Stats(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, stats)
-	var sent int
-	require.NoError(t, l.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+l.table+" WHERE state = 2").Scan(&sent))
-	require.Equal(t, m.made, sent+m.dropped)
-	require.Positive(t, m.dropped)
-	require.Positive(t, parked)
-	t.Logf("%d events, %d dropped, %d parked at a time", m.made, m.dropped, parked)
+	require.Zero(t, d.count("_line", "fence <> 0"))
+	require.Positive(t, b.dropped)
+	require.Positive(t, b.again)
+	t.Logf("%d events, %d dropped, %d claimed again", b.made, b.dropped, b.again)
 }
 
-// A ledger is what the test knows of the queue: an event is in it when its commit, or its redrive, is through, until
-// somebody begins to settle it.
-type ledger struct {
-	mu            sync.Mutex
-	waiting       map[string]map[uint64]*entry
-	gone          map[uint64]bool // that somebody has begun to settle, for good or as dead
-	busy          map[string]bool // keys with an event under way
-	dead          map[string]bool // letters, by id, that nobody has in hand
-	made, dropped int
+func (d desk) state() outbox.Stats {
+	st, err := d.q.Stats(context.WithoutCancel(d.Context()))
+	require.NoError(d, err)
+	return st
 }
 
-type entry struct{ id string }
-
-func (m *ledger) add(key string, seq uint64, id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.gone[seq] {
-		return // somebody was quicker
-	}
-	if m.waiting[key] == nil {
-		m.waiting[key] = map[uint64]*entry{}
-	}
-	m.waiting[key][seq] = &entry{id}
+// A book is what the test knows of the queue.
+type book struct {
+	mu                   sync.Mutex
+	clock                int
+	events               map[string]*written
+	busy                 map[string]int // claims that hold events of a line
+	dead                 []string
+	made, dropped, again int
 }
+
+type written struct {
+	key              string
+	began, committed int  // by the book's clock; committed is 0 before
+	done             bool // sent, dead or dropped, or about to be
+}
+
+func (b *book) tick() int { b.clock++; return b.clock }
 
 // produce commits transactions three at a time in any order, and rolls some back.
-func (m *ledger) produce(ctx context.Context, l lines, pool *pgxpool.Pool, k, n int) error {
+func (b *book) produce(ctx context.Context, d desk, pool *pgxpool.Pool, k, n int) error {
 	for done := 0; done < n && ctx.Err() == nil; {
 		type made struct {
-			tx     pgx.Tx
-			key    string
-			seqs   []uint64
-			ids    []string
-			commit bool
+			pgx.Tx
+			ids []string
 		}
 		var txs []made
 		for j := range 3 {
+			b.mu.Lock()
+			began := b.tick()
+			b.mu.Unlock()
 			tx, err := pool.Begin(ctx)
 			if err != nil {
 				return err
 			}
 			defer tx.Rollback(context.Background()) // one that was not ended
-			x := made{tx: tx, key: fmt.Sprint("key", (k+j)%3), commit: rand.IntN(10) > 0}
+			x := made{Tx: tx}
 			for i := range 1 + rand.IntN(20) {
-				id := fmt.Sprintf("%d-%d-%d-%d", k, done, j, i)
-				if _, err := l.q.Enqueue(ctx, tx, keyed(id, x.key)); err != nil {
+				ev := outbox.Event{ID: fmt.Sprintf("%d-%d-%d-%d", k, done, j, i)}
+				if i%4 > 0 {
+					ev.OrderingKey = fmt.Sprint("key", (k+j)%3)
+				}
+				b.mu.Lock()
+				b.events[ev.ID] = &written{key: ev.OrderingKey, began: began}
+				b.mu.Unlock()
+				if _, err := d.q.Enqueue(ctx, tx, ev); err != nil {
 					return err
 				}
-				var seq int64
-				if err := tx.QueryRow(ctx, "SELECT seq FROM "+l.table+" WHERE id = $1", id).Scan(&seq); err != nil {
-					return err
-				}
-				x.seqs, x.ids = append(x.seqs, uint64(seq)), append(x.ids, id)
+				x.ids = append(x.ids, ev.ID)
 			}
 			txs = append(txs, x)
 			done += len(x.ids)
 		}
 		for _, i := range rand.Perm(len(txs)) {
-			x := txs[i]
-			if !x.commit {
-				_ = x.tx.Rollback(ctx)
+			if rand.IntN(10) == 0 {
+				_ = txs[i].Rollback(ctx)
 				continue
 			}
-			m.mu.Lock()
-			m.made += len(x.ids) // before anybody can deliver them
-			m.mu.Unlock()
-			if err := x.tx.Commit(ctx); err != nil {
+			b.mu.Lock()
+			b.made += len(txs[i].ids)
+			b.mu.Unlock()
+			if err := txs[i].Commit(ctx); err != nil {
 				return err
 			}
-			for i, seq := range x.seqs {
-				m.add(x.key, seq, x.ids[i])
+			b.mu.Lock()
+			now := b.tick()
+			for _, id := range txs[i].ids {
+				b.events[id].committed = now
 			}
+			b.mu.Unlock()
 		}
 	}
 	return nil
 }
 
 // relay claims and settles until everything is done.
-func (m *ledger) relay(ctx context.Context, q *pgoutbox.Queue, c outbox.Claim, produced <-chan struct{}) error {
+func (b *book) relay(ctx context.Context, q *pgoutbox.Queue, c outbox.Claim, produced <-chan struct{}) error {
 	for ctx.Err() == nil {
-		before := m.known()
+		if c.Lease = time.Hour; rand.IntN(20) == 0 {
+			c.Lease = time.Millisecond
+		}
 		ds, err := q.Claim(ctx, c)
 		if err != nil {
 			return err
 		}
-		for _, d := range ds {
-			if err := m.take(d, before); err != nil {
+		if c.Lease > time.Second {
+			if err := b.take(ds); err != nil {
 				return err
 			}
-		}
-		for _, d := range ds {
-			if err := m.settle(ctx, q, d); err != nil {
+			if err := b.settle(ctx, q, ds); err != nil {
 				return err
 			}
 		}
 		if rand.IntN(20) == 0 || len(ds) == 0 {
-			if err := m.repair(ctx, q); err != nil {
+			if err := b.repair(ctx, q); err != nil {
 				return err
 			}
 		}
 		if len(ds) > 0 {
 			continue
 		}
-		stats, err := q.Stats(ctx)
+		st, err := q.Stats(ctx)
 		if err != nil {
 			return err
 		}
 		select {
 		case <-produced:
-			if stats.Waiting == 0 && stats.Dead == 0 {
+			if st.Waiting == 0 && st.Dead == 0 {
 				return nil
 			}
 		default:
@@ -203,81 +191,103 @@ func (m *ledger) relay(ctx context.Context, q *pgoutbox.Queue, c outbox.Claim, p
 	return nil
 }
 
-// known is what waited when a claim began.
-func (m *ledger) known() map[string]map[uint64]*entry {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := map[string]map[uint64]*entry{}
-	for key, line := range m.waiting {
-		known[key] = maps.Clone(line)
-	}
-	return known
-}
-
-// take checks a claim against what waited all the time that it was made.
-func (m *ledger) take(d outbox.Delivery, before map[string]map[uint64]*entry) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	key := d.Event.OrderingKey
-	if m.busy[key] {
-		return fmt.Errorf("%q was claimed while another of its key was under way", d.Event.ID)
-	}
-	m.busy[key] = true
-	for seq, e := range before[key] {
-		if seq < d.Lease.Seq && m.waiting[key][seq] == e {
-			return fmt.Errorf("%q was claimed, and %q waited before it", d.Event.ID, e.id)
+// take checks a claim. The events of a line that it holds were not done before, and are in order.
+func (b *book) take(ds []outbox.Delivery) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	mine := map[string]bool{}
+	for _, d := range ds {
+		e := b.events[d.Event.ID]
+		if d.Attempt > 1 {
+			b.again++
+		}
+		if e.key == "" {
+			continue
+		}
+		if !mine[e.key] && b.busy[e.key] > 0 {
+			return fmt.Errorf("%q was claimed while another claim held its line", d.Event.ID)
+		}
+		if !mine[e.key] {
+			mine[e.key] = true
+			b.busy[e.key]++
+		}
+		for id, before := range b.events {
+			if before.key == e.key && !before.done && before.committed > 0 && before.committed < e.began && !within(ds, id) {
+				return fmt.Errorf("%q was claimed, and %q waited before it", d.Event.ID, id)
+			}
 		}
 	}
 	return nil
 }
 
-func (m *ledger) settle(ctx context.Context, q *pgoutbox.Queue, d outbox.Delivery) error {
-	key, o := d.Event.OrderingKey, outbox.Outcome{Result: outbox.Sent}
-	switch rand.IntN(20) {
-	case 0:
-		o = outbox.Outcome{Result: outbox.Waiting, Wait: time.Duration(rand.IntN(5)) * time.Millisecond}
-	case 1:
-		o = outbox.Outcome{Result: outbox.Released}
-	case 2:
-		o = outbox.Outcome{Result: outbox.Dead}
+func within(ds []outbox.Delivery, id string) bool {
+	for _, d := range ds {
+		if d.Event.ID == id {
+			return true
+		}
 	}
-	m.mu.Lock()
-	m.busy[key] = false // as soon as the statement is through somebody else may claim
-	if o.Result == outbox.Sent || o.Result == outbox.Dead {
-		delete(m.waiting[key], d.Lease.Seq)
-		m.gone[d.Lease.Seq] = true
+	return false
+}
+
+// settle ends a claim with one Settle. Behind an event that waits or is released the others of its line are released.
+func (b *book) settle(ctx context.Context, q *pgoutbox.Queue, ds []outbox.Delivery) error {
+	var ended []outbox.Settlement
+	var dead []string
+	stopped, lines := map[string]bool{}, map[string]bool{}
+	b.mu.Lock()
+	for _, d := range ds {
+		e := b.events[d.Event.ID]
+		o := outbox.Outcome{Result: outbox.Sent}
+		switch n := rand.IntN(20); {
+		case e.key != "" && stopped[e.key], n == 0:
+			o.Result = outbox.Released
+		case n == 1:
+			o = outbox.Outcome{Result: outbox.Waiting, Wait: time.Duration(rand.IntN(5)) * time.Millisecond}
+		case n == 2:
+			o.Result = outbox.Dead
+			dead = append(dead, d.Event.ID)
+		}
+		if o.Result == outbox.Released || o.Result == outbox.Waiting {
+			stopped[e.key] = true
+		} else {
+			e.done = true
+		}
+		if e.key != "" && !lines[e.key] {
+			lines[e.key] = true
+			b.busy[e.key]-- // as soon as the statement is through another claim may come
+		}
+		ended = append(ended, outbox.Settlement{Lease: d.Lease, Outcome: o})
 	}
-	m.mu.Unlock()
-	if err := q.Settle(ctx, d.Lease, o); err != nil {
-		return err
+	b.mu.Unlock()
+	lost, err := q.Settle(ctx, ended...)
+	if err == nil && len(lost) > 0 {
+		err = fmt.Errorf("%d live leases are lost", len(lost))
 	}
-	if o.Result == outbox.Dead {
-		m.mu.Lock()
-		m.dead[d.Event.ID] = true
-		m.mu.Unlock()
-	}
-	return nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dead = append(b.dead, dead...)
+	return err
 }
 
 // repair redrives or drops the dead letters.
-func (m *ledger) repair(ctx context.Context, q *pgoutbox.Queue) error {
-	m.mu.Lock()
-	letters := m.dead
-	m.dead = map[string]bool{}
-	m.mu.Unlock()
-	for id := range letters {
+func (b *book) repair(ctx context.Context, q *pgoutbox.Queue) error {
+	b.mu.Lock()
+	dead := b.dead
+	b.dead = nil
+	b.mu.Unlock()
+	for _, id := range dead {
 		if rand.IntN(4) > 0 {
-			if err := q.Redrive(ctx, id); err != nil {
+			if err := q.Redrive(ctx, id, ""); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := q.Drop(ctx, id); err != nil {
+		if err := q.Drop(ctx, id, ""); err != nil {
 			return err
 		}
-		m.mu.Lock()
-		m.dropped++
-		m.mu.Unlock()
+		b.mu.Lock()
+		b.dropped++
+		b.mu.Unlock()
 	}
 	return nil
 }

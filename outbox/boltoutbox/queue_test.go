@@ -1,0 +1,127 @@
+package boltoutbox_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/outbox/boltoutbox"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
+)
+
+func newQueue(t testing.TB) *boltoutbox.Queue {
+	t.Helper()
+	q, err := boltoutbox.New(t.Context(), open(t, filepath.Join(t.TempDir(), "outbox.redo")))
+	require.NoError(t, err)
+	return q
+}
+
+// many returns n events for the destination.
+func many(n int, destination, key string) []outbox.Event {
+	events := make([]outbox.Event, n)
+	for i := range events {
+		events[i] = outbox.Event{ID: fmt.Sprintf("%s%d", key, i), Destination: destination, OrderingKey: key}
+	}
+	return events
+}
+
+// claim returns the deliveries and their ids.
+func claim(t testing.TB, q *boltoutbox.Queue, c outbox.Claim) ([]outbox.Delivery, []string) {
+	t.Helper()
+	if c.Lease == 0 {
+		c.Lease = time.Hour
+	}
+	ds, err := q.Claim(t.Context(), c)
+	require.NoError(t, err)
+	var ids []string
+	for _, d := range ds {
+		ids = append(ids, d.Event.ID)
+	}
+	return ds, ids
+}
+
+func settle(t testing.TB, q *boltoutbox.Queue, o outbox.Outcome, ds ...outbox.Delivery) {
+	t.Helper()
+	var ended []outbox.Settlement
+	for _, d := range ds {
+		ended = append(ended, outbox.Settlement{Lease: d.Lease, Outcome: o})
+	}
+	lost, err := q.Settle(t.Context(), ended...)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+}
+
+func TestClaimTakesOneOfEachLineBeforeTheSecondOfAny(t *testing.T) {
+	q := newQueue(t)
+	require.NoError(t, q.Append(t.Context(), many(4, "d", "a")...))
+	require.NoError(t, q.Append(t.Context(), many(2, "d", "b")...))
+	require.NoError(t, q.Append(t.Context(), outbox.Event{ID: "free", Destination: "d"}))
+	_, ids := claim(t, q, outbox.Claim{Max: 6})
+	require.Equal(t, []string{"a0", "b0", "free", "a1", "b1", "a2"}, ids)
+	_, ids = claim(t, q, outbox.Claim{Max: 6})
+	require.Empty(t, ids, "a3 waits for those before it")
+}
+
+func TestLineIsDueWhenAllItsLeasesHaveEnded(t *testing.T) {
+	q := newQueue(t)
+	require.NoError(t, q.Append(t.Context(), many(3, "d", "a")...))
+	ds, _ := claim(t, q, outbox.Claim{Max: 2})
+	settle(t, q, outbox.Outcome{Result: outbox.Waiting}, ds[0])
+	_, ids := claim(t, q, outbox.Claim{Max: 9})
+	require.Empty(t, ids, "a1 is under way")
+	settle(t, q, outbox.Outcome{Result: outbox.Released}, ds[1])
+	_, ids = claim(t, q, outbox.Claim{Max: 9})
+	require.Equal(t, []string{"a0", "a1", "a2"}, ids)
+}
+
+func TestFormatOfAnotherVersionIsRefused(t *testing.T) {
+	for name, format := range map[string]string{"the first version": "redo boltoutbox \x01", "another application's": ""} {
+		t.Run(name, func(t *testing.T) {
+			st := open(t, filepath.Join(t.TempDir(), "outbox.redo"))
+			require.NoError(t, st.Update(t.Context(), func(tx *boltstore.Tx) error {
+				b, err := tx.CreateBucket([]byte("redo-outbox"))
+				if err != nil || format == "" {
+					return err
+				}
+				return b.Put([]byte("format"), []byte(format))
+			}))
+			_, err := boltoutbox.New(t.Context(), st)
+			require.ErrorIs(t, err, boltoutbox.ErrFormat)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.ErrorContains(t, err, fmt.Sprintf("%q", format))
+			_, err = boltoutbox.New(t.Context(), st, boltoutbox.WithBucket("events"))
+			require.NoError(t, err, "another bucket of the file")
+		})
+	}
+}
+
+func TestRefusedBatchChangesNothing(t *testing.T) {
+	st := open(t, filepath.Join(t.TempDir(), "outbox.redo"))
+	q, err := boltoutbox.New(t.Context(), st)
+	require.NoError(t, err)
+	require.NoError(t, q.Append(t.Context(), outbox.Event{ID: "taken"}))
+	require.NoError(t, st.Update(t.Context(), func(tx *boltstore.Tx) error {
+		for _, events := range [][]outbox.Event{
+			{{ID: "x"}, {ID: "taken"}}, {{ID: "x"}, {ID: "x"}}, {{ID: "x"}, {ID: "a b"}},
+		} {
+			_, err := q.EnqueueBatch(t.Context(), tx, events)
+			require.Error(t, err)
+		}
+		ids, err := q.EnqueueBatch(t.Context(), tx, []outbox.Event{{ID: "x"}, {ID: "x", Destination: "other"}, {}})
+		require.NoError(t, err)
+		require.Equal(t, []string{"x", "x"}, ids[:2])
+		require.Len(t, ids[2], 36)
+		return nil
+	}))
+	stats, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 4, stats.Waiting)
+	require.ErrorIs(t, q.Append(t.Context(), outbox.Event{ID: "y"}, outbox.Event{ID: "x"}), outbox.ErrDuplicate)
+	require.ErrorContains(t, q.Append(t.Context(), outbox.Event{ID: "y"}, outbox.Event{ID: "x"}), `"x"`)
+	require.NoError(t, q.Append(t.Context(), outbox.Event{ID: "y"}))
+}

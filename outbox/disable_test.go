@@ -1,0 +1,222 @@
+package outbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+func (g *rig) disabled(want ...string) []outbox.DisabledDestination {
+	g.Helper()
+	found, err := g.queue.Disabled(context.Background())
+	require.NoError(g, err)
+	names := []string{}
+	for _, d := range found {
+		names = append(names, d.Destination)
+	}
+	require.Equal(g, append([]string{}, want...), names)
+	return found
+}
+
+func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var log bytes.Buffer
+		var notified []outbox.DisabledDestination
+		here, tries := false, 0
+		r, err := outbox.NewRelay(g.queue, outbox.PublisherFunc(func(_ context.Context, ev outbox.Event) error {
+			if ev.Destination == "https://u:secret@shop.example/hook?secret" && !here {
+				tries++
+				return &redo.Error{Code: taxonomy.Gone, StatusCode: 410}
+			}
+			return nil
+		}), outbox.OnDisabled(func(_ context.Context, d outbox.DisabledDestination) { notified = append(notified, d) }),
+			outbox.Logger(slog.New(slog.NewJSONHandler(&log, nil))), outbox.Workers(1), outbox.PollInterval(time.Minute))
+		require.NoError(g, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		for _, id := range []string{"a", "b", "c"} {
+			g.enqueue(outbox.Event{ID: id, Destination: "https://u:secret@shop.example/hook?secret"}, outbox.Event{ID: id, Destination: "other"})
+		}
+		time.Sleep(10 * 24 * time.Hour)
+		synctest.Wait()
+		g.stats(3, 0)
+		require.Equal(g, 1, tries)
+		found := g.disabled("https://u:secret@shop.example/hook?secret")
+		require.Equal(g, 410, found[0].Why.Status)
+		require.Len(g, notified, 1)
+		require.Equal(g, found[0].Destination, notified[0].Destination)
+		require.Contains(g, log.String(), `"host":"shop.example"`)
+		require.NotContains(g, log.String(), "secret")
+		here = true
+		require.NoError(g, r.Enable(context.Background(), found[0].Destination))
+		synctest.Wait()
+		g.stats(0, 0)
+		g.disabled()
+		cancel()
+		require.NoError(g, <-ended)
+	})
+}
+
+// An operator may enable a destination by another process: the relay finds that out by itself.
+func TestDestinationIsEnabledElsewhere(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		here := false
+		g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+		defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+			if !here {
+				return outbox.Gone(errors.New("no such topic"))
+			}
+			return nil
+		})()
+		time.Sleep(time.Hour)
+		g.disabled("d")
+		require.NoError(g, g.queue.Enable(context.Background(), "d"))
+		time.Sleep(time.Hour)
+		g.disabled("d") // it is still gone
+		here = true
+		require.NoError(g, g.queue.Enable(context.Background(), "d"))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		g.stats(0, 0)
+	})
+}
+
+func TestDestinationIsDisabledWhenAScheduleIsUsedUp(t *testing.T) {
+	for _, c := range []struct {
+		rule     string
+		deliver  func(n int, ev outbox.Event) bool
+		disabled []string
+		dead     int
+	}{
+		{"and nothing was delivered", func(int, outbox.Event) bool { return false }, []string{"d"}, 1},
+		{"but not if another event was delivered", func(_ int, ev outbox.Event) bool { return ev.ID == "good" }, nil, 1},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				var seen record
+				defer g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
+					if c.deliver(seen.add(ev), ev) {
+						return nil
+					}
+					return &redo.Error{Code: taxonomy.NotFound, StatusCode: 404}
+				}, outbox.PollInterval(time.Minute))()
+				g.enqueue(outbox.Event{ID: "bad", Destination: "d"})
+				time.Sleep(24 * time.Hour)
+				g.enqueue(outbox.Event{ID: "good", Destination: "d"})
+				time.Sleep(66 * time.Hour) // the schedule of bad is over, that of good is not
+				synctest.Wait()
+				require.Len(g, g.letters(), c.dead)
+				require.Len(g, g.letters()[0].History, len(outbox.Schedule())+1)
+				g.disabled(c.disabled...)
+			})
+		})
+	}
+}
+
+// Attempts that sent nothing are not counted: the destination is disabled all the same, and its events live.
+func TestUnreachableDestinationIsDisabledAfterDays(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+		defer g.relay(g.queue, func(context.Context, outbox.Event) error { return outbox.NotSent(errors.New("refused")) },
+			outbox.PollInterval(time.Minute))()
+		time.Sleep(3 * 24 * time.Hour)
+		g.disabled()
+		time.Sleep(24 * time.Hour)
+		g.disabled("d")
+		g.stats(1, 0)
+		for e, err := range g.queue.Events(context.Background(), outbox.Selection{}) {
+			require.NoError(g, err)
+			require.Zero(g, e.Attempts)
+		}
+	})
+}
+
+func TestAttemptThatSentNothingIsNotCounted(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		tries := 0
+		g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+		var seen recorder
+		defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+			if tries++; tries <= 20 {
+				return outbox.NotSent(taxonomy.Unavailable)
+			}
+			return nil
+		}, outbox.Observe(&seen), outbox.Retry())() // one attempt
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		g.stats(0, 0)
+		require.Len(g, seen.attempts, 21)
+		require.Equal(g, outbox.Released, seen.attempts[0].Result)
+		require.Equal(g, taxonomy.Unavailable, seen.attempts[0].Code)
+		require.Equal(g, 1, seen.attempts[20].Number)
+	})
+}
+
+func TestDestinationRestsAfterFailures(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("d", 1000, unordered)
+		var tries atomic.Int64
+		defer g.relay(g.queue, func(context.Context, outbox.Event) error { tries.Add(1); return taxonomy.Unavailable })()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Less(g, tries.Load(), int64(40), "single probes")
+		require.Greater(g, tries.Load(), int64(10))
+	})
+}
+
+func TestRetryAfterOf429HoldsForTheDestination(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("d", 100, unordered)
+		tries, start := 0, time.Now()
+		defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+			if tries++; time.Since(start) < 10*time.Minute {
+				return &redo.Error{Code: taxonomy.RateLimited, StatusCode: 429, RetryAt: start.Add(10 * time.Minute)}
+			}
+			return nil
+		}, outbox.PerDestination(1))()
+		time.Sleep(9 * time.Minute)
+		require.Equal(g, 1, tries)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		g.stats(0, 0)
+	})
+}
+
+func TestLineOfAFailedEventIsReleasedWithIt(t *testing.T) {
+	for rule, opts := range map[string][]outbox.Option{"failed": nil, "dead, and keys are held": {outbox.HoldKeys(), outbox.Retry()}} {
+		t.Run(rule, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				g.fill("d", 4, func(int) string { return "a" })
+				d := &distant{rig: g}
+				var seen record
+				stop := g.relay(d, func(_ context.Context, ev outbox.Event) error {
+					if seen.add(ev); ev.ID == "d-00001" {
+						return errors.New("no")
+					}
+					return nil
+				}, opts...)
+				defer stop()
+				time.Sleep(500 * time.Millisecond)
+				require.Equal(g, []string{"d-00000", "d-00001"}, seen.all())
+				require.EqualValues(g, 4, d.settled.Load())
+				require.LessOrEqual(g, d.settles.Load(), int64(2))
+				stop()
+				ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 10, Lease: time.Second, HoldKeys: len(opts) > 0})
+				require.NoError(g, err)
+				require.Empty(g, ds)
+			})
+		})
+	}
+}

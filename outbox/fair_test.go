@@ -1,0 +1,236 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// A distant queue takes a millisecond for each call, as one over a network does, and counts the calls.
+type distant struct {
+	*rig
+	claims, settles, extends, claimed, settled atomic.Int64
+	down                                       atomic.Bool
+}
+
+var errDown = fmt.Errorf("no response: %w", errors.New("connection refused"))
+
+func (d *distant) call(n *atomic.Int64) error {
+	time.Sleep(time.Millisecond)
+	n.Add(1)
+	if d.down.Load() {
+		return errDown
+	}
+	return nil
+}
+
+func (d *distant) Append(ctx context.Context, evs ...outbox.Event) error {
+	return d.queue.Append(ctx, evs...)
+}
+
+func (d *distant) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
+	if err := d.call(&d.claims); err != nil {
+		return nil, err
+	}
+	ds, err := d.queue.Claim(ctx, c)
+	d.claimed.Add(int64(len(ds)))
+	return ds, err
+}
+
+func (d *distant) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
+	if err := d.call(&d.settles); err != nil {
+		return nil, err
+	}
+	d.settled.Add(int64(len(ended)))
+	return d.queue.Settle(ctx, ended...)
+}
+
+func (d *distant) Extend(ctx context.Context, l time.Duration, leases ...outbox.Lease) ([]outbox.Lease, error) {
+	if err := d.call(&d.extends); err != nil {
+		return nil, err
+	}
+	return d.queue.Extend(ctx, l, leases...)
+}
+
+func (d *distant) Disable(ctx context.Context, destination string, why outbox.Failure) error {
+	return d.queue.Disable(ctx, destination, why)
+}
+
+func (d *distant) Enable(ctx context.Context, destination string) error {
+	return d.queue.Enable(ctx, destination)
+}
+
+func (d *distant) Disabled(ctx context.Context) ([]outbox.DisabledDestination, error) {
+	return d.queue.Disabled(ctx)
+}
+
+func (d *distant) Watch(ctx context.Context, wake func()) error { return d.queue.Watch(ctx, wake) }
+
+// fill enqueues n events for a destination.
+func (g *rig) fill(destination string, n int, key func(int) string) {
+	evs := make([]outbox.Event, n)
+	for i := range evs {
+		evs[i] = outbox.Event{ID: fmt.Sprintf("%s-%05d", destination, i), Destination: destination, OrderingKey: key(i)}
+	}
+	g.enqueue(evs...)
+}
+
+func unordered(int) string { return "" }
+
+// bad destinations, by name.
+var bad = map[string]func(ctx context.Context) error{
+	"hangs":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	"crawls": func(context.Context) error { time.Sleep(20 * time.Second); return nil },
+	"fails":  func(context.Context) error { time.Sleep(10 * time.Millisecond); return taxonomy.Unavailable },
+	"refuses": func(context.Context) error {
+		time.Sleep(10 * time.Millisecond)
+		return &redo.Error{Code: taxonomy.NotFound, StatusCode: 404}
+	},
+	"hints-a-week": func(context.Context) error {
+		time.Sleep(10 * time.Millisecond)
+		return &redo.Error{Code: taxonomy.Unavailable, StatusCode: 503, RetryAt: time.Now().Add(7 * 24 * time.Hour)}
+	},
+	"is-not-reached": func(context.Context) error {
+		time.Sleep(10 * time.Millisecond)
+		return outbox.NotSent(errors.New("connection refused"))
+	},
+}
+
+// healthy makes a steady stream of events to a healthy destination beside the others, and returns the longest delay.
+func (g *rig) healthy(relay func(outbox.PublisherFunc) func(), events int, every time.Duration, others map[string]func(context.Context) error) time.Duration {
+	g.Helper()
+	var mu sync.Mutex
+	began, worst, done := map[string]time.Time{}, time.Duration(0), 0
+	stop := relay(func(ctx context.Context, ev outbox.Event) error {
+		if f := others[ev.Destination]; f != nil {
+			return f(ctx)
+		}
+		time.Sleep(5 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		worst = max(worst, time.Since(began[ev.ID]))
+		done++
+		return nil
+	})
+	defer stop()
+	for i := range events {
+		id := fmt.Sprintf("healthy-%d", i)
+		mu.Lock()
+		began[id] = time.Now()
+		mu.Unlock()
+		g.enqueue(outbox.Event{ID: id, Destination: "healthy"})
+		time.Sleep(every)
+	}
+	time.Sleep(outbox.DefaultPollInterval)
+	synctest.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(g, events, done, "each event of the healthy destination is delivered")
+	return worst
+}
+
+func TestBadDestinationDelaysNoOther(t *testing.T) {
+	for name, f := range bad {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				g.fill(name, 10_000, unordered)
+				d := &distant{rig: g}
+				worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 600, 100*time.Millisecond,
+					map[string]func(context.Context) error{name: f})
+				require.LessOrEqual(g, worst, outbox.DefaultPollInterval)
+			})
+		})
+	}
+}
+
+func TestAllBadDestinationsTogetherDelayNoOther(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		for name := range bad {
+			g.fill(name, 10_000, unordered)
+		}
+		d := &distant{rig: g}
+		worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 600, 100*time.Millisecond, bad)
+		require.LessOrEqual(g, worst, outbox.DefaultPollInterval)
+	})
+}
+
+func TestFiftyHangingDestinationsDelayNoOther(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		others := map[string]func(context.Context) error{}
+		for i := range 50 {
+			name := fmt.Sprint("hangs", i)
+			others[name] = bad["hangs"]
+			g.fill(name, 1000, func(i int) string { return fmt.Sprint(i % 7) })
+		}
+		d := &distant{rig: g}
+		worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 1200, 100*time.Millisecond, others)
+		require.LessOrEqual(g, worst, outbox.DefaultPollInterval)
+	})
+}
+
+// A destination that was fast and hangs from one moment on has its share of the buffer then.
+func TestFastDestinationThatBeginsToHangDelaysNoOther(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("turns", 10_000, unordered)
+		start := time.Now()
+		d := &distant{rig: g}
+		worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 600, 100*time.Millisecond,
+			map[string]func(context.Context) error{"turns": func(ctx context.Context) error {
+				if time.Since(start) < 1500*time.Millisecond {
+					time.Sleep(time.Millisecond)
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}})
+		require.LessOrEqual(g, worst, outbox.DefaultPollInterval)
+	})
+}
+
+func TestHealthyDrainTakesFewRoundTrips(t *testing.T) {
+	for name, c := range map[string]struct {
+		key             func(int) string
+		claims, settles int64
+	}{
+		"without order":   {unordered, 100, 150},
+		"in 100 lines":    {func(i int) string { return fmt.Sprint(i % 100) }, 150, 150},
+		"in a line alone": {func(int) string { return "a" }, 60, 1500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				const n = 10_000
+				g.fill("shop", n, c.key)
+				d := &distant{rig: g}
+				var seen record
+				start := time.Now()
+				stop := g.relay(d, func(_ context.Context, ev outbox.Event) error {
+					time.Sleep(100 * time.Microsecond)
+					seen.add(ev)
+					return nil
+				})
+				for {
+					time.Sleep(10 * time.Millisecond)
+					if st, _ := g.queue.Stats(context.Background()); st.Waiting == 0 {
+						break
+					}
+				}
+				t.Log(time.Since(start), d.claims.Load(), "claims", d.settles.Load(), "settles", d.claimed.Load(), "claimed")
+				stop()
+				require.Len(g, seen.all(), n)
+				require.LessOrEqual(g, d.claims.Load(), c.claims)
+				require.LessOrEqual(g, d.settles.Load(), c.settles)
+			})
+		})
+	}
+}

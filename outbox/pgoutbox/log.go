@@ -1,0 +1,159 @@
+package pgoutbox
+
+// deliverySQL are the columns that scanDelivery reads, of a row o of the log, and of f, which has the fence, the
+// attempts and the instant of the first attempt.
+const deliverySQL = `o.seq, f.fence, f.attempts, o.id, o.type, o.destination, o.ordering_key, o.header::text, o.payload,
+	(extract(epoch FROM present.at - o.enqueued_at) * 1000000)::bigint,
+	(extract(epoch FROM present.at - f.first_at) * 1000000)::bigint`
+
+// logSQL claims the next events of the log. Its parameters are the maximum ($1), the lease ($2), HoldKeys ($3), the
+// limit of a destination ($4), and destinations with another limit ($5, $6). With $7 it leaves the log alone if late
+// events are due or leases have expired. It reads $8 rows. With $9 it passes all of them.
+//
+// The cursor's head is the place of the last row that was passed. A transaction that commits later may have rows before
+// it. So the cursor also keeps which transactions may: those that were open when the log was read. They are the ones
+// in the statement's snapshot, and those from the snapshot's xmax to the statement's own transaction, which began
+// later. A row's transaction has its number before the row draws its place from the sequence. So a row before the head
+// that the snapshot does not see is of one of these transactions.
+//
+// More rows of pending transactions may appear at once than a claim reads. The cursor then keeps the transactions that
+// have ended as reading, and the place up to which they were read. The head does not move until all are read.
+//
+// The head moves to the last row that is claimed. Rows before it that may not be claimed become late events. Rows behind
+// it stay in the log, unless all are to be passed. See jam.
+//
+// Each claim locks the cursor's row, deletes it and inserts the next one. A concurrent claim finds the row locked or
+// deleted, and takes nothing. An updated row would be slow to read while another transaction holds an old snapshot.
+//
+// The limits of 1000 and the comparisons of rows are for the planner, which must use the one index that has the order.
+// The parameters are in subqueries, so that it does not make a new plan for each value.
+const logSQL = `
+WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+cur AS MATERIALIZED (SELECT n, head, pending, reading, place, swept FROM {.cursor} ORDER BY n DESC LIMIT 1),
+alarm AS MATERIALIZED (
+	SELECT $7::boolean AND (late OR ready OR held) AS due, (SELECT $7::boolean) AND expired AS expired FROM (
+		SELECT coalesce((SELECT true FROM {.late} WHERE state = 1 AND ordering_key IS NULL AND due_at <= present.at
+				ORDER BY due_at LIMIT 1), false) AS late,
+			coalesce((SELECT true FROM {.line} WHERE fence = 0 AND NOT held AND due_at <= present.at
+				ORDER BY held, due_at LIMIT 1), false) AS ready,
+			NOT (SELECT $3::boolean) AND coalesce((SELECT true FROM {.line} WHERE fence = 0 AND held AND due_at <= present.at
+				ORDER BY held, due_at LIMIT 1), false) AS held,
+			coalesce((SELECT true FROM {.claim} WHERE lease_end > cur.swept AND lease_end <= present.at
+				ORDER BY lease_end LIMIT 1), false) AS expired
+		FROM present, cur) AS a
+),
+quiet AS MATERIALIZED (SELECT NOT (due OR expired) AS yes FROM alarm),
+older AS MATERIALIZED (
+	SELECT * FROM (SELECT e.* FROM cur
+	CROSS JOIN LATERAL unnest(CASE WHEN cur.reading = '{}' THEN cur.pending ELSE cur.reading END) AS x (xid)
+	CROSS JOIN LATERAL (
+		SELECT o.* FROM {table} AS o
+		WHERE (o.xid, o.seq) > (x.xid, cur.place) AND (o.xid, o.seq) <= (x.xid, cur.head)
+		ORDER BY o.xid, o.seq LIMIT 1000) AS e
+	WHERE (SELECT yes FROM quiet)
+	ORDER BY e.seq LIMIT 1000) AS e LIMIT (SELECT $8::bigint)
+),
+newer AS MATERIALIZED (
+	SELECT e.* FROM (
+		SELECT o.* FROM {table} AS o
+		WHERE (SELECT yes FROM quiet) AND (SELECT reading = '{}' FROM cur) AND o.seq > (SELECT head FROM cur)
+		ORDER BY o.seq LIMIT 1000) AS e
+	LIMIT (SELECT $8::bigint) - (SELECT count(*) FROM older)
+),
+seen AS MATERIALIZED (
+	SELECT s.*, coalesce(r.room, (SELECT $4::bigint)) AS room,
+		d.destination IS NOT NULL OR CASE WHEN s.ordering_key IS NULL THEN false
+		ELSE coalesce((SELECT true FROM {.line} AS l
+			WHERE l.destination = s.destination AND l.ordering_key = s.ordering_key), false) END AS shut
+	FROM (SELECT *, true AS pass FROM older UNION ALL SELECT *, (SELECT $9::boolean) FROM newer) AS s
+	LEFT JOIN {.disabled} AS d ON d.destination = s.destination
+	LEFT JOIN unnest((SELECT $5::text[]), (SELECT $6::bigint[])) AS r (destination, room) ON r.destination = s.destination
+),
+ranked AS MATERIALIZED (
+	SELECT s.*, NOT s.shut AND row_number() OVER (PARTITION BY s.destination, s.shut ORDER BY s.seq) <= s.room AS fits
+	FROM seen AS s
+),
+fitting AS MATERIALIZED (SELECT seq FROM ranked WHERE fits ORDER BY seq LIMIT (SELECT $1::bigint)),
+edge AS MATERIALIZED (SELECT max(seq) AS seq FROM fitting),
+judged AS MATERIALIZED (
+	SELECT r.*, NOT r.fits OR r.seq > coalesce(edge.seq, 0) AS late FROM ranked AS r, edge WHERE r.pass OR r.seq <= edge.seq
+),
+locked AS MATERIALIZED (
+	SELECT c.n FROM {.cursor} AS c
+	WHERE c.n = (SELECT n FROM cur) AND (SELECT yes FROM quiet)
+		AND ((SELECT count(*) FROM judged) > 0 OR (SELECT reading <> '{}' FROM cur))
+	FOR UPDATE SKIP LOCKED
+),
+left_behind AS (DELETE FROM {.cursor} AS c USING locked WHERE c.n = locked.n RETURNING c.n),
+moved AS (
+	INSERT INTO {.cursor} AS c (n, head, pending, reading, place, swept)
+	SELECT cur.n + 1, greatest(cur.head, (SELECT max(seq) FROM judged)),
+		CASE WHEN cut AND cur.reading = '{}' THEN ARRAY(
+				SELECT x FROM unnest(cur.pending) AS x WHERE NOT EXISTS (SELECT FROM {table} AS o WHERE o.xid = x))
+			WHEN cut OR cur.reading <> '{}' THEN cur.pending
+			ELSE ARRAY(
+				SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) AS x
+				UNION ALL SELECT generate_series(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+					pg_current_xact_id()::text::bigint - 1)) END,
+		CASE WHEN NOT cut THEN '{}'
+			WHEN cur.reading = '{}' THEN ARRAY(
+				SELECT x FROM unnest(cur.pending) AS x WHERE EXISTS (SELECT FROM {table} AS o WHERE o.xid = x))
+			ELSE cur.reading END,
+		CASE WHEN cut THEN (SELECT max(seq) FROM older) ELSE 0 END,
+		CASE WHEN (SELECT $7::boolean) THEN present.at - interval '2 seconds' ELSE cur.swept END
+	FROM left_behind, present, cur, (SELECT count(*) = (SELECT $8::bigint) AS cut FROM older) AS o
+	RETURNING c.n
+),
+chunks AS MATERIALIZED (
+	SELECT nextval({'fence}::regclass) AS fence, array_agg(seq ORDER BY seq) AS open
+	FROM (SELECT seq, (row_number() OVER (ORDER BY seq) - 1) / 100 AS chunk FROM judged
+		WHERE ordering_key IS NULL AND NOT late) AS c
+	GROUP BY chunk
+),
+wanted AS MATERIALIZED (
+	SELECT destination, ordering_key, bool_or(late) AS queued,
+		CASE WHEN bool_and(late) THEN 0 ELSE nextval({'fence}::regclass) END AS fence
+	FROM judged WHERE ordering_key IS NOT NULL
+	GROUP BY destination, ordering_key
+),
+lines AS (
+	INSERT INTO {.line} AS l (destination, ordering_key, fence, queued, due_at)
+	SELECT w.destination, w.ordering_key, w.fence, w.queued, present.at FROM wanted AS w, present, moved
+	ORDER BY w.destination, w.ordering_key
+	ON CONFLICT (destination, ordering_key) DO UPDATE
+	SET queued = true, held = false, due_at = least(l.due_at, excluded.due_at)
+	RETURNING l.destination, l.ordering_key, l.fence
+),
+fenced AS MATERIALIZED (
+	SELECT c.fence, unnest(c.open) AS seq, NULL::text COLLATE "C" AS destination,
+		NULL::text COLLATE "C" AS ordering_key FROM chunks AS c, moved
+	UNION ALL
+	SELECT w.fence, j.seq, w.destination, w.ordering_key
+	FROM wanted AS w
+	JOIN lines AS l ON l.destination = w.destination AND l.ordering_key = w.ordering_key AND l.fence = w.fence
+	JOIN judged AS j ON j.destination = w.destination AND j.ordering_key = w.ordering_key AND NOT j.late
+),
+claims AS (
+	INSERT INTO {.claim} (fence, part, open, lease_end, claimed_at, destination, ordering_key)
+	SELECT f.fence, 0, array_agg(f.seq ORDER BY f.seq),
+		present.at + (SELECT $2::bigint) * interval '1 microsecond', present.at,
+		min(f.destination), min(f.ordering_key)
+	FROM fenced AS f, present GROUP BY f.fence, present.at
+),
+lates AS (
+	INSERT INTO {.late} (seq, destination, ordering_key, due_at)
+	SELECT j.seq, j.destination, j.ordering_key, present.at FROM judged AS j, present, moved
+	WHERE NOT EXISTS (SELECT FROM fenced AS f WHERE f.seq = j.seq)
+),
+status AS MATERIALIZED (
+	SELECT alarm.due, alarm.expired, (SELECT count(*) FROM ranked) AS seen, (SELECT count(*) FROM judged) AS passed,
+		(SELECT count(*) FROM moved) > 0 AS moved, (SELECT reading <> '{}' FROM cur) AS reading,
+		coalesce((SELECT max(seq) FROM ranked), 0) AS last
+	FROM alarm
+)
+SELECT status.due, status.expired, status.seen, status.passed, status.moved, status.reading, status.last,
+	` + deliverySQL + `
+FROM status CROSS JOIN present
+LEFT JOIN (SELECT fence, seq, 1 AS attempts, NULL::timestamptz AS first_at FROM fenced) AS f ON true
+LEFT JOIN judged AS o ON o.seq = f.seq
+ORDER BY o.seq`

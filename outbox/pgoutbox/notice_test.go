@@ -1,0 +1,44 @@
+package pgoutbox
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTransactionsNotifyRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var outside atomic.Int64
+		n := &notices{send: func(context.Context) { outside.Add(1) }}
+		inside := func(count int, every time.Duration) (notified int) {
+			for range count {
+				if n.inside() {
+					notified++
+				}
+				time.Sleep(every)
+			}
+			return notified
+		}
+		require.Equal(t, 100, inside(100, noticePause), "a quiet process notifies at once")
+		require.Zero(t, outside.Load())
+		time.Sleep(time.Hour)
+		require.Equal(t, noticeBurst, inside(1000, 0))
+		synctest.Wait()
+		require.Zero(t, outside.Load())
+		time.Sleep(noticePause)
+		synctest.Wait()
+		require.EqualValues(t, 1, outside.Load(), "one for all that did not notify")
+		time.Sleep(time.Hour)
+		require.Equal(t, 119, inside(1000, noticePause/10), "the burst, and one in each pause")
+	})
+}
+
+func TestSilentQueueNeverNotifies(t *testing.T) {
+	n := &notices{}
+	require.False(t, n.inside())
+	n.outside()
+}

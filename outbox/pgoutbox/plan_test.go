@@ -1,0 +1,142 @@
+package pgoutbox_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/outbox"
+)
+
+type plan struct {
+	Node  string  `json:"Node Type"`
+	Table string  `json:"Relation Name"`
+	Index string  `json:"Index Name"`
+	Hit   int     `json:"Shared Hit Blocks"`
+	Read  int     `json:"Shared Read Blocks"`
+	Rows  float64 `json:"Actual Rows"`
+	Loops float64 `json:"Actual Loops"`
+	Plans []plan
+}
+
+// explain executes a statement, and undoes it.
+func (d desk) explain(text string, args ...any) plan {
+	d.Helper()
+	tx, err := d.pool.Begin(d.Context())
+	require.NoError(d, err)
+	defer func() { require.NoError(d, tx.Rollback(d.Context())) }()
+	var found []byte
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	require.NoError(d, tx.QueryRow(d.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+text, args...).Scan(&found))
+	var plans []struct{ Plan plan }
+	require.NoError(d, json.Unmarshal(found, &plans))
+	return plans[0].Plan
+}
+
+// scans returns the tables that the plan reads from their beginning to their end, although they have rows.
+func (p plan) scans() (tables []string) {
+	if p.Node == "Seq Scan" && p.Rows*p.Loops > 100 {
+		tables = append(tables, p.Table)
+	}
+	for _, below := range p.Plans {
+		tables = append(tables, below.scans()...)
+	}
+	return tables
+}
+
+// While another transaction holds an old snapshot nothing that was deleted can be removed. A claim and a settlement
+// read as many pages after five hundred claims as after a hundred.
+func TestHeldSnapshotMakesNoClaimReadMore(t *testing.T) {
+	d := newDesk(t)
+	other := d.begin(pgx.RepeatableRead)
+	other.exec("SELECT count(*) FROM " + d.table())
+	read := func(round string) (claim, settle int) {
+		for i := range 100 {
+			d.enqueue(outbox.Event{ID: fmt.Sprint(round, i)}, keyed(fmt.Sprint(round, "-", i), fmt.Sprint(round, "line", i)))
+			ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 10, Lease: time.Hour})
+			require.NoError(t, err)
+			require.Len(t, ds, 2)
+			d.settle(outbox.Sent, ds...)
+		}
+		d.enqueue(outbox.Event{ID: round})
+		log := d.explain(d.q.Statements().Log, int64(10), int64(3_600_000_000), false,
+			int64(10), []string{}, []int64{}, true, int64(10), false)
+		head := d.claim(round)[0]
+		of := d.explain(d.q.Statements().Settle, settleArgs(head)...)
+		d.settle(outbox.Sent, head)
+		return log.Hit + log.Read, of.Hit + of.Read
+	}
+	claim, settle := read("a")
+	for _, round := range []string{"b", "c", "d"} {
+		read(round)
+	}
+	claimLater, settleLater := read("e")
+	t.Logf("pages: claim %d and %d, settlement %d and %d", claim, claimLater, settle, settleLater)
+	const deeper = 10 // the indexes may have grown by a level
+	require.LessOrEqual(t, claimLater, claim+deeper)
+	require.LessOrEqual(t, settleLater, settle+deeper)
+}
+
+// The planner may have seen empty tables, and believes it until the next ANALYZE.
+func TestNoStatementReadsAWholeTable(t *testing.T) {
+	for _, when := range []string{"before the events", "after the events"} {
+		t.Run("analyzed "+when, func(t *testing.T) {
+			d := newDesk(t)
+			analyze := func() {
+				for _, suffix := range []string{"", "_cursor", "_claim", "_late", "_line", "_disabled"} {
+					d.exec(t, "VACUUM ANALYZE "+d.named(suffix))
+				}
+			}
+			if when == "before the events" {
+				analyze()
+			}
+			d.fill(t, 60_000, 0)
+			d.exec(t, "UPDATE "+d.named("_cursor")+" SET head = 40000")
+			for _, text := range []string{
+				"INSERT INTO %[1]s (seq, destination, due_at) SELECT seq, 'd' || seq %% 50, clock_timestamp() " +
+					"FROM %[3]s WHERE seq <= 20000",
+				"INSERT INTO %[1]s (seq, destination, ordering_key, due_at) SELECT seq, '', 'k' || seq %% 5000, " +
+					"clock_timestamp() FROM %[3]s WHERE seq BETWEEN 20001 AND 40000",
+				"INSERT INTO %[2]s (destination, ordering_key, queued, due_at) SELECT '', 'k' || n, true, " +
+					"clock_timestamp() FROM generate_series(0, 4999) AS n",
+			} {
+				d.exec(t, fmt.Sprintf(text, d.named("_late"), d.named("_line"), d.table()))
+			}
+			if when == "after the events" {
+				analyze()
+			}
+			ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 200, Lease: time.Hour})
+			require.NoError(t, err)
+			require.Len(t, ds, 200)
+			text := d.q.Statements()
+			none, most := []string{}, int64(100)
+			keys := []string{"k1", "k2", "k3"}
+			ended := [][]any{{[]int64{}, []int64{}, []int16{}, []int64{}, []*string{}}}[0]
+			for i, d := range ds {
+				r := int16(1 + i%4)
+				ended[0] = append(ended[0].([]int64), int64(d.Lease.Seq))
+				ended[1] = append(ended[1].([]int64), int64(d.Lease.Fence))
+				ended[2] = append(ended[2].([]int16), r)
+				ended[3] = append(ended[3].([]int64), 0)
+				ended[4] = append(ended[4].([]*string), nil)
+			}
+			for name, p := range map[string]plan{
+				"log":        d.explain(text.Log, most, most, false, most, none, []int64{}, false, most, false),
+				"late":       d.explain(text.Late, most, most, most, none, []int64{}),
+				"readyLines": d.explain(text.ReadyLines, most, false, most, none, []int64{}),
+				"lines":      d.explain(text.Lines, most, most, true, most, none, []int64{}, []string{"", "", ""}, keys),
+				"settle":     d.explain(text.Settle, ended...),
+				"extend":     d.explain(text.Extend, ended[0], ended[1], most),
+				"purge":      d.explain(text.Purge, int64(0), int64(0), most),
+			} {
+				found := strings.Join(p.scans(), " ")
+				require.NotContains(t, found, "redo_outbox", name)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/store"
+)
+
+// bury makes dead letters of n events for each destination.
+func (g *rig) bury(n int, destinations ...string) {
+	g.Helper()
+	for _, d := range destinations {
+		g.fill(d, n, unordered)
+	}
+	for {
+		ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 1000, Lease: time.Hour})
+		require.NoError(g, err)
+		if len(ds) == 0 {
+			return
+		}
+		for _, d := range ds {
+			_, err := g.queue.Settle(context.Background(), outbox.Settlement{Lease: d.Lease, Outcome: outbox.Outcome{Result: outbox.Dead}})
+			require.NoError(g, err)
+		}
+	}
+}
+
+func TestRedriveAll(t *testing.T) {
+	ctx := context.Background()
+	t.Run("a dry run counts and changes nothing", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			g.bury(20, "a", "b")
+			done, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{Destination: "a"}, outbox.DryRun())
+			require.NoError(t, err)
+			require.Equal(t, outbox.Redriven{Matched: 20}, done)
+			g.stats(0, 40)
+		})
+	})
+	t.Run("what the selection names is redriven, and nothing else", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			g.bury(20, "a", "b")
+			g.enqueue(outbox.Event{ID: "waits", Destination: "a"})
+			done, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{Destination: "a"})
+			require.NoError(t, err)
+			require.Equal(t, outbox.Redriven{Matched: 20, Redriven: 20}, done)
+			g.stats(21, 20)
+		})
+	})
+	t.Run("the rate is kept", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			g.bury(101, "a")
+			start := time.Now()
+			done, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{}, outbox.PerSecond(10))
+			require.NoError(t, err)
+			require.Equal(t, 101, done.Redriven)
+			require.Equal(t, 10*time.Second, time.Since(start))
+		})
+	})
+	t.Run("an ended context stops it, and shows how far it came", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			g.bury(100, "a")
+			ctx, cancel := context.WithTimeout(ctx, 4750*time.Millisecond)
+			defer cancel()
+			done, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{}, outbox.PerSecond(2))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 10, done.Redriven)
+			g.stats(10, 90)
+		})
+	})
+	t.Run("letters that vanish and events that can't be read stop nothing", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			g.bury(3, "a")
+			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) {
+				if !yield(outbox.Entry{Event: outbox.Event{ID: "bad"}, State: outbox.StateDead}, errors.New("unreadable")) {
+					return
+				}
+				yield(outbox.Entry{Event: outbox.Event{ID: "gone"}, State: outbox.StateDead}, nil)
+			}}
+			done, err := outbox.RedriveAll(ctx, b, outbox.Selection{})
+			require.NoError(t, err)
+			require.Equal(t, outbox.Redriven{Matched: 4, Redriven: 3, Vanished: 1, Unreadable: 1}, done)
+		})
+	})
+	t.Run("a list that ends early is an error", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) { yield(outbox.Entry{}, store.ErrUnavailable) }}
+			_, err := outbox.RedriveAll(ctx, b, outbox.Selection{})
+			require.ErrorIs(t, err, store.ErrUnavailable)
+		})
+	})
+	t.Run("events that wait can't be redriven", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			_, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{State: outbox.StateWaiting})
+			require.ErrorIs(t, err, store.ErrInvalid)
+			_, err = outbox.RedriveAll(ctx, g.queue, outbox.Selection{}, outbox.PerSecond(-1))
+			require.ErrorIs(t, err, store.ErrInvalid)
+			_, err = outbox.RedriveAll(ctx, g.queue, outbox.Selection{}, nil)
+			require.Error(t, err)
+		})
+	})
+}
+
+// An edited backlog lists other entries before its own.
+type edited struct {
+	outbox.Backlog
+	first iter.Seq2[outbox.Entry, error]
+}
+
+func (e edited) Events(ctx context.Context, s outbox.Selection) iter.Seq2[outbox.Entry, error] {
+	return func(yield func(outbox.Entry, error) bool) {
+		for _, list := range []iter.Seq2[outbox.Entry, error]{e.first, e.Backlog.Events(ctx, s)} {
+			for entry, err := range list {
+				if !yield(entry, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func TestFanOut(t *testing.T) {
+	evs, err := outbox.FanOut(outbox.Event{Type: "x", Payload: []byte("p")}, "a", "b", "c")
+	require.NoError(t, err)
+	require.Len(t, evs, 3)
+	for i, ev := range evs {
+		require.Equal(t, evs[0].ID, ev.ID)
+		require.Equal(t, fmt.Sprintf("%c", 'a'+i), ev.Destination)
+		require.Equal(t, "p", string(ev.Payload))
+	}
+	require.Len(t, evs[0].ID, 36)
+	for rule, destinations := range map[string][]string{"none": nil, "twice": {"a", "b", "a"}, "not UTF-8": {"a", "\xff"}} {
+		_, err := outbox.FanOut(outbox.Event{ID: "k"}, destinations...)
+		require.ErrorIs(t, err, store.ErrInvalid, rule)
+	}
+}

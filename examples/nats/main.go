@@ -3,7 +3,8 @@
 //	nats-server -js &
 //	go run ./examples/nats [nats://127.0.0.1:4222]
 //
-// It makes a stream of its own and a temporary file, and removes both. Without a server it says so and ends.
+// It makes a stream and a temporary file, and removes both. Without a server it prints a hint and ends. docs/brokers.md
+// shows the consumer's side.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	redonats "github.com/redo-go/redo/broker/nats"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/boltoutbox"
 	"github.com/redo-go/redo/store/boltstore"
@@ -43,7 +45,7 @@ func main() {
 	}
 }
 
-// show tells the story over a stream of its own.
+// show relays three events over a new stream, one of them twice.
 func show(ctx context.Context, out io.Writer, conn *nats.Conn) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -75,9 +77,9 @@ func show(ctx context.Context, out io.Writer, conn *nats.Conn) (err error) {
 		return err
 	}
 	events := []outbox.Event{
-		{ID: "refund-re_1-created", Destination: name + ".created", OrderingKey: "re_1", Payload: []byte(`{"refund":"re_1"}`)},
-		{ID: "refund-re_1-paid", Destination: name + ".paid", OrderingKey: "re_1", Payload: []byte(`{"refund":"re_1"}`)},
-		{ID: "refund-re_2-created", Destination: name + ".created", OrderingKey: "re_2", Payload: []byte(`{"refund":"re_2"}`)},
+		{ID: "refund-re_1-created", Destination: name + ".created", OrderingKey: "re_1", Payload: []byte(`{"id":"re_1"}`)},
+		{ID: "refund-re_1-paid", Destination: name + ".paid", OrderingKey: "re_1", Payload: []byte(`{"id":"re_1"}`)},
+		{ID: "refund-re_2-created", Destination: name + ".created", OrderingKey: "re_2", Payload: []byte(`{"id":"re_2"}`)},
 	}
 	err = st.Update(ctx, func(tx *boltstore.Tx) error {
 		for _, ev := range events {
@@ -91,18 +93,20 @@ func show(ctx context.Context, out io.Writer, conn *nats.Conn) (err error) {
 		return err
 	}
 
-	// What a relay leaves behind that died after its delivery: the stream has the event, and the queue has it still.
-	if err := (publisher{js}).Publish(ctx, events[0]); err != nil {
+	publisher, err := redonats.NewPublisher(js)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "published %s, and died before the queue heard of it\n", events[0].ID)
+	// A relay that dies after a delivery leaves this state: the stream has the event, and the queue still holds it.
+	if err := publisher.Publish(ctx, events[0]); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "published %s, and died before the queue knew\n", events[0].ID)
 
 	left := len(events)
 	relaying, stop := context.WithCancel(ctx)
 	defer stop()
-	relay, err := outbox.NewRelay(queue, outbox.PublisherFunc(func(ctx context.Context, ev outbox.Event) error {
-		return publisher{js}.Publish(ctx, ev)
-	}), outbox.Workers(1), outbox.Observe(told(func(a outbox.Attempt) {
+	relay, err := outbox.NewRelay(queue, publisher, outbox.Workers(1), outbox.Observe(observer(func(a outbox.Attempt) {
 		fmt.Fprintf(out, "relayed %s: %v\n", a.ID, a.Result)
 		if left--; left == 0 {
 			stop()
@@ -118,15 +122,16 @@ func show(ctx context.Context, out io.Writer, conn *nats.Conn) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d events were delivered %d times, the stream holds %d messages\n", len(events), len(events)+1, info.State.Msgs)
+	fmt.Fprintf(out, "%d events were delivered %d times, the stream holds %d messages\n",
+		len(events), len(events)+1, info.State.Msgs)
 	return nil
 }
 
-// told is an observer of attempts.
-type told func(outbox.Attempt)
+// observer is an outbox.Observer of attempts.
+type observer func(outbox.Attempt)
 
 // ObserveAttempt implements outbox.Observer.
-func (f told) ObserveAttempt(_ context.Context, a outbox.Attempt) { f(a) }
+func (f observer) ObserveAttempt(_ context.Context, a outbox.Attempt) { f(a) }
 
 // ObserveQueue implements outbox.Observer.
-func (f told) ObserveQueue(context.Context, outbox.QueueCall) {}
+func (f observer) ObserveQueue(context.Context, outbox.QueueCall) {}

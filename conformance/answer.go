@@ -15,27 +15,31 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An answer is what came back for a request: a response, or an error.
+// answer is the result of a request: a response or an error.
 type answer struct {
 	status  int
 	header  http.Header
 	body    []byte
 	interim []int // the informational statuses before it
-	err     error // there is no whole response
+	err     error // set if there is no complete response
+
+	refusals int    // the number of earlier refusals because of load
+	overload bool   // still refused because of load when patience ran out
+	excerpt  string // the start of the body, with secrets masked
 
 	sent  time.Time // before the first byte was written
 	first time.Time // when the status line was read; zero if there was none
 	done  time.Time // after the last byte was read
 }
 
-// maxAnswer is the longest response that is read, in bytes.
+// maxAnswer is the maximum number of bytes that are read of a response.
 const maxAnswer = 64 << 20
 
 var errTooLong = fmt.Errorf("the response has more than %d bytes", maxAnswer)
 
 // read fills the answer from a connection.
 func (a *answer) read(conn io.Reader, method string) {
-	// What comes before the body is bounded too: headers, and informational responses one after the other.
+	// The part before the body is bounded too: the headers, and any sequence of informational responses.
 	br := bufio.NewReader(io.LimitReader(conn, maxAnswer+1<<20))
 	for {
 		resp, err := http.ReadResponse(br, &http.Request{Method: method})
@@ -70,22 +74,25 @@ func (a *answer) fail(err error) {
 	a.err = err
 }
 
-// ok reports a success.
+// ok reports whether the response is a success.
 func (a *answer) ok() bool { return a.err == nil && a.status >= 200 && a.status < 300 }
 
-// refused reports a refusal: a 4xx.
+// refused reports whether the response is a refusal: a 4xx.
 func (a *answer) refused() bool { return a.err == nil && a.status >= 400 && a.status < 500 }
 
-// String tells of the answer in a few words.
+// String describes the response in a few words.
 func (a *answer) String() string {
-	if a.err != nil {
-		return "no answer: " + a.err.Error()
+	switch {
+	case a.err != nil:
+		return "no response: " + a.err.Error()
+	case a.code() != "":
+		return fmt.Sprintf("%d, code %s", a.status, excerpt(string(a.code())))
+	case len(a.body) == 0:
+		return fmt.Sprintf("%d without a body", a.status)
+	case a.excerpt == "":
+		return fmt.Sprintf("%d with %d bytes", a.status, len(a.body))
 	}
-	s := fmt.Sprintf("%d with %d bytes", a.status, len(a.body))
-	if code := a.code(); code != "" {
-		s += ", code " + excerpt(string(code))
-	}
-	return s
+	return fmt.Sprintf("%d %s", a.status, a.excerpt)
 }
 
 // code returns redo's error code, from the header or from the problem document.
@@ -103,13 +110,13 @@ func (a *answer) code() taxonomy.Code {
 	return ""
 }
 
-// isProblem reports whether the answer says that it is a problem document.
+// isProblem reports whether the response's media type is that of a problem document.
 func (a *answer) isProblem() bool {
 	mediaType, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 	return strings.EqualFold(strings.TrimSpace(mediaType), wire.ContentTypeProblem)
 }
 
-// An aspect is a part of a response that tells one operation's result from another's.
+// aspect is a part of a response that distinguishes the result of one operation from another's.
 type aspect string
 
 const (
@@ -121,7 +128,7 @@ const (
 // differences returns the aspects in which two responses differ.
 func differences(a, b *answer) []aspect {
 	var d []aspect
-	if !bytes.Equal(a.body, b.body) {
+	if !bytes.Equal(a.content(), b.content()) {
 		d = append(d, aspectBody)
 	}
 	for _, name := range []aspect{aspectLocation, aspectETag} {
@@ -132,7 +139,20 @@ func differences(a, b *answer) []aspect {
 	return d
 }
 
-// same reports whether two answers are equal in status and body. Headers have a case of their own.
+// content returns the decoded body. If the coding is unreadable, it returns the body unchanged. A client that does
+// not send Accept-Encoding may get any coding.
+func (a *answer) content() []byte {
+	if a.header.Get("Content-Encoding") == "" {
+		return a.body
+	}
+	plain, err := decoded(a)
+	if err != nil {
+		return a.body
+	}
+	return plain
+}
+
+// same reports whether two responses are equal in status and body.
 func same(a, b *answer) bool {
-	return a.err == nil && b.err == nil && a.status == b.status && bytes.Equal(a.body, b.body)
+	return a.err == nil && b.err == nil && a.status == b.status && bytes.Equal(a.content(), b.content())
 }

@@ -2,30 +2,30 @@ package conformance
 
 import "slices"
 
-// A Case is one rule, and how it is tried. What is exported is data, and never changes while a program runs.
+// Case is one rule and its test. The exported fields are constant while a program runs.
 type Case struct {
-	// Slug names the case for good: it is never given to another one.
+	// Slug names the case permanently. It is never reused for a different case.
 	Slug string `json:"slug"`
-	// Level is how much the rule binds here. A source may say it more weakly.
+	// Level is the rule's level in this package. A source may give it a weaker level.
 	Level Level `json:"level"`
-	// Needs is what the target has to declare for the case to be run.
+	// Needs lists the declarations that the target must have for the case to run.
 	Needs []Need `json:"needs,omitempty"`
-	// Sequence is what is sent: K is a fresh key, B1 and B2 are payloads, A1 and A2 principals.
+	// Sequence describes the requests that are sent.
 	Sequence string `json:"sequence"`
-	// Rule is what passes; E is the change in the number of effects.
+	// Rule describes the result that passes. E is the change in the number of effects.
 	Rule string `json:"rule"`
-	// Why says whom the rule protects.
+	// Why names the client or server that the rule protects.
 	Why string `json:"why"`
-	// Sources are where the rule comes from, with the level that each gives it.
+	// Sources lists the rule's sources, with the level that each gives it.
 	Sources []Source `json:"sources"`
 
-	after []string // slugs of the cases that have to pass first
-	gated bool     // it judges a replay, so an oracle is needed
-	alone bool     // no other case may run meanwhile
+	gated bool // it judges a replay, so it needs an oracle
+	alone bool // no other case may run at the same time
+	last  bool // it reviews the run, so it runs last
 	run   func(*trial)
 }
 
-// Group is the part of the slug before its first hyphen, such as "key" or "replay".
+// Group returns the part of the slug before its first hyphen, such as "key" or "replay".
 func (c Case) Group() string {
 	for i := range len(c.Slug) {
 		if c.Slug[i] == '-' {
@@ -35,10 +35,10 @@ func (c Case) Group() string {
 	return c.Slug
 }
 
-// A Source is where a rule comes from.
+// Source is a source of a rule.
 type Source struct {
 	Ref   string `json:"ref"`
-	Level Level  `json:"level,omitempty"` // empty: it describes a behaviour and binds nobody
+	Level Level  `json:"level,omitempty"` // empty if the source describes a behaviour without requiring it
 }
 
 func draft(section string, level Level) Source {
@@ -49,50 +49,50 @@ func rfc(number, section string, level Level) Source {
 	return Source{Ref: "RFC " + number + " section " + section, Level: level}
 }
 
-// stripe is what Stripe's API reference documents of idempotent requests.
+// stripe returns the section on idempotent requests in Stripe's API reference.
 func stripe() Source { return Source{Ref: "Stripe API reference, idempotent requests"} }
 
-// contract is redo's own word.
+// contract returns a part of redo's own contract as a source.
 func contract(part string, level Level) Source {
 	return Source{Ref: "redo contract, " + part, Level: level}
 }
 
-// A Need is something that a target declares, or does not.
+// Need is a declaration that a case requires of the target.
 type Need string
 
-// The needs.
+// These are the needs.
 const (
-	NeedEffects     Need = "fx"           // a way to count effects
-	NeedSlow        Need = "slow"         // a way to make the operation slow
-	NeedPrincipal   Need = "p2"           // a second principal
-	NeedFault       Need = "fault"        // a way to make it fail
-	NeedLimit       Need = "429"          // a way to be refused for a while
-	NeedCrash       Need = "crash"        // a way to make the handler die
-	NeedExpiry      Need = "ttl"          // a short retention
-	NeedRestart     Need = "re"           // a restart command
-	NeedKeyRequired Need = "key-required" // the operation refuses requests without a key
-	NeedKeyOptional Need = "key-optional" // the operation runs without a key
-	NeedKeyStrict   Need = "strict"       // keys are checked as structured fields
-	NeedKeyLimit    Need = "key-limit"    // a greatest length of keys is published
-	NeedFreeKeys    Need = "free-keys"    // keys may be any text, not only UUIDs
-	NeedPayloads    Need = "payloads"     // the template makes different payloads
-	NeedBody        Need = "body"         // the operation has a body
-	NeedJSON        Need = "json"         // its body is a JSON object
-	NeedSecond      Need = "second"       // a second operation
-	NeedPatch       Need = "patch"        // the operation by PATCH
-	NeedEmpty       Need = "empty"        // an operation that answers 204
-	NeedLarge       Need = "large"        // an operation that answers 1 MiB
-	NeedInvalid     Need = "invalid"      // an operation that is always refused with a 4xx
-	NeedInterim     Need = "interim"      // an operation that sends a 1xx first
-	NeedGet         Need = "get"          // a GET whose answer an effect changes
-	NeedProblems    Need = "problems"     // the profile has problem documents
-	NeedCodes       Need = "codes"        // the profile has redo's error codes
-	NeedBothForms   Need = "both-forms"   // the profile makes a bare and a quoted key the same
-	NeedQuery       Need = "query"        // the profile makes the query part of the payload
-	NeedFirst       Need = "first"        // the profile puts a mismatch before a key in flight
+	NeedEffects     Need = "effects"          // a way to count effects
+	NeedSlow        Need = "slow"             // a way to make the operation slow
+	NeedPrincipal   Need = "second-principal" // a second principal
+	NeedFault       Need = "fault"            // a way to make it fail
+	NeedLimit       Need = "rate-limit"       // a way to be refused for a while
+	NeedCrash       Need = "crash"            // a way to make the handler die
+	NeedExpiry      Need = "short-retention"  // a short retention
+	NeedRestart     Need = "restart"          // a restart command
+	NeedKeyRequired Need = "key-required"     // the operation refuses requests without a key
+	NeedKeyOptional Need = "key-optional"     // the operation runs without a key
+	NeedKeyStrict   Need = "strict"           // keys are checked as structured fields
+	NeedKeyLimit    Need = "key-limit"        // a maximum key length is published
+	NeedFreeKeys    Need = "free-keys"        // keys may be any text, not only UUIDs
+	NeedPayloads    Need = "payloads"         // the template produces different payloads
+	NeedBody        Need = "body"             // the operation has a body
+	NeedJSON        Need = "json"             // its body is a JSON object
+	NeedSecond      Need = "second-operation" // a second operation
+	NeedPatch       Need = "patch"            // the operation by PATCH
+	NeedEmpty       Need = "empty"            // an operation that returns 204
+	NeedLarge       Need = "large"            // an operation that returns 1 MiB
+	NeedInvalid     Need = "invalid"          // an operation that is always refused with a 4xx
+	NeedInterim     Need = "interim"          // an operation that sends a 1xx first
+	NeedGet         Need = "get"              // a GET whose response changes with each effect
+	NeedProblems    Need = "problems"         // the profile has problem documents
+	NeedCodes       Need = "codes"            // the profile has redo's error codes
+	NeedBothForms   Need = "both-forms"       // the profile treats a bare and a quoted key as equal
+	NeedQuery       Need = "query"            // the profile includes the query in the payload
+	NeedFirst       Need = "first"            // the profile checks for a mismatch before a key in flight
 )
 
-// needTexts say what is missing, for reports.
+// needTexts describe the missing declarations in reports.
 var needTexts = map[Need]string{
 	NeedEffects:     "a way to count effects",
 	NeedSlow:        "a way to make the operation slow",
@@ -128,26 +128,27 @@ var needTexts = map[Need]string{
 func Cases() []Case {
 	return slices.Concat(
 		controlCases, keyCases, keyFormCases, replayCases, replayShapeCases, mismatchCases, concurrencyCases,
-		historyCases, faultCases, crashCases, scopeCases, lifetimeCases, methodCases,
+		historyCases, faultCases, crashCases, scopeCases, lifetimeCases, methodCases, lateCases,
 	)
 }
 
-// prerequisites returns the slugs of the cases that have to pass before c can say anything.
+// prerequisites returns the slugs of the cases that must pass before c can be judged. They are all controls, so no
+// other deviation of a target prevents a case's verdict.
 func (c Case) prerequisites() []string {
 	if c.Slug == slugBaseline {
 		return nil
 	}
-	after := []string{slugBaseline}
+	before := []string{slugBaseline}
 	if slices.Contains(c.Needs, NeedEffects) && c.Slug != slugDistinct {
-		after = append(after, slugDistinct)
+		before = append(before, slugDistinct)
 	}
 	if c.gated {
-		after = append(after, slugOracle)
+		before = append(before, slugOracle)
 	}
-	return append(after, c.after...)
+	return before
 }
 
-// The cases that others stand on.
+// These are the cases that other cases depend on.
 const (
 	slugBaseline  = "ctl-baseline"
 	slugDistinct  = "ctl-distinct-keys"
@@ -159,6 +160,3 @@ const (
 	slugSurvives  = "mismatch-survives"
 	slugPrincipal = "scope-principal"
 )
-
-// replays are the cases without which nothing can be said of repetitions under worse conditions.
-var replays = []string{slugEffect, slugStatus, slugBody}

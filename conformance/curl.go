@@ -2,11 +2,12 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// curl returns a shell command that sends the request. Secrets are masked in it, and the harness's own keys are variables,
-// so that it does not run into the record that the case has left.
+// curl returns a shell command that sends the request. Its secrets are masked. The harness's own keys are
+// variables, so that the command does not meet the record that the case left.
 func (t *trial) curl(r request) string {
 	var b strings.Builder
 	b.WriteString("curl -si -X " + r.method)
@@ -15,9 +16,13 @@ func (t *trial) curl(r request) string {
 		if t.run.mask.secret(f.name) {
 			value = hidden
 		}
+		if variable := t.run.target.variable(f); variable != "" {
+			b.WriteString(" -H " + quote(f.name+": ") + `"$` + variable + `"`)
+			continue
+		}
 		value = t.run.mask.replace(value)
 		if value == "" {
-			b.WriteString(" -H " + quote(f.name+";")) // how curl is told of an empty header
+			b.WriteString(" -H " + quote(f.name+";")) // curl's syntax for an empty header
 			continue
 		}
 		line := quote(f.name + ": " + value)
@@ -41,10 +46,36 @@ func (t *trial) curl(r request) string {
 	return b.String() + " " + quote(strings.TrimSuffix(t.run.target.BaseURL, "/")+t.run.mask.path(r.path))
 }
 
-// curls joins what a case has sent into one line that makes its keys and sends it again, for up to a few exchanges: races
-// and broken connections can't be repeated so, and the line is then only where to begin.
+// variable returns the name of the shell variable for a principal's header in a curl line, such as
+// ALICE_AUTHORIZATION. It returns "" for other headers.
+func (t Target) variable(f field) string {
+	for i, p := range t.Principals {
+		for name, value := range p.Headers {
+			if strings.EqualFold(name, f.name) && value == f.value {
+				who := p.Name
+				if who == "" {
+					who = fmt.Sprintf("PRINCIPAL_%d", i+1)
+				}
+				return strings.Map(func(r rune) rune {
+					if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+						return r
+					}
+					return '_'
+				}, strings.ToUpper(who+"_"+name))
+			}
+		}
+	}
+	return ""
+}
+
+// curls joins the requests of a case into one shell line. The line makes new keys and sends the requests again.
+// The result is "" if no such line can repeat the case: after races, after broken connections, and for more than a
+// few requests.
 func (t *trial) curls() string {
 	const most = 4
+	if len(t.exchanges) > most || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
+		return ""
+	}
 	var parts []string
 	for i := range t.keys {
 		if strings.Contains(strings.Join(t.lines(most), ""), fmt.Sprintf("$K%d", i+1)) {
@@ -62,7 +93,8 @@ func (t *trial) lines(most int) []string {
 	return lines
 }
 
-// quote quotes a word for bash and other shells that know $'...', which is only used for bytes that have to be escaped.
+// quote quotes a word for bash and other shells that support $'...'. It uses that form only for bytes that must be
+// escaped.
 func quote(s string) string {
 	plain := true
 	for i := range len(s) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A dialer makes connections to one server and exchanges one request for one answer on each.
+// dialer opens connections to one server. Each connection carries one request and one response.
 type dialer struct {
 	address string
 	host    string      // the Host header
@@ -60,7 +60,7 @@ func trust(file string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
-// dial makes a connection that ends with the context.
+// dial opens a connection that closes with the context.
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	connect := d.connect
 	if connect == nil {
@@ -75,24 +75,24 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	}
 	secure := tls.Client(conn, d.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // the handshake's error is what counts
+		_ = conn.Close() // the handshake's error is the one to report
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return secure, nil
 }
 
-// A delivery is a request on its way over a connection of its own.
+// delivery is a request on its way over its own connection.
 type delivery struct {
 	answer *answer
-	conn   net.Conn // nil when it could not be made
+	conn   net.Conn // nil if the connection failed
 	stop   func() bool
 	cancel context.CancelFunc
 	ctx    context.Context
-	bytes  []byte // what is still to be written
+	bytes  []byte // the bytes that remain to be written
 	method string
 }
 
-// open connects, and counts the time from here.
+// open connects. The time of the exchange counts from here.
 func (d *dialer) open(ctx context.Context, r request) *delivery {
 	x := &delivery{answer: &answer{sent: time.Now()}, bytes: r.encode(d.host, d.prefix), method: r.method}
 	x.ctx, x.cancel = context.WithTimeout(ctx, d.timeout)
@@ -104,12 +104,12 @@ func (d *dialer) open(ctx context.Context, r request) *delivery {
 	}
 	x.conn = conn
 	x.answer.sent = time.Now()
-	x.stop = context.AfterFunc(x.ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // ends whatever reads or writes
+	x.stop = context.AfterFunc(x.ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // ends pending reads and writes
 	return x
 }
 
-// write puts the next n bytes on the wire, all that is left when n is negative. Its error is not the end: the server
-// may have answered before it has read everything.
+// write writes the next n bytes to the connection, or all remaining bytes if n is negative. Its error does not end
+// the exchange, because the server may have responded before it read everything.
 func (x *delivery) write(n int) error {
 	if x.conn == nil {
 		return x.answer.err
@@ -122,13 +122,13 @@ func (x *delivery) write(n int) error {
 	return err
 }
 
-// finish writes what is left, reads the answer and closes.
+// finish writes the remaining bytes, reads the response and closes the connection.
 func (x *delivery) finish() *answer {
 	if x.conn == nil {
 		return x.answer
 	}
 	defer x.close()
-	_ = x.write(-1) // reading tells more
+	_ = x.write(-1) // the read reports more
 	x.answer.read(x.conn, x.method)
 	if x.answer.err != nil && x.ctx.Err() != nil {
 		x.answer.err = errTimeout
@@ -141,7 +141,7 @@ func (x *delivery) finish() *answer {
 
 var errTimeout = errors.New("the exchange took longer than the target's timeout")
 
-// abandon closes without an answer.
+// abandon closes the connection without a response.
 func (x *delivery) abandon(why string) *answer {
 	if x.conn != nil {
 		x.close()
@@ -156,13 +156,13 @@ func (x *delivery) close() {
 	x.cancel()
 }
 
-// exchange sends one request and waits for its answer.
+// exchange sends one request and waits for its response.
 func (d *dialer) exchange(ctx context.Context, r request) *answer {
 	return d.open(ctx, r).finish()
 }
 
-// race sends requests so that they arrive together: each is on the wire but for its last byte before any of those is
-// written.
+// race sends requests so that they arrive together. It first writes each request except its last byte, and then
+// writes the last bytes.
 func (d *dialer) race(ctx context.Context, requests []request) []*answer {
 	answers := make([]*answer, len(requests))
 	ready := make(chan struct{})
@@ -171,7 +171,7 @@ func (d *dialer) race(ctx context.Context, requests []request) []*answer {
 	for i, r := range requests {
 		group.Go(func() {
 			x := d.open(ctx, r)
-			_ = x.write(len(x.bytes) - 1) // finish finds out
+			_ = x.write(len(x.bytes) - 1) // finish reports the error
 			waiting.Done()
 			<-ready
 			answers[i] = x.finish()

@@ -2,30 +2,48 @@
 //
 //	target, err := conformance.ReadTarget(file)
 //	report, err := conformance.Run(ctx, target)
+//	fmt.Println(report.Headline(false))
 //	os.Exit(report.ExitCode(false))
 //
-// Most programs need [ReadTarget], [Run] and [Report]. [Cases] returns what there is to be kept: each case has a slug
-// that never changes its meaning, a level, its sources, and an explanation.
+// Most programs need [ReadTarget], [Run] and [Report]. [Cases] returns the rules. Each case has a slug that never
+// changes its meaning, a level, its sources, and an explanation.
 //
-// # What a verdict is worth
+// # The proof behind a verdict
 //
-// A comparison of two responses proves nothing by itself: a server that forgets every key and always says "ok" passes
-// them all. So a verdict about a replay counts only when the target's effects were counted and there was one, or when
-// two operations were seen to get different responses. Without either it is [Inconclusive], and never a pass. What
-// the target does not declare is skipped, and the report says so.
+// A comparison of two responses proves nothing alone: a server that forgets every key and always returns "ok"
+// passes every such comparison. A verdict about a replay needs one of two proofs. Either the target's effects were
+// counted and there was one, or two operations got different responses. Without either proof the verdict is
+// [Inconclusive], and never a pass. A case is skipped if the target does not declare something that the case
+// needs. The report names the missing declaration.
 //
-// # What is sent
+// # Fairness
 //
-// Requests are written byte by byte on connections of their own, so that keys can have bad bytes, bodies can end in the
-// middle, and racing requests can wait for each other with all but their last byte written. Lost answers come from a
-// proxy inside this package, which reads the whole response and then resets the connection: nothing has to be built
-// into the target. The client speaks HTTP/1.1, over TLS too.
+// Servers that keep the rules differ in much else, so a run learns before it judges. It learns whether the counter
+// counts. It learns the effects and the response of each variant of the operation under a fresh key. It also
+// learns how a replay differs from a first response. The rules of redo apply if the profile requires them, or if
+// the server sends the headers of redo. One deviation is one failure, because cases depend only on the controls.
+// The run sends a request again if the target refuses it because of load (429, or 503 with Retry-After). A case
+// that fails runs again with no other traffic. If it then passes, the case is a warning and the report gives the
+// reason.
 //
-// # What is written down
+// # Severity
 //
-// A report has, for each case, the exchanges as they were on the wire, with their times. The values of Authorization, of
-// cookies, of the principals' headers and of the target's secret headers are masked wherever they stand. Keys and
-// payloads are fresh in every run; everything else follows from one seed.
+// More effects than keys are a failure in every case that counts them, and no second run excuses it. At the end of
+// the run the first keys are replayed, and the effects of every case are counted again. That finds forgotten
+// records and late effects.
+//
+// # Requests on the wire
+//
+// The package writes each request byte by byte on its own connection. So keys can have bad bytes, bodies can end
+// in the middle, and racing requests can wait for each other with all but their last byte written. A proxy inside
+// this package loses responses: it reads the whole response and then resets the connection. The target needs no
+// changes. The client speaks HTTP/1.1, with or without TLS.
+//
+// # Reports
+//
+// A report holds, for each case, the exchanges as they were on the wire, with their times. The values of
+// Authorization, of cookies, of the principals' headers and of the target's secret headers are masked wherever
+// they occur. Keys and payloads are fresh in every run. Everything else follows from one seed.
 //
 // Everything in this package may be used concurrently.
 package conformance

@@ -13,31 +13,34 @@ import (
 	"time"
 )
 
-// Effects says how the target's effects are counted. Exactly one of URL, Command, ResponseID and Func is set.
+// Effects describes how to count the target's effects. Exactly one of URL, Command, ResponseID and Func must be
+// set.
 //
-// With {{case}} in the URL or the command the count is that case's own. Without it everything that the target does is
-// counted, cases run one after the other, and nobody else may use the target meanwhile.
+// If the URL or the command contains {{case}}, the count is that case's own. Otherwise the count covers all
+// effects of the target. Then cases run one after the other, and the target must have no other users meanwhile.
 type Effects struct {
 	// URL is read with GET. It may be a path below the base URL. It is a template.
 	URL string `json:"url,omitempty"`
-	// Path leads into the JSON that the URL answers with: names and numbers with dots between them, such as
-	// "data.orders.0.count". Empty is the whole answer. What stands there is a whole number, or a list that is counted.
+	// Path selects a value in the JSON response of the URL. It consists of names and numbers with dots between them,
+	// such as "data.orders.0.count". An empty path selects the whole response. The value must be a whole number, or a
+	// list, whose elements are counted.
 	Path string `json:"path,omitempty"`
 	// Headers are sent with the GET. Their values are masked in the report.
 	Headers map[string]string `json:"headers,omitempty"`
-	// Command is run without a shell, each argument a template, and prints a whole number.
+	// Command runs without a shell and prints a whole number. Each argument is a template.
 	Command []string `json:"command,omitempty"`
-	// ResponseID is a path into the JSON of the operation's successful responses. It leads to the id of what was made, so
-	// that different ids are different effects. An effect whose response was never seen is not counted: it is the
-	// weakest way.
+	// ResponseID is a path in the JSON of the operation's successful responses. It selects the ID of the created
+	// resource, so that different IDs are different effects. It is the weakest way to count, because it misses an
+	// effect whose response was lost.
 	ResponseID string `json:"response_id,omitempty"`
-	// Settle is how long an effect may come after its response; it is waited before each count. Zero is none.
+	// Settle is the maximum time between a response and its effect. A count waits that long for a missing effect. Zero
+	// means one second.
 	Settle Duration `json:"settle,omitzero"`
-	// Func counts the effects of the case, for programs.
+	// Func counts the effects of the case, for use by programs.
 	Func func(ctx context.Context, caseWord string) (int, error) `json:"-"`
 }
 
-// errCounter is the error of a counter that can't be read. It is the description's fault, so it matches ErrConfig.
+// errCounter is the error of an unreadable counter. The description is at fault, so it matches ErrConfig.
 type errCounter struct{ why string }
 
 func (e errCounter) Error() string { return "conformance: effects can't be counted: " + e.why }
@@ -49,7 +52,7 @@ func counterError(format string, args ...any) error {
 	return errCounter{fmt.Sprintf(format, args...)}
 }
 
-// isolated reports whether each case has a count of its own.
+// isolated reports whether each case has its own count.
 func (e *Effects) isolated() bool {
 	if e.Func != nil || uses(e.URL, varCase) {
 		return true
@@ -62,14 +65,7 @@ func (e *Effects) isolated() bool {
 	return false
 }
 
-func effectsText(n int) string {
-	if n == 1 {
-		return "1 effect"
-	}
-	return fmt.Sprintf("%d effects", n)
-}
-
-// apart reports whether a case's count is untouched by other cases.
+// apart reports whether other cases leave a case's count unchanged.
 func (e *Effects) apart() bool { return e.ResponseID != "" || e.isolated() }
 
 func (e *Effects) validate() error {
@@ -101,7 +97,7 @@ func (e *Effects) validate() error {
 	return validateHeaders(e.Headers)
 }
 
-// count reads the counter. It is not for ResponseID, which each case counts by itself.
+// count reads the counter. It is not for ResponseID, because each case counts IDs separately.
 func (r *runner) count(ctx context.Context, values map[string]string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.target.timeout())
 	defer cancel()
@@ -142,18 +138,18 @@ func (r *runner) countURL(ctx context.Context, where string) (int, error) {
 	for _, name := range sortedKeys(r.target.Effects.Headers) {
 		req.fields = append(req.fields, field{name, r.target.Effects.Headers[name]})
 	}
-	a := d.exchange(ctx, req)
+	a := r.exchange(ctx, d, req)
 	switch {
 	case errors.Is(a.err, ErrUnreachable) && d == r.dialer:
-		return 0, a.err // the target is what is not there
+		return 0, a.err // the target is unreachable
 	case a.err != nil:
 		return 0, counterError("no answer from the counter: %v", a.err)
 	case a.status != http.StatusOK:
 		return 0, counterError("the counter answered %d", a.status)
 	}
-	n, err := numberAt(a.body, r.target.Effects.Path)
+	n, err := numberAt(a.content(), r.target.Effects.Path)
 	if err != nil {
-		return 0, counterError("the counter's answer %q: %v", excerpt(string(a.body)), err)
+		return 0, counterError("the counter's response %q: %v", excerpt(string(a.content())), err)
 	}
 	return n, nil
 }

@@ -54,8 +54,6 @@ func ExampleRun() {
 	// pass ctl-baseline
 	// pass ctl-distinct-keys
 	// pass ctl-oracle
-	// pass replay-effect
-	// pass replay-status
 	// pass replay-body
 	// pass mismatch-body
 	// pass fault-lost-response
@@ -87,7 +85,7 @@ func ExampleReport() {
 	document, err := json.Marshal(report) // to be kept, and compared with the next one
 	fmt.Println(len(document) > 0, err, report.ExitCode(false))
 	// Output:
-	// fail One key, one effect: E=1.
+	// fail One key, one effect.
 	// expected 1 effect
 	// actual 3 effects
 	// true <nil> 1
@@ -105,7 +103,7 @@ func ExampleCases() {
 	}
 	// Output:
 	// MUST fault-truncated-request
-	// K and half of B1, closed; K,B1
-	// Half a request has no effect and does not spoil its key: the retry succeeds, E=1.
+	// a key and half of its body, closed; the whole request
+	// Half a request has no effect and does not spoil its key: the retry succeeds, with one effect.
 	// RFC 9112 section 8
 }

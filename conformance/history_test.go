@@ -43,17 +43,17 @@ func TestHistories(t *testing.T) {
 		{"in flight that began while the first one ran", []op{seen(0, 9, 0, "ok"), seen(8, 20, 0, "in flight")}, ""},
 		{"in flight after the first one's success was seen", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "in flight")}, "refused as in flight"},
 		{"in flight after another one's success was seen", []op{seen(0, 30, 0, "ok"), seen(2, 9, 0, "ok"), seen(10, 20, 0, "in flight")}, "refused as in flight"},
-		{"in flight before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 0, "in flight")}, "409 with 0 bytes, before any request"},
+		{"in flight before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 0, "in flight")}, "409 without a body, before any request"},
 		{"a mismatch while the first one runs", []op{seen(0, 9, 0, "ok"), seen(1, 2, 1, "mismatch")}, ""},
 		{"a mismatch long after", []op{seen(0, 9, 0, "ok"), seen(100, 200, 1, "mismatch")}, ""},
-		{"a mismatch before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 1, "mismatch")}, "409 with 0 bytes, before any request"},
+		{"a mismatch before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 1, "mismatch")}, "409 without a body, before any request"},
 		{"a mismatch with the right payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "mismatch")}, "refused as another payload"},
 		{"another payload in flight", []op{seen(0, 9, 0, "ok"), seen(1, 2, 1, "in flight")}, ""},
 		{"another payload in flight, too late", []op{seen(0, 9, 0, "ok"), seen(10, 20, 1, "in flight")}, "refused as in flight"},
 		{"a refusal of either kind, long after, with another payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 1, "either")}, ""},
 		{"a refusal of either kind, long after, with the same payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "either")}, "refused as in flight"},
 	} {
-		got := contradiction(c.ops)
+		got := contradiction(c.ops, same)
 		if c.want == "" {
 			require.Empty(t, got, c.rule)
 		} else {
@@ -111,7 +111,7 @@ func TestValidatorAgreesWithASearchOfAllOrders(t *testing.T) {
 			ops = append(ops, seen(start, start+random.IntN(horizon-start+1), payload, whats[random.IntN(len(whats))]))
 		}
 		want := explained(ops, horizon)
-		require.Equal(t, want, contradiction(ops) == "", "%+v", ops)
+		require.Equal(t, want, contradiction(ops, same) == "", "%+v", ops)
 		if want {
 			yes++
 		}

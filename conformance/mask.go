@@ -10,18 +10,18 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// A mask replaces secrets in a report. Secrets are the values of the headers and of the query parameters that carry
-// credentials. A mask knows those of the target's description, and replaces them wherever they occur.
+// mask replaces secrets in a report. Secrets are the values of the headers and of the query parameters that carry
+// credentials. A mask knows the secrets of the target's description, and replaces them wherever they occur.
 type mask struct {
 	names  []string // headers that wire.CredentialHeader does not list
 	values []string // longest first, so that none replaces a part of another
 }
 
-// hidden takes a secret's place.
+// hidden replaces a secret.
 const hidden = "***"
 
 func newMask(t Target) *mask {
-	// Set-Cookie is a response's header, so it is not in wire's list of request headers.
+	// Set-Cookie is a response header, so it is not in wire's list of request headers.
 	m := &mask{names: append([]string{"Set-Cookie"}, t.SecretHeaders...)}
 	add := func(headers map[string]string, all bool) {
 		for name, value := range headers {
@@ -30,7 +30,7 @@ func newMask(t Target) *mask {
 			}
 			if m.secret(name) {
 				m.values = append(m.values, value)
-				// "Bearer abc": the token alone is a secret too.
+				// In "Bearer abc" the token alone is a secret too.
 				if _, rest, ok := strings.Cut(value, " "); ok {
 					m.values = append(m.values, rest)
 				}
@@ -50,15 +50,16 @@ func newMask(t Target) *mask {
 		add(v.operation.Headers, false)
 		m.addQuery(v.operation.Path)
 	}
-	// A value of a letter or two would mask half of the report, and hides nothing that its header's line does not.
+	// A value shorter than four bytes would mask half of the report. It hides nothing that the mask of its header line
+	// does not hide.
 	m.values = slices.DeleteFunc(m.values, func(v string) bool { return len(v) < 4 })
 	slices.SortFunc(m.values, func(a, b string) int { return len(b) - len(a) })
 	m.values = slices.Compact(m.values)
 	return m
 }
 
-// addQuery adds the credentials in a URL's query, both as they are written and decoded. A template is no secret: the
-// harness fills it.
+// addQuery adds the credentials of a URL's query, both as written and decoded. A template is not a secret, because
+// the harness fills it.
 func (m *mask) addQuery(address string) {
 	eachParameter(address, func(name, value string) string {
 		if wire.CredentialParameter(name, value) && !strings.Contains(value, "{{") {
@@ -71,8 +72,8 @@ func (m *mask) addQuery(address string) {
 	})
 }
 
-// eachParameter calls f with the decoded name and the undecoded value of each query parameter, and returns the address
-// with the values that f returned.
+// eachParameter calls f with the decoded name and the undecoded value of each query parameter. It returns the
+// address with the values that f returned.
 func eachParameter(address string, f func(name, value string) string) string {
 	before, query, ok := strings.Cut(address, "?")
 	if !ok {
@@ -110,7 +111,7 @@ func (m *mask) replace(s string) string {
 // hide returns the text with the known secrets replaced, and printable.
 func (m *mask) hide(s string) string { return printable(m.replace(s)) }
 
-// path returns a path with its query, with the known secrets and every credential of the query replaced.
+// path returns a path with its query. It replaces the known secrets and every credential of the query.
 func (m *mask) path(p string) string {
 	return m.replace(eachParameter(p, func(name, value string) string {
 		if wire.CredentialParameter(name, value) {
@@ -120,7 +121,7 @@ func (m *mask) path(p string) string {
 	}))
 }
 
-// line returns a header line as the report shows it.
+// line returns a header line in the form that the report shows.
 func (m *mask) line(f field) string {
 	if m.secret(f.name) {
 		return f.name + ": " + hidden
@@ -128,8 +129,8 @@ func (m *mask) line(f field) string {
 	return f.name + ": " + m.hide(f.value)
 }
 
-// body returns the start of a body, of at most maxShown bytes. It replaces secrets before it cuts: a cut could leave
-// half of one.
+// body returns the start of a body, at most maxShown bytes. It replaces secrets before it cuts, because a cut
+// could leave half of a secret.
 func (m *mask) body(b []byte) string {
 	s := m.hide(string(b[:min(len(b), 64<<10)])) // far more than is shown
 	if len(s) > maxShown {

@@ -22,6 +22,7 @@ func onMismatch(change func(r *http.Request, a *httptest.ResponseRecorder)) func
 var mismatchMutants = []mutant{{
 	name:  "another payload gets the first response",
 	finds: []string{"mismatch-body"},
+	also:  []string{"conc-mismatch", "conc-history"},
 	defect: onMismatch(func(r *http.Request, a *httptest.ResponseRecorder) {
 		if r.URL.RawQuery == "" {
 			a.Code = http.StatusCreated
@@ -57,6 +58,7 @@ var mismatchMutants = []mutant{{
 }, {
 	name:  "a mismatch forgets the record",
 	finds: []string{"mismatch-survives"},
+	also:  []string{"conc-history"},
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = func(next http.Handler) http.Handler {

@@ -89,7 +89,7 @@ var slowMutants = []mutant{{
 	},
 }, {
 	name:  "a duplicate in flight is told that it was accepted",
-	finds: []string{"conc-inflight"}, // fault-client-timeout's first client has gone
+	finds: []string{"conc-inflight", "conc-one-effect"}, // fault-client-timeout's first client has gone
 	defect: whileRunning(func(rec recorder, next http.Handler, r *http.Request) {
 		next.ServeHTTP(rec, r)
 		if isInFlight(rec.ResponseRecorder) {
@@ -106,6 +106,7 @@ var slowMutants = []mutant{{
 }, {
 	name:  "another payload in flight runs",
 	finds: []string{"conc-mismatch"},
+	also:  []string{"conc-mismatch-wins"},
 	defect: whileRunning(func(rec recorder, next http.Handler, r *http.Request) {
 		probe := newRecorder(discard{http.Header{}})
 		body, again := reread(r)
@@ -299,6 +300,7 @@ var faultMutants = []mutant{{
 }, {
 	name:  "records are lost in a restart",
 	finds: []string{"restart-durable"},
+	also:  []string{"late-replay"},
 	defect: func(l *lab) {
 		l.reopen = func(store.Store) store.Store { return memstore.New() }
 	},
@@ -359,10 +361,6 @@ var scopeMutants = []mutant{{
 				m.first(key+" body", string(body)) == "\x00"
 		})
 	},
-}, {
-	name:   "nothing expires",
-	finds:  []string{"expiry"},
-	defect: func(l *lab) { l.short = time.Hour },
 }, {
 	name:  "a GET with a key is recorded",
 	finds: []string{"method-get-uncached"},

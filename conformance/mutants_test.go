@@ -17,7 +17,7 @@ import (
 )
 
 func mutants() []mutant {
-	return slices.Concat(controlMutants, keyMutants, replayMutants, mismatchMutants, slowMutants, faultMutants, payloadMutants, scopeMutants)
+	return slices.Concat(falsePasses, controlMutants, keyMutants, replayMutants, mismatchMutants, slowMutants, faultMutants, payloadMutants, scopeMutants)
 }
 
 // keyed is a front that changes requests that have a key.
@@ -45,8 +45,22 @@ var controlMutants = []mutant{{
 		l.app = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusInternalServerError) })
 	},
 }, {
-	name:  "the payload is the key",
+	name:  "one operation for each account",
 	finds: []string{"ctl-distinct-keys"},
+	also:  []string{"*"},
+	defect: func(l *lab) {
+		m := newMemory()
+		l.front = keyed(func(_ http.ResponseWriter, r *http.Request, key string, body []byte) bool {
+			if account := accountOf(body); account != "" && len(r.Header["Idempotency-Key"]) == 1 {
+				r.Header.Set("Idempotency-Key", m.first(account, key))
+			}
+			return false
+		})
+	},
+}, {
+	name:  "the payload is the key",
+	finds: []string{"key-equal-payload"},
+	also:  []string{"key-no-truncate", "key-case"},
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = keyed(func(_ http.ResponseWriter, r *http.Request, key string, body []byte) bool {
@@ -132,17 +146,6 @@ var keyMutants = []mutant{{
 		})
 	},
 }, {
-	name:  "keys are compared without their case",
-	finds: []string{"key-case"},
-	defect: func(l *lab) {
-		l.front = keyed(func(_ http.ResponseWriter, r *http.Request, key string, _ []byte) bool {
-			if len(r.Header["Idempotency-Key"]) == 1 {
-				r.Header.Set("Idempotency-Key", strings.ToLower(key))
-			}
-			return false
-		})
-	},
-}, {
 	name:   "the header is known in one spelling",
 	finds:  []string{"key-header-case"},
 	defect: func(l *lab) { l.wire = replacing("\r\nIDEMPOTENCY-KEY:", "\r\nX-DEMPOTENCY-KEY:") },
@@ -212,7 +215,8 @@ func onReplay(change func(r *http.Request, a *httptest.ResponseRecorder)) func(l
 
 var replayMutants = []mutant{{
 	name:  "each retry has its effect, and the first response",
-	finds: []string{"replay-effect"},
+	finds: []string{"replay-effect", "conc-one-effect", "fault-lost-response", "late-replay"},
+	also:  []string{"*"},
 	defect: func(l *lab) {
 		l.front = func(next http.Handler) http.Handler {
 			return keyed(func(w http.ResponseWriter, r *http.Request, _ string, body []byte) bool {
@@ -273,14 +277,6 @@ var replayMutants = []mutant{{
 	defect: onReplay(func(_ *http.Request, a *httptest.ResponseRecorder) {
 		if a.Code == http.StatusNoContent {
 			a.Code = http.StatusOK
-		}
-	}),
-}, {
-	name:  "a large response is cut",
-	finds: []string{"replay-large"},
-	defect: onReplay(func(_ *http.Request, a *httptest.ResponseRecorder) {
-		if a.Body.Len() > 1<<16 {
-			a.Body.Truncate(1 << 16)
 		}
 	}),
 }, {

@@ -12,10 +12,10 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// An Operation is a request of the target's API. Path, header values and body are templates: see [Target].
+// Operation is a request of the target's API. Path, header values and body are templates: see [Target].
 //
-// Where it is a variant of the target's main operation, what it leaves out is the main one's: method, path and body are
-// replaced, headers are added. A method without an effect inherits no body.
+// A variant of the target's main operation inherits the fields that it omits. Its method, path and body replace
+// those of the main operation, and its headers are added. A method without an effect inherits no body.
 type Operation struct {
 	Method string `json:"method,omitempty"`
 	// Path starts with a slash and may have a query. It is appended to the target's base URL.
@@ -24,8 +24,8 @@ type Operation struct {
 	Body    Body              `json:"body,omitempty"`
 }
 
-// A Body is the template of a request's body. In JSON it is a string, which is sent as it is, or any other value, which is
-// sent as JSON without white space.
+// Body is the template of a request's body. A JSON string is sent unchanged. Any other JSON value is sent as JSON
+// without white space.
 type Body string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -50,7 +50,7 @@ func (b *Body) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// over returns the operation with what it leaves out taken from base.
+// over returns the operation, with omitted fields taken from base.
 func (o Operation) over(base Operation) Operation {
 	if o.Method == "" {
 		o.Method = base.Method
@@ -58,14 +58,14 @@ func (o Operation) over(base Operation) Operation {
 	if o.Path == "" {
 		o.Path = base.Path
 	}
-	// A QUERY may have a body, but not the main operation's: that one asks for an effect.
+	// A QUERY may have a body, but not that of the main operation, which requests an effect.
 	if o.Body == "" && !wire.SafeMethod(o.Method) {
 		o.Body = base.Body
 	}
 	headers := map[string]string{}
 	for _, set := range []map[string]string{base.Headers, o.Headers} {
 		for name, value := range set {
-			// Names are the same in any case, so the variant's spelling takes the other's place.
+			// Header names are case-insensitive, so the variant's spelling replaces the other one.
 			maps.DeleteFunc(headers, func(other, _ string) bool { return strings.EqualFold(other, name) })
 			headers[name] = value
 		}
@@ -74,7 +74,7 @@ func (o Operation) over(base Operation) Operation {
 	return o
 }
 
-// without returns the operation as it is without the headers of a variant: they are what triggers it.
+// without returns the operation without the headers of a variant. These headers trigger the variant.
 func (o Operation) without(trigger map[string]string) Operation {
 	o.Headers = maps.Clone(o.Headers)
 	for name := range trigger {
@@ -93,7 +93,7 @@ func (o Operation) has(header string) bool {
 	return false
 }
 
-// texts are the parts that are templates.
+// texts returns the parts that are templates.
 func (o Operation) texts() []string {
 	texts := []string{o.Path, string(o.Body)}
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
@@ -102,7 +102,7 @@ func (o Operation) texts() []string {
 	return texts
 }
 
-// uses reports whether the request has one of the variables in its path or body, which make its payload.
+// uses reports whether the path or body contains one of the variables. Path and body are the request's payload.
 func (o Operation) uses(names ...string) bool {
 	return uses(o.Path, names...) || uses(string(o.Body), names...)
 }
@@ -132,11 +132,17 @@ func validateHeaders(headers map[string]string) error {
 		case slices.ContainsFunc(framing, func(f string) bool { return strings.EqualFold(f, name) }):
 			wrong = append(wrong, fmt.Errorf("the header %s is the harness's own to set", name))
 		case strings.ContainsAny(headers[name], "\r\n\x00"):
-			wrong = append(wrong, fmt.Errorf("the value of the header %s has a line break", name)) // and may be a secret
+			// The error omits the value, which may be a secret.
+			wrong = append(wrong, fmt.Errorf("the value of the header %s has a line break", name))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// framing are the headers that say where a message ends and where it goes.
+// framing lists the headers that set a message's length or destination.
 var framing = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}
+
+// String identifies an operation. Two operations with the same text send the same requests.
+func (o Operation) String() string {
+	return strings.Join(append([]string{o.Method}, o.texts()...), "\x00")
+}

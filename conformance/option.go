@@ -1,10 +1,11 @@
 package conformance
 
 import (
+	"math"
 	"slices"
 )
 
-// An Option changes a run. A nil one is none.
+// Option changes a run. A nil Option has no effect.
 type Option interface{ apply(*settings) }
 
 type optionFunc func(*settings)
@@ -18,39 +19,47 @@ type settings struct {
 	except   []string
 	expected map[string]string
 	workers  int
+	rate     float64
 	progress func(Result)
 }
 
-// Seed makes the choices of the run (which request comes when, and in which order) those of an earlier one. Keys and
-// payloads are fresh all the same, or the target would know them. Without it the seed is random, and the report has it.
+// Seed repeats the choices of an earlier run: which requests it sends, when, and in which order. Keys and payloads
+// are fresh nevertheless, because the target would recognise old ones. The default is a random seed, which the
+// report holds.
 func Seed(seed uint64) Option {
 	return optionFunc(func(s *settings) { s.seed, s.seeded = seed, true })
 }
 
-// Only selects cases by their slugs or groups ("key", "replay"). The controls, and the cases that they stand on, are
-// run too. Several add up. Without it all cases are selected.
+// Only selects cases by their slugs or groups ("key", "replay"). The controls, and the prerequisites of the
+// selected cases, run too. Several Only options add up. The default is all cases.
 func Only(slugs ...string) Option {
 	slugs = slices.Clone(slugs)
 	return optionFunc(func(s *settings) { s.only = append(s.only, slugs...) })
 }
 
-// Except leaves cases out, by their slugs or groups. A case that a selected one stands on is run all the same.
+// Except leaves cases out, by their slugs or groups. A prerequisite of a selected case runs nevertheless.
 func Except(slugs ...string) Option {
 	slugs = slices.Clone(slugs)
 	return optionFunc(func(s *settings) { s.except = append(s.except, slugs...) })
 }
 
-// ExpectFailure is a baseline: the case is known to break its rule, for the reason given. It is run and reported as ever, but
-// counts as an error only when it passes, so that the list does not outlive the defect.
+// ExpectFailure adds a case to the baseline: it is known to break its rule, for the given reason. The case runs
+// and is reported as usual. It counts as an error only when it passes, so that the list does not outlive the
+// defect.
 func ExpectFailure(slug, reason string) Option {
 	return optionFunc(func(s *settings) { s.expected[slug] = reason })
 }
 
-// Concurrency is how many cases run at a time; the default is 8. Where effects are not counted for each case by itself it
-// is always 1.
+// Concurrency sets the number of cases that run at a time. The default is 8. It is always 1 if the cases share one
+// count of effects.
 func Concurrency(n int) Option { return optionFunc(func(s *settings) { s.workers = n }) }
 
-// Progress calls f with each result as it comes, one at a time. The order is not that of the report.
+// Rate limits the requests per second that the run sends. Zero, the default, sets no limit. At any rate, the run
+// repeats a request that the target refuses because of load (429, or 503 with Retry-After).
+func Rate(perSecond float64) Option { return optionFunc(func(s *settings) { s.rate = perSecond }) }
+
+// Progress calls f with each result as it arrives. Calls do not overlap. Their order differs from that of the
+// report.
 func Progress(f func(Result)) Option { return optionFunc(func(s *settings) { s.progress = f }) }
 
 func newSettings(opts []Option) (*settings, error) {
@@ -62,6 +71,9 @@ func newSettings(opts []Option) (*settings, error) {
 	}
 	if s.workers < 1 {
 		return s, configError("Concurrency: %d is not positive", s.workers)
+	}
+	if s.rate < 0 || s.rate > 1e6 || math.IsNaN(s.rate) {
+		return s, configError("Rate: %v is not between 0 and 1000000 requests a second", s.rate)
 	}
 	return s, nil
 }

@@ -10,67 +10,77 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Profile is one house's way to answer: they differ legitimately. A custom one stands in the target's file. The zero
-// value is invalid.
+// Profile is one API's set of statuses and headers. APIs legitimately differ here. The target's file may hold a
+// custom profile. The zero value is invalid.
 type Profile struct {
-	// Name is for reports.
+	// Name is the profile's name in reports.
 	Name string `json:"name"`
-	// Mismatch are the statuses of a key that was used for another payload.
+	// Mismatch lists the statuses for a key that was used with another payload.
 	Mismatch []int `json:"mismatch"`
-	// MissingKey are the statuses of a request without the key that it needs.
+	// MissingKey lists the statuses for a request without a required key.
 	MissingKey []int `json:"missing_key"`
-	// MalformedKey are the statuses of a key that can't be read.
+	// MalformedKey lists the statuses for an unreadable key.
 	MalformedKey []int `json:"malformed_key"`
-	// InFlight are the statuses of a duplicate of a request that is still running. Waiting for it is always allowed.
+	// InFlight lists the statuses for a duplicate of a request that is still running. The server may always wait for
+	// that request instead.
 	InFlight []int `json:"in_flight"`
-	// MaxKey is how many bytes a key may have where the target does not say. Zero: the house publishes no length.
+	// MaxKey is the maximum key length in bytes if the target declares none. Zero means that the profile has no
+	// maximum.
 	MaxKey int `json:"max_key,omitempty"`
-	// ServerErrors says what a retry of a request gets that ended in a 5xx: Replayed, Executed or, the default, Either.
+	// ServerErrors is the result of a retry after a 5xx: Replayed, Executed or, by default, Either.
 	ServerErrors AfterError `json:"server_errors,omitempty"`
-	// Markers are the headers of which a replay has to have one. Empty: a replay need not be marked.
+	// Markers lists the headers that mark a replay. A replay must have one of them. An empty list requires no marker.
 	Markers []Marker `json:"markers,omitempty"`
-	// Problems says that errors are problem documents (RFC 9457) or have a Link.
+	// ExactStatus requires that a replay has the first response's status. Otherwise another success status is a
+	// warning.
+	ExactStatus bool `json:"exact_status,omitempty"`
+	// ExactHeaders requires that a replay has the first response's end-to-end headers. Otherwise a difference is a
+	// warning.
+	ExactHeaders bool `json:"exact_headers,omitempty"`
+	// Problems requires that errors are problem documents (RFC 9457) or have a Link.
 	Problems bool `json:"problems,omitempty"`
-	// Codes says that errors have redo's codes, in the Error-Code header or in the problem document.
+	// Codes requires that errors have redo's codes, in the Error-Code header or in the problem document.
 	Codes bool `json:"codes,omitempty"`
-	// BothForms says that a key means the same with and without quotation marks.
+	// BothForms requires that a key is the same with and without quotation marks.
 	BothForms bool `json:"both_forms,omitempty"`
-	// Query says that another query is another payload.
+	// Query includes the query in the payload.
 	Query bool `json:"query,omitempty"`
-	// MismatchFirst says that another payload is refused as such while the first request is still running.
+	// MismatchFirst requires that another payload is refused as a mismatch even while the first request is running.
 	MismatchFirst bool `json:"mismatch_first,omitempty"`
 }
 
-// A Marker is a header that tells a replay from a first answer. An empty value means any.
+// Marker is a header that distinguishes a replay from a first response. An empty value matches any value.
 type Marker struct {
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"`
 }
 
-// An AfterError says what becomes of a key whose request ended in a 5xx.
+// AfterError is the treatment of a key whose request ended in a 5xx.
 type AfterError string
 
-// The ways to treat a 5xx.
+// These are the treatments of a 5xx.
 const (
 	Either   AfterError = ""
-	Replayed AfterError = "replay"  // the 5xx is the key's answer for good
+	Replayed AfterError = "replay"  // the 5xx is the key's permanent response
 	Executed AfterError = "execute" // the retry runs
 )
 
-// Profiles returns the profiles that can be named: redo (the project's contract), ietf
-// (draft-ietf-httpapi-idempotency-key-header-07) and stripe (what Stripe documents).
+// Profiles returns the named profiles: redo (the project's contract), ietf
+// (draft-ietf-httpapi-idempotency-key-header-07) and stripe (Stripe's documentation).
 func Profiles() []Profile {
 	replayed := Marker{Name: "Idempotent-Replayed", Value: "true"}
 	return []Profile{{
 		Name:   "redo",
 		MaxKey: 255,
-		// 422 is the contract's other choice.
+		// The contract also allows 422.
 		Mismatch:      []int{http.StatusConflict, http.StatusUnprocessableEntity},
 		MissingKey:    []int{http.StatusBadRequest},
 		MalformedKey:  []int{http.StatusBadRequest},
 		InFlight:      []int{http.StatusConflict, http.StatusTooEarly},
 		ServerErrors:  Executed,
 		Markers:       []Marker{replayed},
+		ExactStatus:   true,
+		ExactHeaders:  true,
 		Problems:      true,
 		Codes:         true,
 		BothForms:     true,
@@ -81,7 +91,7 @@ func Profiles() []Profile {
 		Mismatch:     []int{http.StatusUnprocessableEntity},
 		MissingKey:   []int{http.StatusBadRequest},
 		MalformedKey: []int{http.StatusBadRequest},
-		// The draft says 409; 425 says the same to a client that knows RFC 8470.
+		// The draft requires 409. A client that knows RFC 8470 treats 425 the same way.
 		InFlight: []int{http.StatusConflict, http.StatusTooEarly},
 		Problems: true,
 	}, {
@@ -92,10 +102,21 @@ func Profiles() []Profile {
 		InFlight:     []int{http.StatusConflict, http.StatusTooEarly},
 		ServerErrors: Replayed,
 		Markers:      []Marker{replayed},
+		ExactStatus:  true, // "the resulting status code and body of the first request"
 	}}
 }
 
-// profileNamed returns one of Profiles.
+// ours returns the profile with redo's own rules, for a server that sends redo's headers.
+func (p Profile) ours() Profile {
+	p.ExactStatus, p.ExactHeaders, p.Codes = true, true, true
+	p.BothForms, p.Query, p.MismatchFirst = true, true, true
+	if redo, _ := profileNamed("redo"); p.Name == "ietf" {
+		p.Mismatch = slices.Concat(p.Mismatch, redo.Mismatch)
+	}
+	return p
+}
+
+// profileNamed returns the profile of Profiles with the given name.
 func profileNamed(name string) (Profile, bool) {
 	all := Profiles()
 	i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == name })
@@ -125,7 +146,8 @@ func (p Profile) validate() error {
 	switch p.ServerErrors {
 	case Either, Replayed, Executed:
 	default:
-		wrong = append(wrong, fmt.Errorf("the profile's server_errors is %q, it can be %q, %q or left out", p.ServerErrors, Replayed, Executed))
+		wrong = append(wrong, fmt.Errorf("the profile's server_errors is %q, it can be %q, %q or left out",
+			p.ServerErrors, Replayed, Executed))
 	}
 	for _, m := range p.Markers {
 		if !wire.Token(m.Name) {
@@ -135,7 +157,7 @@ func (p Profile) validate() error {
 	return errors.Join(wrong...)
 }
 
-// marked reports whether the header marks a replay: by a marker of the profile, or by one that is known in the field.
+// marked reports whether the header marks a replay, by a marker of the profile or by a well-known one.
 func (p Profile) marked(h http.Header) bool {
 	return p.declares(h) || taxonomy.Replayed(h)
 }
@@ -152,25 +174,32 @@ func (p Profile) declares(h http.Header) bool {
 	return false
 }
 
-// inFlight reports whether the answer refuses a duplicate because the first request is still running. Where a
-// mismatch has the same status the code tells them apart; an answer without a code may be either.
+// inFlight reports whether the response refuses a duplicate because the first request is still running. If a
+// mismatch has the same status, the code distinguishes them. A response without a code may be either.
 func (p Profile) inFlight(a *answer) bool {
 	return a.err == nil && slices.Contains(p.InFlight, a.status) && a.mayBe(taxonomy.InFlight)
 }
 
-// mismatch reports whether the answer refuses another payload.
+// maybeRunning is like inFlight, but it also accepts a status that the profile does not list for this refusal.
+func (p Profile) maybeRunning(a *answer) bool {
+	return p.inFlight(a) || a.err == nil && slices.Contains(runningStatuses, a.status) && a.mayBe(taxonomy.InFlight)
+}
+
+var runningStatuses = []int{http.StatusConflict, http.StatusLocked, http.StatusTooEarly}
+
+// mismatch reports whether the response refuses another payload.
 func (p Profile) mismatch(a *answer) bool {
 	return a.err == nil && slices.Contains(p.Mismatch, a.status) && a.mayBe(taxonomy.PayloadMismatch)
 }
 
-// mayBe reports whether the answer's code is this one, or is none of those that redo has for keys.
+// mayBe reports whether the response has the given code, or has none of redo's codes for keys.
 func (a *answer) mayBe(code taxonomy.Code) bool {
 	c := a.code()
 	return c == code || !c.In(keyConflicts)
 }
 
-// keyConflicts is what the codes of conflicts about keys have in common.
+// keyConflicts is the common prefix of the codes for conflicts about keys.
 const keyConflicts = taxonomy.Conflict + ".idempotency"
 
-// says reports whether the answer's code is this one.
+// says reports whether the response has the given code.
 func (a *answer) says(code taxonomy.Code) bool { return a.code() == code }

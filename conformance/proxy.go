@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// A proxy stands between this client and the target and loses one answer: it reads the target's whole response, and then
-// resets the connections of both, without a byte of it for the client. The target has served its client, which then died.
+// proxy sits between this client and the target and loses one response. It reads the target's whole response and
+// then resets both connections, without a byte for the client. For the target, this is a client that died after
+// the response.
 type proxy struct {
 	upstream *dialer
 	listener net.Listener
 	method   string
 	group    sync.WaitGroup
-	lost     *answer // what the target had said
+	lost     *answer // the target's response
 }
 
-// loseAnswer sends a request through a proxy. It returns what the client saw, which is an error, and what the target had
-// answered.
+// loseAnswer sends a request through a proxy. It returns the client's result, which is an error, and the target's
+// response.
 func (d *dialer) loseAnswer(ctx context.Context, r request) (seen, lost *answer, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,10 +32,11 @@ func (d *dialer) loseAnswer(ctx context.Context, r request) (seen, lost *answer,
 	defer cancel()
 	p := &proxy{upstream: d, listener: l, method: r.method, lost: &answer{err: errors.New("the proxy was not reached")}}
 	p.group.Go(func() { p.serve(ctx) })
-	// The proxy speaks to the target for us, over TLS if need be; the way to it is plain, and the Host stays the target's.
+	// The proxy connects to the target, with TLS if needed. The connection to the proxy is plain, and the Host remains
+	// the target's.
 	near := &dialer{address: l.Addr().String(), host: d.host, prefix: d.prefix, timeout: d.timeout}
 	seen = near.exchange(ctx, r)
-	_ = l.Close() // an Accept that still waits ends
+	_ = l.Close() // ends a pending Accept
 	p.group.Wait()
 	return seen, p.lost, nil
 }
@@ -59,10 +61,10 @@ func (p *proxy) serve(ctx context.Context) {
 	p.group.Go(func() { _, _ = io.Copy(server, client) }) // ends when the client's connection is reset
 	p.lost.err = nil
 	p.lost.read(server, p.method)
-	reset(server) // as the target sees it when a client's machine dies
+	reset(server) // the target sees the same when a client's machine dies
 }
 
-// reset closes a connection so that its other end sees a reset and not an end.
+// reset closes a connection so that its other end sees a reset instead of an end.
 func reset(conn net.Conn) {
 	inner := conn
 	if secure, ok := conn.(*tls.Conn); ok {

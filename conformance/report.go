@@ -6,34 +6,36 @@ import (
 	"time"
 )
 
-// Schema names the form of a report's JSON. Members are only ever added to it; another form has another name.
+// Schema names the format of a report's JSON. A format with this name only ever gains members. Any other change
+// gets a new name.
 const Schema = "redo.conformance/1"
 
-// A Report is what a run has found. It marshals to JSON and back without loss, so that reports can be kept and compared.
+// Report is the result of a run. It marshals to JSON and back without loss, so that reports can be stored and
+// compared.
 type Report struct {
 	Schema  string `json:"schema"`
 	Target  string `json:"target,omitempty"` // the target's name
 	BaseURL string `json:"base_url"`
 	Profile string `json:"profile"`
 	Seed    uint64 `json:"seed"`
-	// Started is when the run began, and Micros how long it took, in microseconds.
+	// Started is the start time of the run. Micros is the run's duration in microseconds.
 	Started time.Time `json:"started"`
 	Micros  int64     `json:"took_us"`
-	// Results are those of all selected cases, in the order of Cases. They are complete also when the run was ended: what was
-	// not run is Harness.
+	// Results holds the results of all selected cases, in the order of Cases. It is complete even if the run was
+	// stopped: a case that did not run has the verdict Harness.
 	Results []Result `json:"results"`
-	// Stopped says why the run ended before its time; nil: it did not.
+	// Stopped is the reason why the run stopped early. It is nil if the run finished.
 	Stopped *Stopped `json:"stopped,omitempty"`
 }
 
-// Stopped says why a run ended before its time.
+// Stopped describes why a run stopped early.
 type Stopped struct {
 	// Reason is "config", "unreachable", "canceled" or "fault".
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Reasons of Stopped.
+// These are the reasons of Stopped.
 const (
 	stopConfig      = "config"
 	stopUnreachable = "unreachable"
@@ -41,7 +43,7 @@ const (
 	stopFault       = "fault"
 )
 
-// A Result is what one case has found.
+// Result is the result of one case.
 type Result struct {
 	Slug    string   `json:"slug"`
 	Level   Level    `json:"level"`
@@ -49,79 +51,88 @@ type Result struct {
 	Rule    string   `json:"rule"`
 	Why     string   `json:"why"`
 	Sources []Source `json:"sources"`
-	// Reason is why a case was skipped, blocked or not judged.
+	// Reason explains why a case was skipped, blocked or not judged.
 	Reason string `json:"reason,omitempty"`
-	// Findings are all that was found, the heaviest first.
+	// Findings holds all findings, the most severe first.
 	Findings []Finding `json:"findings,omitempty"`
-	// Expected says that the baseline has this case, for the reason that it gives.
+	// Expected is the baseline's reason for this case. It is empty if the baseline does not have the case.
 	Expected string `json:"expected_failure,omitempty"`
-	// Effects is the change in the number of effects when it was last counted; nil: it was not.
+	// OnlyConcurrent is set if the case failed beside other cases but not when it ran again alone.
+	OnlyConcurrent bool `json:"only_concurrent,omitempty"`
+	// Effects is the change in the number of effects at the last count. It is nil if effects were not counted.
 	Effects *int `json:"effects,omitempty"`
-	// Exchanges are what was sent and received, for results that are neither a pass nor skipped.
+	// Exchanges holds the exchanges of the case. It is empty for results that are a pass or skipped.
 	Exchanges []*Exchange `json:"exchanges,omitempty"`
-	// Curl is a shell command that repeats what was sent, up to four requests of it.
+	// Curl is a shell command that sends the requests again. It is empty if no such command can repeat the case. A
+	// principal's headers are variables in it, such as $ALICE_AUTHORIZATION.
 	Curl string `json:"curl,omitempty"`
-	// Rerun are the flags of redo check that run this case again with its seed: Only and Seed, to a program.
+	// Rerun holds the flags of redo check that run this case again with its seed. A program uses Only and Seed.
 	Rerun string `json:"rerun,omitempty"`
-	// Micros is how long the case took, in microseconds.
+	// Micros is the duration of the case in microseconds.
 	Micros int64 `json:"took_us"`
 }
 
-// Exit codes.
+// These are the exit codes.
 const (
 	ExitConforms    = 0
 	ExitFailed      = 1 // a MUST failed or could not be shown, or an expected failure now passes
 	ExitConfig      = 2 // wrong options, a wrong description, or no case selected
 	ExitUnreachable = 3 // the target can't be reached, or the baseline case failed
-	ExitFault       = 4 // the run was ended, or is at fault itself
+	ExitFault       = 4 // the run was stopped, or is itself at fault
 )
 
-// ExitCode returns the status with which a program that ran the cases should end. A rule that is broken comes before a run
-// that is incomplete, since it has its evidence.
+// ExitCode returns the exit status for a program that ran the cases. A broken rule has precedence over an
+// incomplete run, because it has its evidence.
 //
-// A MUST that is inconclusive counts as one that failed: a target of which nothing could be shown does not conform. With
-// strict so do rules of all levels that are broken or inconclusive. Expected failures count only when they pass.
+// A MUST that is inconclusive or blocked counts as a failure, even if its failure is expected, because nothing was
+// shown. If strict is true, this holds for rules of all levels. Expected failures count only when they pass.
+// Outcome returns the same result in words.
 func (r Report) ExitCode(strict bool) int {
 	stopped := func(reason string) bool { return r.Stopped != nil && r.Stopped.Reason == reason }
-	failed, faulty := false, r.Stopped != nil || len(r.Results) == 0
+	broken, unproven, faulty := false, false, r.Stopped != nil || len(r.Results) == 0
 	for _, res := range r.Results {
 		if res.Slug == slugBaseline && res.Verdict.broken() && res.Expected == "" {
 			return ExitUnreachable
 		}
-		failed = failed || res.Failed(strict)
+		if res.Verdict == Inconclusive || res.Verdict == Blocked {
+			unproven = unproven || res.Failed(strict)
+		} else {
+			broken = broken || res.Failed(strict)
+		}
 		faulty = faulty || res.Verdict == Harness
 	}
 	switch {
 	case stopped(stopConfig):
 		return ExitConfig
-	case failed:
+	case broken:
 		return ExitFailed
 	case stopped(stopUnreachable):
 		return ExitUnreachable
+	case unproven:
+		return ExitFailed
 	case faulty:
 		return ExitFault
 	}
 	return ExitConforms
 }
 
-// Failed reports whether the result keeps the target from conforming, as ExitCode has it: with strict, rules of all levels
-// count.
+// Failed reports whether the result keeps the target from conforming, by the rules of ExitCode. If strict is true,
+// rules of all levels count.
 func (r Result) Failed(strict bool) bool {
-	if r.Expected != "" {
-		return r.Verdict == Pass
-	}
 	switch r.Verdict {
+	case Pass:
+		return r.Expected != ""
 	case Fail:
-		return true
+		return r.Expected == ""
 	case Warn:
-		return strict
-	case Inconclusive:
+		return strict && r.Expected == ""
+	case Inconclusive, Blocked:
 		return strict || r.Level == Must
 	}
 	return false
 }
 
-// Count returns how many results have each verdict. Verdicts that no result has are not in it.
+// Count returns the number of results per verdict. It omits verdicts without results.
 func (r Report) Count() map[Verdict]int {
 	n := map[Verdict]int{}
 	for _, res := range r.Results {
@@ -130,7 +141,7 @@ func (r Report) Count() map[Verdict]int {
 	return n
 }
 
-// Result returns a case's result; ok is false when the case was not selected.
+// Result returns a case's result. The value ok is false if the case was not selected.
 func (r Report) Result(slug string) (res Result, ok bool) {
 	i := slices.IndexFunc(r.Results, func(res Result) bool { return res.Slug == slug })
 	if i < 0 {

@@ -8,20 +8,21 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// A field is one header line, as it is written: the name's case, the order and the bytes of the value are kept.
+// field is one header line as written. It keeps the name's case, the order and the bytes of the value.
 type field struct{ name, value string }
 
-// A request is what is put on the wire.
+// request is a request as written to the connection.
 type request struct {
 	method string
 	path   string // with the query, below the base URL
 	fields []field
 	body   []byte
 
-	chunked bool // the body is sent in chunks, without saying how long it is
+	chunked bool // the body is sent in chunks, without its length
 }
 
-// encode returns the request's bytes. Each request has its connection to itself, so it asks for it to be closed.
+// encode returns the request's bytes. Each request has its own connection, so it asks the server to close the
+// connection.
 func (r request) encode(host, prefix string) []byte {
 	var b []byte
 	b = append(b, r.method+" "+prefix+r.path+" HTTP/1.1\r\nHost: "+host+"\r\n"...)
@@ -39,7 +40,7 @@ func (r request) encode(host, prefix string) []byte {
 		}
 		return append(b, "0\r\n\r\n"...)
 	}
-	// An empty body has a length too if the method gives a body a meaning (RFC 9110 section 8.6). The methods without
+	// An empty body needs a length if the method gives a body a meaning (RFC 9110 section 8.6). The methods without
 	// such a meaning are the safe ones except QUERY.
 	if len(r.body) > 0 || !wire.SafeMethod(r.method) || r.method == wire.MethodQuery {
 		b = append(b, "Content-Length: "+strconv.Itoa(len(r.body))+"\r\n"...)
@@ -60,7 +61,7 @@ func (r request) without(name string) request {
 	return r
 }
 
-// set returns the request with a header in the place of others of the same name.
+// set returns the request with a header that replaces all others of the same name.
 func (r request) set(name, value string) request { return r.without(name).with(name, value) }
 
 // withQuery returns the request with one more parameter in its query.

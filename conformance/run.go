@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// Run tries the cases on the target and returns what they found. The report is returned with an error too, as far as it
-// got, and its ExitCode goes for both. The error matches ErrConfig when the description or an option is wrong,
-// ErrUnreachable when no connection to the target can be made, and the context's error when that ended the run. A target
-// that breaks rules is no error.
+// Run runs the cases against the target and returns the report. After an error, Run still returns the report up to
+// that point, and the report's ExitCode covers the error. The error matches ErrConfig if the description or an
+// option is wrong. It matches ErrUnreachable if no connection to the target can be made. It matches the context's
+// error if the context ended the run. A target that breaks rules is not an error.
 //
-// Up to 8 cases run at a time, see Concurrency. When Run returns, everything that it started has ended.
+// Up to 8 cases run at a time, see Concurrency. When Run returns, all its goroutines and connections have ended.
 func Run(ctx context.Context, t Target, opts ...Option) (Report, error) {
 	r := &runner{target: t, began: time.Now()}
 	report := Report{Schema: Schema, Target: t.Name, Started: r.began.UTC()}
@@ -34,6 +34,7 @@ func Run(ctx context.Context, t Target, opts ...Option) (Report, error) {
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	r.results = make(map[string]Result, len(r.cases))
+	r.proofs, r.lessons = map[string]bool{}, map[string]*lesson{}
 	if err := r.preflight(ctx); err != nil {
 		r.halt(reasonOf(ctx, err), err)
 	} else {
@@ -54,7 +55,7 @@ func Run(ctx context.Context, t Target, opts ...Option) (Report, error) {
 	return report, err
 }
 
-// A runner is one run.
+// runner holds the state of one run.
 type runner struct {
 	target   Target
 	settings *settings
@@ -62,18 +63,23 @@ type runner struct {
 	cases    []Case
 	dialer   *dialer
 	mask     *mask
-	nonce    string // {{run}}, in no two runs the same
+	nonce    string // {{run}}, different in each run
 	began    time.Time
 	cancel   context.CancelCauseFunc
 
-	// What the controls find out. They are written before the layers above begin.
-	counts  bool     // the counter of effects was seen to count
-	telling []aspect // in what the responses to different operations differ
+	gate gate
 
-	mu      sync.Mutex
-	results map[string]Result
-	stopped *Stopped
-	err     error
+	learned // by the controls, before the layers above start
+
+	mu       sync.Mutex
+	results  map[string]Result
+	proofs   map[string]bool // slugs of the results that more effects than operations prove
+	lessons  map[string]*lesson
+	early    []early // the first keys, for the end of the run
+	ledger   []entry // the bounds on each trial's effects
+	keysUsed int
+	stopped  *Stopped
+	err      error
 }
 
 func (r *runner) prepare(opts []Option) (err error) {
@@ -83,7 +89,7 @@ func (r *runner) prepare(opts []Option) (err error) {
 	if err := r.target.Validate(); err != nil {
 		return err
 	}
-	r.profile, _ = r.target.profile() // Validate has seen its error
+	r.profile, _ = r.target.profile() // Validate has checked it
 	if r.cases, err = selectCases(Cases(), r.settings); err != nil {
 		return err
 	}
@@ -93,22 +99,25 @@ func (r *runner) prepare(opts []Option) (err error) {
 			return err
 		}
 	}
-	base, _ := r.target.base() // as above
+	base, _ := r.target.base() // Validate has checked it
 	r.dialer = newDialer(base, config, r.target.timeout())
 	r.mask = newMask(r.target)
 	var random [16]byte
 	_, _ = crand.Read(random[:]) // it never fails
 	r.nonce = "r" + hex.EncodeToString(random[:5])
 	if !r.settings.seeded {
-		r.settings.seed = binary.LittleEndian.Uint64(random[8:]) >> 11 // JSON numbers of 53 bits are read the same everywhere
+		r.settings.seed = binary.LittleEndian.Uint64(random[8:]) >> 11 // all readers agree on JSON numbers of 53 bits
 	}
 	if e := r.target.Effects; e != nil && !e.apart() {
 		r.settings.workers = 1
 	}
+	if r.settings.rate > 0 {
+		r.gate.interval = time.Duration(float64(time.Second) / r.settings.rate)
+	}
 	return nil
 }
 
-// preflight finds out whether the target is there and the counter works, before any case asks.
+// preflight checks that the target is reachable and the counter works, before any case runs.
 func (r *runner) preflight(ctx context.Context) error {
 	dialing, cancel := context.WithTimeout(ctx, r.target.timeout())
 	defer cancel()
@@ -138,22 +147,28 @@ func (r *runner) preflight(ctx context.Context) error {
 		return err
 	}
 	if after != before {
-		return counterError("the count moves by itself: it was %d and then %d, with no request in between; count by {{case}}, or keep others off the target", before, after)
+		return counterError("the count moves by itself: it was %d and then %d, with no request in between; count by "+
+			"{{case}}, or keep others off the target", before, after)
 	}
 	return nil
 }
 
-// stillness is for how long the counter is watched before the first request.
+// stillness is the time that the counter is watched before the first request.
 const stillness = 50 * time.Millisecond
 
-// all runs the cases, layer by layer; those that need the target for themselves come last.
+// all runs the cases, layer by layer. Then it runs the cases that need the target alone. It then repeats failed
+// cases, and last runs the cases that review the run.
 func (r *runner) all(ctx context.Context) {
-	var alone []Case
+	var alone, last []Case
 	for _, layer := range layers(r.cases) {
 		places := make(chan struct{}, r.settings.workers)
 		var group sync.WaitGroup
 		for _, c := range layer {
-			if c.alone {
+			switch {
+			case c.last:
+				last = append(last, c)
+				continue
+			case c.alone:
 				alone = append(alone, c)
 				continue
 			}
@@ -164,27 +179,45 @@ func (r *runner) all(ctx context.Context) {
 			})
 		}
 		group.Wait()
+		for _, c := range layer {
+			if c.Group() == "ctl" {
+				r.repeat(ctx, c) // the layers above depend on it
+			}
+		}
 	}
 	for _, c := range alone {
 		r.one(ctx, c)
 	}
+	for _, c := range r.cases {
+		if !c.last {
+			r.repeat(ctx, c)
+		}
+	}
+	for _, c := range last {
+		r.one(ctx, c)
+	}
 }
 
-// one runs a case, or says why it is not run.
+// one runs a case, or records why the case does not run.
 func (r *runner) one(ctx context.Context, c Case) {
 	if ctx.Err() != nil {
-		return // Run says so of every case without a result
+		return // Run reports this for every case without a result
 	}
 	res := r.result(c)
 	if v, reason := r.obstacle(c); v != "" {
 		res.Verdict, res.Reason = v, reason
 	} else {
-		r.try(ctx, c, &res)
+		r.try(ctx, c, &res, "")
 	}
+	r.keep(c, res)
+}
+
+// keep stores a result. It reports the result unless the case will run again.
+func (r *runner) keep(c Case, res Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results[c.Slug] = res
-	if r.settings.progress != nil {
+	if r.settings.progress != nil && !r.repeats(c, res) {
 		r.settings.progress(res)
 	}
 }
@@ -196,7 +229,8 @@ func (r *runner) result(c Case) Result {
 	}
 }
 
-// obstacle returns why a case can't be run: something is not declared, or what it stands on is not there.
+// obstacle returns the reason why a case can't run: a missing declaration, or a prerequisite without a usable
+// result.
 func (r *runner) obstacle(c Case) (Verdict, string) {
 	var missing []string
 	for _, n := range c.Needs {
@@ -211,7 +245,7 @@ func (r *runner) obstacle(c Case) (Verdict, string) {
 	defer r.mu.Unlock()
 	unsure := ""
 	for _, slug := range c.prerequisites() {
-		// A warning is about how something was said, and leaves what stands on it its meaning.
+		// A warning concerns only the form, so the cases that depend on it remain meaningful.
 		switch r.results[slug].Verdict {
 		case Fail, Blocked, Harness, "":
 			return Blocked, slug + " did not pass"
@@ -225,14 +259,14 @@ func (r *runner) obstacle(c Case) (Verdict, string) {
 	return "", ""
 }
 
-// try runs a case and fills its result in.
-func (r *runner) try(ctx context.Context, c Case, res *Result) {
+// try runs a case and fills in its result. The round distinguishes the keys of a repeated case.
+func (r *runner) try(ctx context.Context, c Case, res *Result, round string) {
 	index := slices.IndexFunc(r.cases, func(other Case) bool { return other.Slug == c.Slug })
 	t := &trial{
 		ctx: ctx, run: r, c: c, began: time.Now(),
 		plan:  random(strconv.FormatUint(r.settings.seed, 10), c.Slug),
-		fresh: random(r.nonce, c.Slug),
-		word:  r.nonce + "c" + strconv.Itoa(index+1),
+		fresh: random(r.nonce, c.Slug+round),
+		word:  r.nonce + "c" + strconv.Itoa(index+1) + round,
 	}
 	func() {
 		defer func() {
@@ -240,9 +274,15 @@ func (r *runner) try(ctx context.Context, c Case, res *Result) {
 				t.found(Harness, "", fmt.Sprintf("the case panicked: %v", p))
 			}
 		}()
-		if r.target.Effects != nil && r.target.Effects.ResponseID == "" {
-			t.base = t.count()
+		if r.target.Effects != nil {
+			t.tally.start = t.total()
+			t.tally.base = t.tally.start
 		}
+		defer func() {
+			if ctx.Err() == nil {
+				t.close()
+			}
+		}()
 		c.run(t)
 	}()
 	if ctx.Err() != nil {
@@ -256,10 +296,10 @@ func random(a, b string) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256([]byte(a + "\x00" + b))))
 }
 
-// conclude makes a result of what was found.
+// conclude turns the findings into a result.
 func (t *trial) conclude(res *Result) {
 	slices.SortStableFunc(t.findings, func(a, b Finding) int { return b.Verdict.weight() - a.Verdict.weight() })
-	res.Verdict, res.Findings, res.Effects = Pass, t.findings, t.counted
+	res.Verdict, res.Findings, res.Effects = Pass, t.findings, t.tally.last
 	if len(t.findings) > 0 && t.findings[0].Verdict != Info {
 		res.Verdict = t.findings[0].Verdict
 	} else if t.c.Level == Inform {
@@ -277,7 +317,7 @@ func (t *trial) conclude(res *Result) {
 	res.Micros = time.Since(t.began).Microseconds()
 }
 
-// halt ends the run, for the first reason that is given.
+// halt stops the run. The first reason wins.
 func (r *runner) halt(reason string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -288,7 +328,7 @@ func (r *runner) halt(reason string, err error) {
 	}
 }
 
-// A maskedError is an error without the secrets in its text.
+// maskedError is an error with the secrets in its text masked.
 type maskedError struct {
 	text string
 	err  error
@@ -297,7 +337,7 @@ type maskedError struct {
 func (e maskedError) Error() string { return e.text }
 func (e maskedError) Unwrap() error { return e.err }
 
-// stopError returns what ended the run, nil when nothing did.
+// stopError returns the error that stopped the run, or nil.
 func (r *runner) stopError(ctx context.Context) error {
 	if ctx.Err() != nil && r.stopped == nil {
 		r.halt(stopCanceled, fmt.Errorf("conformance: the run was canceled: %w", context.Cause(ctx)))
@@ -317,7 +357,7 @@ func reasonOf(ctx context.Context, err error) string {
 	return stopFault
 }
 
-// counterAt returns how to reach a counter's URL, which may be a path below the target's.
+// counterAt returns the dialer and path of a counter's URL, which may be a path below the target's.
 func (r *runner) counterAt(where string) (*dialer, string, error) {
 	if strings.HasPrefix(where, "/") {
 		return r.dialer, where, nil
@@ -337,7 +377,7 @@ func (r *runner) counterAt(where string) (*dialer, string, error) {
 	return newDialer(origin, r.target.TLS, r.target.timeout()), path, nil
 }
 
-// restart restarts the target and waits until it answers.
+// restart restarts the target and waits until it responds.
 func (r *runner) restart(ctx context.Context) error {
 	within := time.Duration(r.target.Restart.Within)
 	if within == 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// selectCases returns the cases that are to be run, in the order of Cases, with those that they stand on.
+// selectCases returns the selected cases with their prerequisites, in the order of Cases.
 func selectCases(all []Case, s *settings) ([]Case, error) {
 	bySlug := map[string]Case{}
 	known := map[string]bool{}
@@ -50,13 +50,13 @@ func selectCases(all []Case, s *settings) ([]Case, error) {
 		return nil, configError("no case is selected")
 	}
 	for _, c := range controlCases {
-		pick(c) // what they find out, the others go by
+		pick(c) // the other cases use their findings
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(c Case) bool { return !picked[c.Slug] }), nil
 }
 
-// layers sorts cases so that each stands above all that it stands on, and all above the controls. Within a layer they may
-// run at the same time.
+// layers sorts the cases into layers. Each case is above its prerequisites, and all are above the controls. The
+// cases of one layer may run at the same time.
 func layers(cases []Case) [][]Case {
 	depth := map[string]int{}
 	bySlug := map[string]Case{}
@@ -70,8 +70,11 @@ func layers(cases []Case) [][]Case {
 		}
 		d := 0
 		below := bySlug[slug].prerequisites()
-		if bySlug[slug].Group() != "ctl" {
+		switch {
+		case bySlug[slug].Group() != "ctl":
 			below = append(below, slugOracle)
+		case slug == slugOracle:
+			below = append(below, slugDistinct) // it uses the counter
 		}
 		for _, below := range below {
 			if _, ok := bySlug[below]; ok {

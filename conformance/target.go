@@ -15,42 +15,42 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// A Target describes the server that is tried: how to ask for its operation, how to count what it did, and how to make it
-// slow, fail or restart. BaseURL and Operation have to be there; what else is left out is not tried, and the report says
-// so.
+// Target describes the server under test: how to send its operation, count its effects, and make it slow, fail or
+// restart. BaseURL and Operation are required. Cases that need other omitted fields are skipped, and the report
+// lists them.
 //
-// Texts of an operation are templates. {{payload}} is a new word for each payload and {{number}} the same as a whole
-// number; {{case}} is a word of one case in one run, and {{run}} of the run. Give {{case}} to the operation (as an
-// account, a tenant, a reference) and to the counter of effects: then cases can run at the same time, and traffic of others
-// does no harm.
+// Texts of an operation are templates. {{payload}} is a new word for each payload, and {{number}} is a whole
+// number in its place. {{case}} is a word for one case in one run, and {{run}} is a word for the run. Use {{case}}
+// both in the operation (as an account, a tenant, a reference) and in the counter of effects. Cases can then run
+// at the same time, and other traffic does not disturb them.
 type Target struct {
-	// Name is for reports.
+	// Name is the target's name in reports.
 	Name string `json:"name,omitempty"`
-	// BaseURL is http or https, a host, and maybe a path. Credentials belong into headers.
+	// BaseURL is http or https, a host, and maybe a path. Credentials belong in headers.
 	BaseURL string `json:"base_url"`
 	// CAFile is a file of PEM certificates to trust instead of the system's.
 	CAFile string `json:"ca_file,omitempty"`
-	// Profile is the name of one of Profiles; empty is redo. It is not used when there is a CustomProfile.
+	// Profile is the name of one of Profiles. Empty means redo. It is ignored if CustomProfile is set.
 	Profile string `json:"profile,omitempty"`
-	// CustomProfile is a profile of the target's own.
+	// CustomProfile is a profile of this target's own.
 	CustomProfile *Profile `json:"custom_profile,omitempty"`
 
 	// Operation makes one effect for each payload.
 	Operation Operation `json:"operation"`
-	// Key is what the target says of its keys.
+	// Key describes the target's keys.
 	Key Key `json:"key,omitzero"`
-	// Principals are who sends: all requests are the first one's, and the second one is for the cases of scope.
+	// Principals lists the senders. The first one sends all requests, and the second is for the cases of scope.
 	Principals []Principal `json:"principals,omitempty"`
-	// Effects says how effects are counted.
+	// Effects describes how effects are counted.
 	Effects *Effects `json:"effects,omitempty"`
 
-	// Second is another operation, whose responses differ from the first one's.
+	// Second is another operation, whose responses differ from those of Operation.
 	Second *Operation `json:"second_operation,omitempty"`
 	// Patch is the operation's resource by PATCH.
 	Patch *Operation `json:"patch,omitempty"`
-	// Empty answers 204.
+	// Empty is an operation that returns 204.
 	Empty *Operation `json:"empty,omitempty"`
-	// Large answers with 1 MiB or more.
+	// Large is an operation that returns 1 MiB or more.
 	Large *Operation `json:"large,omitempty"`
 	// Invalid is always refused with a 4xx and makes no effect.
 	Invalid *Operation `json:"invalid,omitempty"`
@@ -58,47 +58,50 @@ type Target struct {
 	Interim *Operation `json:"interim,omitempty"`
 	// Get reads something that every effect changes.
 	Get *Operation `json:"get,omitempty"`
-	// Slow takes a while.
+	// Slow is an operation that takes a while.
 	Slow *Slow `json:"slow,omitempty"`
-	// Fault fails before it makes an effect.
+	// Fault is an operation that fails before it makes an effect.
 	Fault *Fault `json:"fault,omitempty"`
-	// Limited is refused with 429. As with Fault its headers are sent with the first request only.
+	// Limited is refused with 429. As with Fault, its headers are sent with the first request only.
 	Limited *Operation `json:"rate_limited,omitempty"`
 	// Crash kills the handler before it makes an effect.
 	Crash *Crash `json:"crash,omitempty"`
-	// Expiring is kept only for a short while.
+	// Expiring is an operation whose key is kept only for a short time.
 	Expiring *Expiring `json:"expiring,omitempty"`
 	// Restart restarts the server.
 	Restart *Restart `json:"restart,omitempty"`
 
-	// Retention is how long the target says it keeps a key. Up to a minute, it is waited for where there is no Expiring.
+	// Retention is the time for which the target keeps a key, according to its documentation. Without Expiring, the
+	// run waits for a retention of up to a minute.
 	Retention Duration `json:"retention,omitzero"`
-	// SecretHeaders are headers whose values are masked in the report, beside the usual ones and the principals'.
+	// SecretHeaders lists headers whose values are masked in the report, beside the usual ones and the principals'.
 	SecretHeaders []string `json:"secret_headers,omitempty"`
-	// Timeout is how long one exchange may take; zero is 10 seconds.
+	// Timeout is the maximum duration of one exchange. Zero means 10 seconds.
 	Timeout Duration `json:"timeout,omitzero"`
 
-	// TLS replaces the TLS configuration, for programs.
+	// TLS replaces the TLS configuration, for use by programs.
 	TLS *tls.Config `json:"-"`
 }
 
-// A Key is what a target says of its keys.
+// Key describes a target's keys.
 type Key struct {
-	// Header is the key's header; empty is Idempotency-Key.
+	// Header is the key's header. Empty means Idempotency-Key.
 	Header string `json:"header,omitempty"`
-	// Required says whether the operation refuses requests without a key. Left out, it is not tried.
+	// Required states whether the operation refuses requests without a key. If it is omitted, the cases about that are
+	// skipped.
 	Required *bool `json:"required,omitempty"`
-	// MaxLength is how many bytes a key may have. Zero: none is published, and where one is needed it is 255.
+	// MaxLength is the maximum length of a key in bytes. Zero means that none is published. Cases that need a maximum
+	// then use 255.
 	MaxLength int `json:"max_length,omitempty"`
-	// Strict says that badly quoted keys are refused.
+	// Strict states that badly quoted keys are refused.
 	Strict bool `json:"strict,omitempty"`
-	// Quoted says that keys are sent as structured-field strings, in quotation marks.
+	// Quoted states that keys are sent as structured-field strings, in quotation marks.
 	Quoted bool `json:"quoted,omitempty"`
-	// UUID says that keys must be UUIDs.
+	// UUID states that keys must be UUIDs.
 	UUID bool `json:"uuid,omitempty"`
 }
 
-// A Principal is somebody who may send requests.
+// Principal is a sender of requests.
 type Principal struct {
 	Name    string            `json:"name,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"` // their values are masked in reports
@@ -107,44 +110,45 @@ type Principal struct {
 // Slow is an operation that waits, and then makes its effect.
 type Slow struct {
 	Operation
-	// Takes is how long it waits, at least; 200 ms is enough nearby.
+	// Takes is the minimum time that it waits. On a local network 200 ms is enough.
 	Takes Duration `json:"takes"`
 }
 
-// Fault is an operation that answers with a 5xx before it has made its effect. Its headers are what makes it fail, and are
-// sent with the first request only: the retries have the same method, path and body without them.
+// Fault is an operation that returns a 5xx before it has made its effect. Its headers cause the failure, and are
+// sent with the first request only. The retries have the same method, path and body without these headers.
 type Fault struct {
 	Operation
-	// Replayed says what a retry gets: the recorded 5xx or, when false, a new run. Left out, the profile says.
+	// Replayed states the result of a retry: true for the recorded 5xx, false for a new run. If it is omitted, the
+	// profile decides.
 	Replayed *bool `json:"replayed,omitempty"`
 }
 
-// Crash is an operation whose handler dies without an answer and before its effect. Its headers are sent with the first
-// request only, as those of Fault.
+// Crash is an operation whose handler dies without a response and before its effect. As with Fault, its headers
+// are sent with the first request only.
 type Crash struct {
 	Operation
-	// Lease is after how long at most a retry is let in.
+	// Lease is the maximum time until a retry is accepted.
 	Lease Duration `json:"lease"`
 }
 
-// Expiring is an operation whose key is forgotten soon.
+// Expiring is an operation whose key expires soon.
 type Expiring struct {
 	Operation
-	// Retention is after how long the key is forgotten.
+	// Retention is the time until the key expires.
 	Retention Duration `json:"retention"`
 }
 
-// Restart says how the server is stopped and started again.
+// Restart describes how to stop the server and start it again.
 type Restart struct {
-	// Command is run without a shell. It ends when the server is being started; the harness waits until it answers.
+	// Command runs without a shell. It exits once the server is starting. The harness waits until the server responds.
 	Command []string `json:"command,omitempty"`
-	// Within is how long that may take; zero is 30 seconds.
+	// Within is the maximum time until the server responds. Zero means 30 seconds.
 	Within Duration `json:"within,omitzero"`
-	// Func takes the command's place, for programs.
+	// Func replaces Command, for use by programs.
 	Func func(context.Context) error `json:"-"`
 }
 
-// A Duration is a time.Duration that is a text in JSON, such as "300ms" or "24h".
+// Duration is a time.Duration whose JSON form is a text, such as "300ms" or "24h".
 type Duration time.Duration
 
 // String returns the duration as time.Duration writes it.
@@ -163,8 +167,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ReadTarget reads a target's description, one JSON object, and validates it. A member that means nothing is an error,
-// so that a typing error does not quietly skip cases. Errors match ErrConfig, save for those of r itself.
+// ReadTarget reads a target's description, one JSON object, and validates it. An unknown member is an error, so
+// that a typing error does not silently skip cases. All errors match ErrConfig except those of r.
 func ReadTarget(r io.Reader) (Target, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxTarget+1))
 	if err != nil {
@@ -190,11 +194,11 @@ func ReadTarget(r io.Reader) (Target, error) {
 
 const maxTarget = 1 << 20 // bytes
 
-// Errors of this package, to be found with errors.Is.
+// These are the errors of this package. Match them with errors.Is.
 var (
-	// ErrConfig: the target's description or an option is wrong, or no case is selected.
+	// ErrConfig means that the target's description or an option is wrong, or that no case is selected.
 	ErrConfig = errors.New("conformance: wrong configuration")
-	// ErrUnreachable: no connection to the target can be made.
+	// ErrUnreachable means that no connection to the target can be made.
 	ErrUnreachable = errors.New("conformance: target unreachable")
 )
 
@@ -202,7 +206,7 @@ func configError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
 }
 
-// profile returns the profile that the target goes by.
+// profile returns the profile that applies to the target.
 func (t Target) profile() (Profile, error) {
 	if t.CustomProfile != nil {
 		p := *t.CustomProfile
@@ -243,12 +247,12 @@ func (t Target) maxKey() int {
 	return t.Key.MaxLength
 }
 
-// base returns the URL without what can't be part of it.
+// base returns the base URL, and rejects parts that it can't have.
 func (t Target) base() (*url.URL, error) {
 	u, err := url.Parse(t.BaseURL)
 	switch {
 	case err != nil, u.Host == "" || u.Hostname() == "", u.Scheme != "http" && u.Scheme != "https":
-		// The URL is not shown: what can't be read may hold a password.
+		// The error omits the URL, because an unreadable URL may hold a password.
 		return nil, errors.New("base_url must be an http or https URL with a host")
 	case u.User != nil:
 		return nil, errors.New("base_url must not hold credentials: send them in headers")

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A template is text with variables in double braces. It is how the same description makes a fresh payload each time.
+// template is text with variables in double braces. It lets one description produce a fresh payload each time.
 //
-//	{{payload}}  a new word for each payload: B1 and B2 differ in it, and a retry has the same one
+//	{{payload}}  a new word for each payload; a retry has the same one
 //	{{number}}   the same as a whole number, 1 or more
-//	{{case}}     a word of the case in this run: effects that are counted by it are nobody else's
+//	{{case}}     a word of the case in this run; a count by it holds only this case's effects
 //	{{run}}      a word of the run
 type template struct {
-	text  []string // what stands before each variable, and at the end
+	text  []string // the text before each variable, and at the end
 	names []string
 }
 
@@ -26,8 +26,8 @@ const (
 
 var variables = []string{varPayload, varNumber, varCase, varRun}
 
-// parseTemplate reads a template. Single braces are text, so that JSON needs no escapes; a pair of opening braces has to be
-// a variable.
+// parseTemplate parses a template. Single braces are text, so that JSON needs no escapes. A pair of opening braces
+// must start a variable.
 func parseTemplate(s string) (template, error) {
 	var t template
 	for {
@@ -39,7 +39,8 @@ func parseTemplate(s string) (template, error) {
 		name, after, closed := strings.Cut(rest, "}}")
 		name = strings.TrimSpace(name)
 		if !closed || !slices.Contains(variables, name) {
-			return template{}, fmt.Errorf("{{%s is no variable of a template, they are {{%s}}; to send two braces write a space between them",
+			return template{}, fmt.Errorf("{{%s is no variable of a template, they are {{%s}}; to send two braces write "+
+				"a space between them",
 				excerpt(name), strings.Join(variables, "}}, {{"))
 		}
 		t.text, t.names = append(t.text, before), append(t.names, name)
@@ -47,7 +48,7 @@ func parseTemplate(s string) (template, error) {
 	}
 }
 
-// render fills the variables in.
+// render fills in the variables.
 func (t template) render(values map[string]string) string {
 	var b strings.Builder
 	for i, name := range t.names {
@@ -58,7 +59,7 @@ func (t template) render(values map[string]string) string {
 	return b.String()
 }
 
-// uses reports whether the text has one of the variables. Text that is no template uses none.
+// uses reports whether the text has one of the variables. It returns false for an invalid template.
 func uses(s string, names ...string) bool {
 	t, err := parseTemplate(s)
 	return err == nil && slices.ContainsFunc(t.names, func(name string) bool { return slices.Contains(names, name) })

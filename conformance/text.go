@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// WriteText writes the report for a person: a line for each case, the evidence of each that did not pass, and a summary.
+// WriteText writes the report for a person: a line for each case, the evidence of each that did not pass, and a
+// summary.
 func (r Report) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	width := 0
@@ -24,7 +25,8 @@ func (r Report) WriteText(w io.Writer) error {
 			res.writeText(b)
 		}
 	}
-	fmt.Fprintf(b, "\n%s, profile %s, seed %d, %v\n", r.BaseURL, r.Profile, r.Seed, (time.Duration(r.Micros) * time.Microsecond).Round(time.Millisecond))
+	fmt.Fprintf(b, "\n%s, profile %s, seed %d, %v\n", r.BaseURL, r.Profile, r.Seed,
+		(time.Duration(r.Micros) * time.Microsecond).Round(time.Millisecond))
 	n := r.Count()
 	var parts []string
 	for _, v := range Verdicts() {
@@ -39,11 +41,14 @@ func (r Report) WriteText(w io.Writer) error {
 	return b.Flush()
 }
 
-// brief is what fits in the case's line.
+// brief returns the text that fits in the case's line.
 func (r Result) brief() string {
 	text := r.Reason
 	if text == "" && len(r.Findings) > 0 {
 		text = r.Findings[0].Actual
+		if expected := r.Findings[0].Expected; expected != "" {
+			text += "; expected " + expected
+		}
 	}
 	switch {
 	case r.Expected != "" && r.Verdict == Pass:
@@ -63,7 +68,7 @@ func (r Result) String() string {
 	var text strings.Builder
 	b := bufio.NewWriter(&text)
 	r.writeText(b)
-	_ = b.Flush() // a strings.Builder takes everything
+	_ = b.Flush() // a strings.Builder never fails
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
@@ -77,14 +82,14 @@ func (r Result) writeText(b *bufio.Writer) {
 		}
 		fmt.Fprintf(b, "  source    %s: %s (here %s)\n", s.Ref, level, r.Level)
 	}
+	if r.Effects != nil {
+		fmt.Fprintf(b, "  effects   %d\n", *r.Effects)
+	}
 	for _, f := range r.Findings {
 		if f.Expected != "" {
 			fmt.Fprintf(b, "  expected  %s\n", oneLine(f.Expected))
 		}
 		fmt.Fprintf(b, "  %-9s %s\n", actualOr(f.Verdict), oneLine(f.Actual))
-	}
-	if r.Effects != nil {
-		fmt.Fprintf(b, "  effects   %d\n", *r.Effects)
 	}
 	for _, x := range r.Exchanges {
 		fmt.Fprintf(b, "  %9.3f ms  %s: %s %s\n", float64(x.SentMicros)/1000, x.Label, x.Method, x.Path)

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -115,7 +116,7 @@ func TestFailureShowsAllThatItTakesToUnderstandIt(t *testing.T) {
 	require.NoError(t, err)
 	res, _ := report.Result(slugStatus)
 	require.Equal(t, Fail, res.Verdict)
-	require.Equal(t, []Finding{{Fail, "status 201", "200 with 50 bytes"}, {Fail, "status 201", "200 with 50 bytes"}}, sized(res.Findings))
+	require.Equal(t, []Finding{{Fail, "status 201", "200 with 50 bytes"}}, sized(res.Findings))
 	require.Len(t, res.Exchanges, 3)
 	for i, x := range res.Exchanges {
 		require.GreaterOrEqual(t, x.DoneMicros, x.FirstMicros)
@@ -125,7 +126,7 @@ func TestFailureShowsAllThatItTakesToUnderstandIt(t *testing.T) {
 	}
 	text := texts(report)
 	for _, part := range []string{
-		"FAIL replay-status: A replay has the first answer's status.",
+		"FAIL replay-status: A replay has the first response's status.",
 		"source    draft-ietf-httpapi-idempotency-key-header-07 section 2.6: SHOULD (here MUST)",
 		"expected  status 201", "actual    200 with",
 		"rerun     --run replay-status --seed 42",
@@ -172,7 +173,10 @@ func TestCurlLineSendsTheSameRequest(t *testing.T) {
 	report, err := Run(t.Context(), l.start().target(), Only(slugStatus))
 	require.NoError(t, err)
 	res, _ := report.Result(slugStatus)
-	out, err := exec.Command("bash", "-c", res.Curl).Output()
+	require.Contains(t, res.Curl, `-H 'Authorization: '"$ALICE_AUTHORIZATION"`)
+	cmd := exec.Command("bash", "-c", res.Curl)
+	cmd.Env = append(os.Environ(), "ALICE_AUTHORIZATION=Bearer somebody")
+	out, err := cmd.Output()
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(out), "HTTP/1.1 201"), res.Curl)
 	require.Equal(t, 2, strings.Count(string(out), "HTTP/1.1 200"), res.Curl)
@@ -217,4 +221,26 @@ func TestWhatIsNotDeclaredIsSkippedAndSaid(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, report.WriteText(&b))
 	require.Contains(t, b.String(), res.Reason)
+}
+
+// A line that leaves out the race, or the second principal, would show something else.
+func TestCurlLineDoesWhatTheCaseDidOrIsNotThere(t *testing.T) {
+	l := newLab(t)
+	l.front = keyed(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
+		r.Header.Set("Idempotency-Key", freshKey())
+		r.Header.Set("Authorization", "Bearer everybody")
+		return false
+	})
+	report, err := Run(t.Context(), l.start().target(), Only("conc-one-effect", "replay-effect", "scope-undetectable"))
+	require.NoError(t, err)
+	res, _ := report.Result("conc-one-effect")
+	require.Equal(t, Fail, res.Verdict)
+	require.Empty(t, res.Curl)
+	res, _ = report.Result("replay-effect")
+	require.Equal(t, 3, strings.Count(res.Curl, "curl -si"))
+
+	target := Target{Principals: []Principal{{Name: "bob-2", Headers: map[string]string{"X-Api-Key": "b"}}, {Headers: map[string]string{"Authorization": "c"}}}}
+	require.Equal(t, "BOB_2_X_API_KEY", target.variable(field{"x-api-key", "b"}))
+	require.Equal(t, "PRINCIPAL_2_AUTHORIZATION", target.variable(field{"Authorization", "c"}))
+	require.Empty(t, target.variable(field{"Authorization", "another"}))
 }

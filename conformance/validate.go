@@ -8,10 +8,11 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// maxWait is the longest retention that is waited for.
+// maxWait is the longest retention that a run waits for.
 const maxWait = time.Minute
 
-// Validate returns an error that names everything that is wrong with the description, and matches ErrConfig. Run calls it.
+// Validate returns an error that lists every fault of the description. The error matches ErrConfig. Run calls
+// Validate.
 func (t Target) Validate() error {
 	var wrong []error
 	check := func(ok bool, format string, args ...any) {
@@ -42,7 +43,8 @@ func (t Target) Validate() error {
 	method := t.Operation.Method
 	check(method == "" || !wire.SafeMethod(method), "operation: %s makes no effect", method)
 	check(t.Key.MaxLength >= 0, "key: max_length %d is negative", t.Key.MaxLength)
-	check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key: max_length %d is less than %d, too short for keys that don't collide", t.Key.MaxLength, minKey)
+	check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key: max_length %d is less than %d, too short for "+
+		"keys that don't collide", t.Key.MaxLength, minKey)
 	if t.Key.Header != "" {
 		part("key", wire.CheckKeyHeader(t.Key.Header))
 	}
@@ -60,7 +62,8 @@ func (t Target) Validate() error {
 			"effects: they are counted by {{case}}, and the operation does not have {{case}} in its path or body")
 	}
 	if t.Slow != nil {
-		check(time.Duration(t.Slow.Takes) < t.timeout(), "slow: takes %v must be less than the timeout, %v", t.Slow.Takes, t.timeout())
+		check(time.Duration(t.Slow.Takes) < t.timeout(), "slow: takes %v must be less than the timeout, %v", t.Slow.Takes,
+			t.timeout())
 		check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow: takes %v must be 50ms or more", t.Slow.Takes)
 	}
 	if t.Crash != nil {
@@ -68,7 +71,8 @@ func (t Target) Validate() error {
 	}
 	if t.Expiring != nil {
 		check(t.Expiring.Retention > 0, "expiring: retention %v is not positive", t.Expiring.Retention)
-		check(t.Expiring.Retention <= Duration(maxWait), "expiring: retention %v is longer than %v, too long to wait for", t.Expiring.Retention, maxWait)
+		check(t.Expiring.Retention <= Duration(maxWait), "expiring: retention %v is longer than %v, too long to wait for",
+			t.Expiring.Retention, maxWait)
 	}
 	if t.Restart != nil {
 		check((len(t.Restart.Command) > 0) != (t.Restart.Func != nil), "restart: there must be one command")
@@ -80,7 +84,7 @@ func (t Target) Validate() error {
 	return nil
 }
 
-// A variant is one of the operations that a target may have beside its main one.
+// variant is one of the operations that a target may have beside its main one.
 type variant struct {
 	name      string
 	operation Operation
@@ -116,7 +120,7 @@ func (t Target) variants() []variant {
 	return all
 }
 
-// declares reports whether the target has what a case needs.
+// declares reports whether the target has the given need.
 func (t Target) declares(n Need, p Profile) bool {
 	switch n {
 	case NeedEffects:
@@ -179,8 +183,8 @@ func (t Target) declares(n Need, p Profile) bool {
 	return false
 }
 
-// minKey is how long the harness's own keys are: a UUID.
+// minKey is the length of the harness's own keys, which are UUIDs.
 const minKey = 36
 
-// sampleValues fill a template to see what it makes.
+// sampleValues fill a template to check its result.
 var sampleValues = map[string]string{varPayload: "p1", varNumber: "1", varCase: "c1", varRun: "r1"}

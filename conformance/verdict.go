@@ -1,25 +1,27 @@
 package conformance
 
-// A Verdict is what a case came to. Its text is stable: reports hold it.
+// Verdict is the result of a case. Its text is stable, because reports hold it.
 type Verdict string
 
-// The verdicts.
+// These are the verdicts.
 const (
-	// Pass: the rule was seen to be kept.
+	// Pass means that the target kept the rule.
 	Pass Verdict = "pass"
-	// Fail: a rule of level MUST was seen to be broken, or a lower one in a way that no level excuses.
+	// Fail means that the target broke a rule of level MUST, or a lower one in a way that no level excuses.
 	Fail Verdict = "fail"
-	// Warn: a rule of level SHOULD was seen to be broken.
+	// Warn means that the target broke a rule of level SHOULD.
 	Warn Verdict = "warn"
-	// Info: the case only records how the target behaves.
+	// Info means that the case only records how the target behaves.
 	Info Verdict = "info"
-	// Skip: the target does not declare what the case needs, or the rule does not apply to it.
+	// Skip means that the target does not declare a need of the case, or that the rule does not apply to it.
 	Skip Verdict = "skip"
-	// Blocked: a case that this one stands on did not pass, so that nothing can be said.
+	// Blocked means that a prerequisite of the case did not pass, so no judgement is possible.
 	Blocked Verdict = "blocked"
-	// Inconclusive: there is no oracle, or the target did not do what its description says. It is no pass.
+	// Inconclusive means that there is no oracle, or that the target did not behave as its description states. It is
+	// not a pass.
 	Inconclusive Verdict = "inconclusive"
-	// Harness: the run itself failed, or was ended, before the case was over. It says nothing about the target.
+	// Harness means that the run itself failed, or was stopped, before the case ended. It is not a statement about the
+	// target.
 	Harness Verdict = "harness"
 )
 
@@ -28,7 +30,7 @@ func Verdicts() []Verdict {
 	return []Verdict{Pass, Fail, Warn, Info, Skip, Blocked, Inconclusive, Harness}
 }
 
-// weight orders what may be found in one case; the heaviest finding is the case's verdict.
+// weight orders the possible findings of a case. The heaviest finding is the case's verdict.
 func (v Verdict) weight() int {
 	switch v {
 	case Harness:
@@ -49,13 +51,13 @@ func (v Verdict) weight() int {
 	return 0
 }
 
-// broken reports whether the verdict says that a rule was not kept.
+// broken reports whether the verdict means that a rule was broken.
 func (v Verdict) broken() bool { return v == Fail || v == Warn }
 
-// A Level says how much a rule binds, in the words of RFC 2119.
+// Level is the strength of a rule, in the words of RFC 2119.
 type Level string
 
-// The levels.
+// These are the levels.
 const (
 	Must   Level = "MUST"
 	Should Level = "SHOULD"
@@ -63,7 +65,7 @@ const (
 	Inform Level = "INFO" // the case judges nothing
 )
 
-// verdict is what breaking a rule of this level comes to.
+// verdict returns the verdict for a broken rule of this level.
 func (l Level) verdict() Verdict {
 	switch l {
 	case Must:

@@ -10,9 +10,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An answer is a response that was not put on the wire yet. As an http.ResponseWriter it takes what the service
-// answers, whole: a fault then decides what becomes of it. Informational responses, flushes and trailers are
-// not kept.
+// answer is a response that was not sent yet. It implements http.ResponseWriter and buffers the service's whole
+// response. A fault then decides how to send it. Informational responses, flushes and trailers are not kept.
 type answer struct {
 	status int
 	header http.Header
@@ -37,10 +36,10 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// Flush lets a handler that streams run; there is nothing to flush.
+// Flush lets a streaming handler run. It has nothing to flush.
 func (a *answer) Flush() { a.WriteHeader(http.StatusOK) }
 
-// settle completes the answer of a service that has returned.
+// settle completes the response of a service that has returned.
 func (a *answer) settle() *answer {
 	a.WriteHeader(http.StatusOK)
 	if a.hasBody() {
@@ -55,16 +54,16 @@ func (a *answer) hasBody() bool {
 	return a.status != http.StatusNoContent && a.status != http.StatusNotModified
 }
 
-// head returns the status line and the header with the empty line that ends it, apart, as they go on the wire.
+// head returns the status line, and separately the header with its final empty line, in wire format.
 func (a *answer) head() (status, header []byte) {
 	line := fmt.Sprintf("HTTP/1.1 %03d %s\r\n", a.status, http.StatusText(a.status))
 	var b bytes.Buffer
-	_ = a.header.Write(&b) // a bytes.Buffer takes everything
+	_ = a.header.Write(&b) // a bytes.Buffer never fails
 	b.WriteString("\r\n")
 	return []byte(line), b.Bytes()
 }
 
-// newTextAnswer is what something in front of the service answers: it knows nothing of problem documents.
+// newTextAnswer returns the response of a component in front of the service, which does not use problem documents.
 func newTextAnswer(status int, contentType, body string) *answer {
 	a := newAnswer()
 	a.status = status
@@ -73,7 +72,7 @@ func newTextAnswer(status int, contentType, body string) *answer {
 	return a.settle()
 }
 
-// newProblem is an answer in the form that the contract gives errors.
+// newProblem returns a response in the contract's format for errors.
 func newProblem(status int, code taxonomy.Code, detail string) *answer {
 	a := newAnswer()
 	wire.WriteProblem(a, wire.Problem{Status: status, Code: string(code), Detail: detail, Retryable: true})

@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// Check tries a handler against the rules of the Idempotency-Key, so that a team can hold its own service to them:
+// Check tests a handler against the rules of the Idempotency-Key, so that a team can check its own service:
 //
 //	func TestIdempotency(t *testing.T) {
 //		servertest.Check(t, handler, conformance.Target{
@@ -19,19 +19,19 @@ import (
 //		})
 //	}
 //
-// The handler is served on a loopback socket, whose address becomes the target's BaseURL. With a nil handler the target's
-// own BaseURL is tried.
+// Check serves the handler on a loopback socket, whose address becomes the target's BaseURL. With a nil handler it
+// uses the target's own BaseURL.
 //
-// Each case is a subtest named by its slug, after the run: -run selects among the subtests, [conformance.Only] among the
-// cases. A broken MUST fails its subtest, and so does one that can't be shown, and an expected failure that passes. A
-// broken SHOULD is logged; see [CheckStrictly]. What was skipped or blocked is skipped. A wrong target, and a run that
-// did not get through, ends the test.
+// After the run, each case is a subtest named by its slug. The flag -run selects among the subtests, and
+// [conformance.Only] selects among the cases. A broken MUST fails its subtest. So does a MUST that can't be shown,
+// and an expected failure that passes. A broken SHOULD is logged; see [CheckStrictly]. A skipped case is a skipped
+// subtest. A wrong target ends the test, and so does a run that did not finish.
 func Check(t *testing.T, h http.Handler, target conformance.Target, opts ...conformance.Option) {
 	t.Helper()
 	check(t, h, target, false, opts)
 }
 
-// CheckStrictly is Check in which rules of all levels count.
+// CheckStrictly is like Check, but rules of all levels count.
 func CheckStrictly(t *testing.T, h http.Handler, target conformance.Target, opts ...conformance.Option) {
 	t.Helper()
 	check(t, h, target, true, opts)
@@ -41,7 +41,7 @@ func check(t *testing.T, h http.Handler, target conformance.Target, strict bool,
 	t.Helper()
 	if h != nil {
 		srv := httptest.NewUnstartedServer(h)
-		srv.Config.ErrorLog = log.New(io.Discard, "", 0) // broken requests are what it is about
+		srv.Config.ErrorLog = log.New(io.Discard, "", 0) // broken requests are part of the cases
 		srv.Start()
 		t.Cleanup(srv.Close)
 		target.BaseURL = srv.URL
@@ -66,7 +66,7 @@ func check(t *testing.T, h http.Handler, target conformance.Target, strict bool,
 	t.Logf("seed %d", report.Seed)
 }
 
-// How a result is told to the test.
+// These constants are the ways to report a result to the test.
 const (
 	checkPassed = iota
 	checkLogged

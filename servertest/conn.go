@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A wireConn is a connection as the server sees it. It counts what is really written, so that a fault can tell
-// what reached the wire, and it can be reset.
+// wireConn is a server's connection that can be reset. It counts the bytes that were really written, so that a
+// fault knows which bytes were sent.
 type wireConn struct {
 	net.Conn
 	number  int // from 1, in the order of acceptance
@@ -17,10 +17,11 @@ type wireConn struct {
 	forget  func(*wireConn)
 
 	mu    sync.Mutex
-	stale *step // the StaleKeepAlive that makes the next request on this connection die
+	stale *step // the StaleKeepAlive that breaks the next request on this connection
 }
 
-// Write counts. No other way to write, such as io.ReaderFrom, is offered, so that every byte passes here.
+// Write writes and counts the bytes. The type has no other way to write, such as io.ReaderFrom, so that every byte
+// passes here.
 func (c *wireConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.written.Add(int64(n))
@@ -32,7 +33,7 @@ func (c *wireConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Reset ends the connection with a RST: unsent bytes are thrown away and the peer's next read or write fails.
+// Reset ends the connection with a RST: unsent bytes are discarded, and the peer's next read or write fails.
 func (c *wireConn) Reset() error {
 	switch conn := c.Conn.(type) {
 	case *memConn:
@@ -46,7 +47,7 @@ func (c *wireConn) Reset() error {
 	}
 }
 
-// arm makes the next request on the connection die for s.
+// arm makes the next request on the connection fail for s.
 func (c *wireConn) arm(s *step) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,8 +63,8 @@ func (c *wireConn) disarm() *step {
 	return s
 }
 
-// A wireListener wraps what it accepts, and keeps track of it: a hijacked connection is out of net/http's hands,
-// and still has to be closed with the server.
+// wireListener wraps accepted connections and keeps a list of them. net/http no longer owns a hijacked connection,
+// which must still be closed with the server.
 type wireListener struct {
 	net.Listener
 
@@ -104,6 +105,6 @@ func (l *wireListener) closeConns() {
 	}
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // it may have been closed meanwhile
+		_ = c.Close() // it may already be closed
 	}
 }

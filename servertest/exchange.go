@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An exchange is one request and what the server makes of it. Its methods are the words that faults are written in.
+// exchange is one request and the server's response to it. Faults are written with its methods.
 type exchange struct {
 	srv     *Server
 	w       http.ResponseWriter
@@ -20,10 +20,10 @@ type exchange struct {
 	request *Request
 	step    *step // nil when no script had one
 	body    []byte
-	bodyErr error // why the body is not whole
+	bodyErr error // the reason why the body is incomplete
 
-	before   int64 // what the connection had written when the request had come
-	answered bool  // net/http may end the request in good order, or has lost the connection to us
+	before   int64 // the bytes that the connection had written when the request arrived
+	answered bool  // net/http may end the request in good order, or the connection was hijacked
 }
 
 // play plays the request's step.
@@ -35,37 +35,37 @@ func (x *exchange) play() {
 	x.step.fault.play(x)
 }
 
-// come takes the exchange to the step that it is to play, until its rest.
+// come takes the exchange to its step, until rest.
 func (x *exchange) come(st *step) {
 	x.step = st
 	st.play(1)
 }
 
-// rest is the exchange's end, whatever it was.
+// rest ends the exchange, with any result.
 func (x *exchange) rest() {
 	if x.step != nil {
 		x.step.play(-1)
 	}
 }
 
-// fired notes that the fault came to pass, or why it did not.
+// fired records that the fault occurred, or the error that prevented it.
 func (x *exchange) fired(err error) {
 	if x.step != nil {
 		x.step.mark(err)
 	}
 }
 
-// readBody reads the request's body to its end. What breaks it off is handed on to the service.
+// readBody reads the request's body to its end. If the body breaks off, the service gets the same error.
 func (x *exchange) readBody() {
 	x.body, x.bodyErr = io.ReadAll(x.r.Body)
 	x.srv.ledger.carried(x.request, x.body)
 	x.before = x.conn.written.Load()
 }
 
-// pass lets the service answer the client itself, in the request's own context.
+// pass lets the service respond directly to the client, in the request's own context.
 func (x *exchange) pass() {
 	if x.step != nil && x.step.fault.fields != nil {
-		x.send(x.process()) // only a whole answer can be added to
+		x.send(x.process()) // header fields can be added only to a whole response
 		return
 	}
 	x.fired(nil)
@@ -73,13 +73,13 @@ func (x *exchange) pass() {
 	x.srv.service.ServeHTTP(x.w, x.visit(x.r.Context(), &visit{}))
 }
 
-// hold waits for d, which is the fault itself. It returns false when the server closes meanwhile.
+// hold waits for d, which is the fault itself. It returns false if the server closes meanwhile.
 func (x *exchange) hold(d time.Duration) bool {
 	x.fired(nil)
 	return x.wait(x.srv.ctx, d)
 }
 
-// wait waits for d and reports whether it passed before the context and the server ended.
+// wait waits for d. It reports whether d passed before the context and the server ended.
 func (x *exchange) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -92,22 +92,22 @@ func (x *exchange) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// send puts the answer on the wire, which is the fault itself.
+// send writes the response to the connection, which is the fault itself.
 func (x *exchange) send(a *answer) { x.fired(x.put(a)) }
 
-// put puts the answer on the wire, and returns an error unless bytes of it got there.
+// put writes the response to the connection. It returns an error if no byte of it was sent.
 func (x *exchange) put(a *answer) error {
 	if err := x.begin(a); err != nil {
 		return err
 	}
 	if x.hasBody(a) {
-		// What fails here fails in flush too.
+		// An error here recurs in flush.
 		_, _ = x.w.Write(a.body.Bytes())
 	}
 	return x.flush()
 }
 
-// begin hands the answer's status and header to net/http, which keeps them until there is more to write.
+// begin passes the response's status and header to net/http, which buffers them until there is more to write.
 func (x *exchange) begin(a *answer) error {
 	if err := x.there(); err != nil {
 		return err
@@ -122,8 +122,8 @@ func (x *exchange) begin(a *answer) error {
 	return nil
 }
 
-// flush empties net/http's buffer, and returns an error unless bytes of the answer are on the connection. That the
-// client hung up on the rest is its own affair.
+// flush empties net/http's buffer. It returns an error unless bytes of the response are on the connection. A
+// client that then hangs up is not an error.
 func (x *exchange) flush() error {
 	err := http.NewResponseController(x.w).Flush()
 	if x.conn.written.Load() > x.before {
@@ -164,7 +164,7 @@ func (x *exchange) sendSlowBody(a *answer, d time.Duration) {
 	parts := min(bodyParts, len(body))
 	for i := 0; i < parts && err == nil; i++ {
 		if !x.wait(x.r.Context(), d) {
-			panic(http.ErrAbortHandler) // the answer is not whole, and must not look so
+			panic(http.ErrAbortHandler) // the response is incomplete and must not look complete
 		}
 		if _, err = x.w.Write(body[len(body)*i/parts : len(body)*(i+1)/parts]); err == nil {
 			err = http.NewResponseController(x.w).Flush()
@@ -172,7 +172,7 @@ func (x *exchange) sendSlowBody(a *answer, d time.Duration) {
 	}
 }
 
-// seize takes the connection out of net/http's hands. Whoever seizes it closes it.
+// seize hijacks the connection from net/http. The caller closes it.
 func (x *exchange) seize() error {
 	if _, _, err := http.NewResponseController(x.w).Hijack(); err != nil {
 		return fmt.Errorf("servertest: take over the connection: %w", err)
@@ -181,10 +181,10 @@ func (x *exchange) seize() error {
 	return nil
 }
 
-// reset ends the connection with a RST and without a byte of an answer.
+// reset ends the connection with a RST and without a byte of a response.
 func (x *exchange) reset() { x.fired(x.end((*wireConn).Reset)) }
 
-// close ends the connection with a FIN and without a byte of an answer.
+// close ends the connection with a FIN and without a byte of a response.
 func (x *exchange) close() { x.fired(x.end((*wireConn).Close)) }
 
 func (x *exchange) end(how func(*wireConn) error) error {
@@ -198,7 +198,7 @@ func (x *exchange) end(how func(*wireConn) error) error {
 	return err
 }
 
-// there returns an error when the client is known to have gone: what is done now does not reach it.
+// there returns an error if the client is known to be gone, so that a fault can no longer reach it.
 func (x *exchange) there() error {
 	if x.r.Context().Err() != nil {
 		return errors.New("servertest: the client had gone")
@@ -206,7 +206,7 @@ func (x *exchange) there() error {
 	return nil
 }
 
-// sendSlowHeader sends the status line, and what follows it d later.
+// sendSlowHeader sends the status line, and the rest d later.
 func (x *exchange) sendSlowHeader(a *answer, d time.Duration) {
 	if err := errors.Join(x.there(), x.seize()); err != nil {
 		x.fired(err)
@@ -221,11 +221,11 @@ func (x *exchange) sendSlowHeader(a *answer, d time.Duration) {
 		if x.hasBody(a) {
 			rest = append(rest, a.body.Bytes()...)
 		}
-		_, _ = x.conn.Write(rest) // the fault has fired; the client may have had enough
+		_, _ = x.conn.Write(rest) // the fault has fired; the client may be gone
 	}
 }
 
-// sendTruncated sends less than Content-Length says.
+// sendTruncated sends fewer bytes than Content-Length declares.
 func (x *exchange) sendTruncated(a *answer, n int) {
 	if !x.hasBody(a) {
 		x.fired(errors.New("servertest: the answer has no body that could be truncated"))
@@ -244,12 +244,12 @@ func (x *exchange) sendTruncated(a *answer, n int) {
 	_, err := x.conn.Write(whole)
 	closed := x.conn.Close()
 	if errors.Is(closed, net.ErrClosed) {
-		closed = nil // the client was back, and the server's Close before ours
+		closed = nil // the client saw the end, and the server closed the connection first
 	}
 	x.fired(errors.Join(err, closed))
 }
 
-// raw returns the answer's head for a connection that net/http no longer keeps.
+// raw returns the response's head for a connection that net/http no longer owns.
 func (x *exchange) raw(a *answer) (status, header []byte) {
 	a.header.Set("Connection", "close")
 	if a.header.Get("Date") == "" {

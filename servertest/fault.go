@@ -10,25 +10,25 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Fault is one step of a script: what becomes of one request. It is a value: steps may share it. The zero Fault
-// is invalid.
+// Fault is one step of a script: the treatment of one request. It is a value, so steps may share it. The zero
+// Fault is invalid.
 //
 // "Before the effect" means that the service never sees the request. "After the effect" means that the whole
-// service ran, middleware and handler, and that its record was completed; only the answer is lost or replaced on
-// its way. A request that meets a fault is processed to its end even when its client has gone: that is what makes
-// its outcome unknown to the client.
+// service ran, middleware and handler, and that its record was completed. Only the response is then lost or
+// replaced. The server finishes a request that meets a fault even after its client has gone. So the outcome is
+// unknown to the client.
 type Fault struct {
 	name   string
 	play   func(*exchange)
-	fields []Header // added to the answer that the fault sends
-	bad    error    // why the arguments are refused; New reports it
+	fields []Header // added to the response that the fault sends
+	bad    error    // the error in the arguments; New returns it
 
 	unread     bool // the request's body stays unread
 	needsStore bool // it acts through the store
-	seesStore  bool // it watches the store where there is one
+	seesStore  bool // it watches the store if there is one
 }
 
-// String returns the fault as it was written: "Status(503)".
+// String returns the fault as Go source: "Status(503)".
 func (f Fault) String() string {
 	if f.play == nil {
 		return "Fault{}"
@@ -36,8 +36,8 @@ func (f Fault) String() string {
 	return f.name
 }
 
-// With returns the fault with header fields added to the answer that it sends, in place of fields of the same name.
-// A fault that sends no answer ignores them.
+// With returns the fault with header fields added to the response that it sends. They replace fields of the same
+// name. A fault that sends no response ignores them.
 func (f Fault) With(fields ...Header) Fault {
 	f.fields = append(append([]Header(nil), f.fields...), fields...)
 	return f
@@ -63,17 +63,18 @@ func (f Fault) checkDuration(d time.Duration) Fault {
 	return f.refuse(d < 0, "the duration is %v, it must not be negative", d)
 }
 
-// OK serves the request as if there were no script. At a script's end it asserts that the request comes.
+// OK serves the request without a fault. At a script's end it asserts that the request arrives.
 func OK() Fault { return newFault((*exchange).pass, "OK()") }
 
-// Status answers with the status, as a gateway does, before the effect.
+// Status responds with the status before the effect, as a gateway does.
 func Status(code int) Fault {
 	return newFault(func(x *exchange) {
 		x.send(newTextAnswer(code, "text/plain; charset=utf-8", http.StatusText(code)))
 	}, "Status(%d)", code).checkStatus(code)
 }
 
-// StatusAfterEffect answers with the status, as a gateway does, after the effect: the service's own answer is lost.
+// StatusAfterEffect responds with the status after the effect, as a gateway does. The service's own response is
+// lost.
 func StatusAfterEffect(code int) Fault {
 	return newFault(func(x *exchange) {
 		x.process()
@@ -81,8 +82,8 @@ func StatusAfterEffect(code int) Fault {
 	}, "StatusAfterEffect(%d)", code).checkStatus(code)
 }
 
-// HTMLError answers with a page of HTML that says it is JSON, before the effect, as misconfigured proxies and captive
-// portals do.
+// HTMLError responds before the effect with a page of HTML whose Content-Type is JSON. Misconfigured proxies and
+// captive portals do this.
 func HTMLError(status int) Fault {
 	return newFault(func(x *exchange) {
 		title := http.StatusText(status)
@@ -91,8 +92,8 @@ func HTMLError(status int) Fault {
 	}, "HTMLError(%d)", status).checkStatus(status)
 }
 
-// Redirect answers with the status and the Location, before the effect. [NewInMemory]'s client reaches the same
-// server under every host, so that a redirect to another origin can be followed too.
+// Redirect responds with the status and the Location, before the effect. The client of [NewInMemory] reaches the
+// same server under every host. So it can also follow a redirect to another origin.
 func Redirect(status int, location string) Fault {
 	f := newFault(func(x *exchange) {
 		a := newTextAnswer(status, "text/plain; charset=utf-8", http.StatusText(status))
@@ -103,10 +104,10 @@ func Redirect(status int, location string) Fault {
 		refuse(strings.ContainsAny(location, "\r\n"), "the location contains a line break")
 }
 
-// InFlight answers, before the effect, what a server answers while the first request with the key is still running:
-// 409 and CONFLICT.idempotency.in_flight as a problem document. Retry-After is retryAfter in whole seconds, rounded
-// up; zero sends none. For a first request that really is still running use [DelayInHandler]: the service then gives
-// this answer by itself to whoever comes meanwhile.
+// InFlight responds before the effect as a server does while the first request with the key is still running. The
+// response is 409 with CONFLICT.idempotency.in_flight as a problem document. Retry-After is retryAfter in whole
+// seconds, rounded up. Zero sends no Retry-After. For a first request that is really running, use
+// [DelayInHandler]. The service then gives this response to concurrent requests with the key.
 func InFlight(retryAfter time.Duration) Fault {
 	f := newFault(func(x *exchange) {
 		x.send(newProblem(http.StatusConflict, taxonomy.InFlight, "the first request with this key is still running"))
@@ -117,8 +118,8 @@ func InFlight(retryAfter time.Duration) Fault {
 	return f
 }
 
-// RateLimited answers 429 with the given header fields, before the effect. Without a field there is no hint of when to
-// come back:
+// RateLimited responds 429 with the given header fields, before the effect. Without a field, the response does not
+// state when to retry:
 //
 //	servertest.RateLimited(servertest.RetryAfterSeconds(2))
 func RateLimited(hints ...Header) Fault {
@@ -131,14 +132,14 @@ func RateLimited(hints ...Header) Fault {
 	}, "RateLimited(%s)", strings.Join(names, ", ")).With(hints...)
 }
 
-// A Header is one header field of an answer, for [Fault.With] and [RateLimited].
+// Header is one header field of a response, for [Fault.With] and [RateLimited].
 type Header struct {
-	written string // as it was written, for messages
+	written string // its Go source, for messages
 	name    string
 	value   func(now time.Time) string
 }
 
-// Field is any header field. The value goes out as it is.
+// Field returns any header field. The value is sent unchanged.
 func Field(name, value string) Header {
 	return Header{
 		written: fmt.Sprintf("Field(%q, %q)", name, value),
@@ -147,15 +148,15 @@ func Field(name, value string) Header {
 	}
 }
 
-// RetryAfterSeconds is Retry-After as a number of seconds, its usual form (RFC 9110, 10.2.3).
+// RetryAfterSeconds returns Retry-After as a number of seconds, its usual form (RFC 9110, 10.2.3).
 func RetryAfterSeconds(n int64) Header {
 	h := Field(wire.HeaderRetryAfter, fmt.Sprint(n))
 	h.written = fmt.Sprintf("RetryAfterSeconds(%d)", n)
 	return h
 }
 
-// RetryAfterDate is Retry-After as the HTTP date that lies d after the server's clock at the answer. The date has
-// whole seconds; what is left over is cut off.
+// RetryAfterDate returns Retry-After as an HTTP date. The date is the server's time at the response plus d, with
+// fractions of a second cut off.
 func RetryAfterDate(d time.Duration) Header {
 	return Header{
 		written: fmt.Sprintf("RetryAfterDate(%v)", d),
@@ -164,7 +165,7 @@ func RetryAfterDate(d time.Duration) Header {
 	}
 }
 
-// RetryAfterRaw is Retry-After with any text: garbage, a negative number, one that overflows.
+// RetryAfterRaw returns Retry-After with any text: garbage, a negative number, or a number that overflows.
 func RetryAfterRaw(value string) Header {
 	h := Field(wire.HeaderRetryAfter, value)
 	h.written = fmt.Sprintf("RetryAfterRaw(%q)", value)

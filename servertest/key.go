@@ -7,8 +7,8 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// keyOf returns the idempotency key in the header of that name: abc and "abc" are the same key. It returns a key that
-// no server accepts unparsed, since a test may send one, and joins several keys with commas. It returns "" if there
+// keyOf returns the idempotency key in the header of that name: abc and "abc" are the same key. It returns a
+// malformed key unparsed, because a test may send one. It joins several keys with commas. It returns "" if there
 // is none.
 func keyOf(h http.Header, name string) string {
 	lines := h.Values(name)

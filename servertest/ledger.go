@@ -12,33 +12,34 @@ import (
 	"time"
 )
 
-// An Entry is one effect that the service made.
+// Entry is one effect of the service.
 type Entry struct {
 	// ID is the ledger's own: "rf_1" for the first effect, "rf_2" for the second, and so on.
 	ID string
-	// Key is the request's idempotency key without its quotes, empty when it had none.
+	// Key is the request's idempotency key without its quotes. It is empty if the request had none.
 	Key string
-	// Principal is what the function given to [Principal] says, empty without one.
+	// Principal is the result of the function given to [Principal]. It is empty without that option.
 	Principal string
 	Method    string
 	Path      string
 	// PayloadHash is the SHA-256 of the request's body, in lower-case hexadecimal.
 	PayloadHash string
-	// Request is the number of the request that made the effect, as in [Request]. Two effects of one request are a
-	// duplicate delivery's.
+	// Request is the number of the request that made the effect, as in [Request]. Two effects of one request come from
+	// a duplicate delivery.
 	Request int
 	At      time.Time
 }
 
-// A Ledger keeps what the service did (effects) and, apart from it, what was put on the wire (requests). It outlives
-// its server's Close. It is safe for concurrent use.
+// Ledger records the service's effects and, separately, the received requests. It remains usable after its
+// server's Close. It is safe for concurrent use.
 type Ledger struct {
 	mu       sync.Mutex
 	entries  []Entry
 	requests []*Request
 }
 
-// AssertEffects fails the test unless the key had exactly n effects. The empty key counts the requests without one.
+// AssertEffects fails the test unless the key had exactly n effects. The empty key counts the requests without
+// one.
 func (l *Ledger) AssertEffects(t testing.TB, key string, n int) {
 	t.Helper()
 	if got := l.Effects(key); got != n {
@@ -46,7 +47,7 @@ func (l *Ledger) AssertEffects(t testing.TB, key string, n int) {
 	}
 }
 
-// Effects returns how many effects the key had, under all principals.
+// Effects returns the number of effects of the key, under all principals.
 func (l *Ledger) Effects(key string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +60,7 @@ func (l *Ledger) Effects(key string) int {
 	return n
 }
 
-// Total returns how many effects there were.
+// Total returns the number of all effects.
 func (l *Ledger) Total() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,9 +74,9 @@ func (l *Ledger) Entries() []Entry {
 	return append([]Entry(nil), l.entries...)
 }
 
-// Duplicates returns the keys that had more than one effect under the same principal, in the order of their first one.
-// Other methods and paths make no difference: a client never means two operations by one key. Requests without a key are
-// nobody's duplicates.
+// Duplicates returns the keys that had more than one effect under the same principal, in the order of their first
+// effect. It ignores methods and paths, because a client never uses one key for two operations. Requests without a
+// key do not count as duplicates.
 func (l *Ledger) Duplicates() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,8 +96,9 @@ func (l *Ledger) Duplicates() []string {
 	return keys
 }
 
-// Requests returns how many requests with the key came over the wire, whatever became of them: answered, refused, reset
-// or resent by net/http itself. The second copy of a scripted duplicate delivery is not one: no client sent it.
+// Requests returns the number of received requests with the key. It counts requests with every result: served,
+// refused, reset or resent by net/http itself. It does not count the second copy of a scripted duplicate delivery,
+// which no client sent.
 func (l *Ledger) Requests(key string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +111,7 @@ func (l *Ledger) Requests(key string) int {
 	return n
 }
 
-// history tells what is known of a key, one line each.
+// history describes the requests and effects of a key, one line each.
 func (l *Ledger) history(key string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +151,8 @@ func (l *Ledger) record(r *Request, principal string) Entry {
 // ErrNoRequest is returned by [Effect] when its context does not come from a request to this package's server.
 var ErrNoRequest = errors.New("servertest: the context does not come from a request to a servertest server")
 
-// Effect records an effect in the server's ledger and returns its entry. A handler given to [Handler] calls it with its
-// request's context, or with one made from it, at the moment when its work is done.
+// Effect records an effect in the server's ledger and returns its entry. A handler given to [Handler] calls it at
+// the moment when its work is done. The context is that of the handler's request, or one derived from it.
 func Effect(ctx context.Context) (Entry, error) {
 	v := visitOf(ctx)
 	if v == nil {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// A memListener accepts what its Dial dials.
+// memListener accepts the connections of its Dial.
 type memListener struct {
 	backlog chan net.Conn
 	done    chan struct{}
@@ -32,7 +32,7 @@ func (l *memListener) Dial(ctx context.Context) (net.Conn, error) {
 	refused := func(err error) error {
 		return &net.OpError{Op: "dial", Net: memNetwork, Addr: memServerAddr, Err: err}
 	}
-	select { // a closed listener refuses whatever else is ready
+	select { // a closed listener refuses even if it could also accept
 	case <-l.done:
 		return nil, refused(os.NewSyscallError("connect", syscall.ECONNREFUSED))
 	default:

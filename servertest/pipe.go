@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// pipeBuffer is how many bytes one direction holds before a writer waits. net/http writes a request and reads
-// its answer from different goroutines, so an unbuffered pipe would lock up where a socket does not.
+// pipeBuffer is the number of bytes that one direction holds before a writer waits. net/http writes a request and
+// reads its response from different goroutines. An unbuffered pipe would therefore deadlock where a socket does
+// not.
 const pipeBuffer = 64 << 10
 
-// newPipe returns the two ends of a connection in memory. Everything that waits in it waits on one condition
-// variable, which a synctest bubble counts as durably blocked, and its deadlines are timers, which follow the
-// bubble's clock.
+// newPipe returns the two ends of a connection in memory. All its waits use one condition variable, which a
+// synctest bubble counts as durably blocked. Its deadlines are timers, which follow the bubble's clock.
 func newPipe(client, server memAddr) (*memConn, *memConn) {
 	p := &pipe{}
 	p.changed.L = &p.mu
@@ -26,11 +26,11 @@ func newPipe(client, server memAddr) (*memConn, *memConn) {
 type pipe struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	reset   bool // either end was reset: nothing is written any more, and both ends see it
+	reset   bool // either end was reset: both ends see it, and writes fail
 	ends    [2]pipeEnd
 }
 
-// A pipeEnd is guarded by its pipe's mutex.
+// pipeEnd is guarded by its pipe's mutex.
 type pipeEnd struct {
 	addr        memAddr
 	incoming    []byte // written by the peer, not yet read
@@ -38,8 +38,8 @@ type pipeEnd struct {
 	read, write pipeDeadline
 }
 
-// A memConn is one end of a pipe. It behaves as a TCP connection on Linux does: bytes that arrived before a
-// reset can still be read, then reading and writing fail with ECONNRESET; after the peer's Close reading ends
+// memConn is one end of a pipe. It behaves like a TCP connection on Linux. After a reset, bytes that arrived
+// before can still be read. Then reading and writing fail with ECONNRESET. After the peer's Close, reading ends
 // with io.EOF and writing fails with EPIPE.
 type memConn struct {
 	p         *pipe
@@ -95,7 +95,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 	}
 }
 
-// Close ends this end. The peer reads what was written before, then io.EOF.
+// Close closes this end. The peer reads the bytes written before, then io.EOF.
 func (c *memConn) Close() error {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *memConn) Close() error {
 	return nil
 }
 
-// Reset ends the connection as a RST does.
+// Reset ends the connection like a RST.
 func (c *memConn) Reset() error {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -154,7 +154,7 @@ func (c *memConn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: memNetwork, Source: c.own.addr, Addr: c.peer.addr, Err: err}
 }
 
-// A pipeDeadline is guarded by its pipe's mutex.
+// pipeDeadline is guarded by its pipe's mutex.
 type pipeDeadline struct {
 	passed bool
 	timer  *time.Timer
@@ -193,7 +193,7 @@ func (d *pipeDeadline) stop() {
 
 const memNetwork = "memory"
 
-// A memAddr is an address in memory, such as "memory:3".
+// memAddr is an address in memory, such as "memory:3".
 type memAddr string
 
 func (memAddr) Network() string  { return memNetwork }

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// A Request is one request as it came over the wire.
+// Request is one received request.
 type Request struct {
 	// Number counts the server's requests from 1, in the order of arrival.
 	Number int
 	// Conn counts the server's connections from 1: two requests with the same Conn shared one.
 	Conn int
-	// Key is the idempotency key without its quotes, empty when there was none. Header has it as it was sent.
+	// Key is the idempotency key without its quotes. It is empty if there was none. Header holds the key as sent.
 	Key    string
 	Method string
 	Host   string
 	Path   string
 	Query  url.Values
 	Header http.Header
-	// Body is nil when the fault did not let it be read, and otherwise what came of it.
+	// Body holds the bytes that were read of the body. It is nil if the fault prevented reading.
 	Body []byte
-	// Step is the fault that the request met, empty when no script had one for it.
+	// Step is the fault of the request's step. It is empty if no script had a step for the request.
 	Step string
 	At   time.Time
 }
@@ -38,7 +38,7 @@ func (r *Request) clone() Request {
 	return c
 }
 
-// arrive notes a request whose header was read.
+// arrive records a request whose header was read.
 func (l *Ledger) arrive(r *http.Request, key string, conn int) *Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,14 +57,14 @@ func (l *Ledger) arrive(r *http.Request, key string, conn int) *Request {
 	return req
 }
 
-// met notes which step a request took.
+// met records the step that a request took.
 func (l *Ledger) met(r *Request, step string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.Step = step
 }
 
-// carried notes the body that was read.
+// carried records the body that was read.
 func (l *Ledger) carried(r *Request, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

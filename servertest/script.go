@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// A step is one fault of one key's script, and what became of it. It is guarded by its scripts' mutex.
+// step is one fault of one key's script, and its result. It is guarded by its scripts' mutex.
 type step struct {
 	scripts *scripts
 	fault   Fault
 	where   string // names key and step in messages
-	request int    // the request that took the step, zero while none did
-	playing int    // requests that are at it
+	request int    // the request that took the step; zero if none did
+	playing int    // the number of requests that are at the step
 	fired   bool
-	err     error // why it did not come to pass
+	err     error // the reason why the fault did not occur
 }
 
-// play notes that a request has come to the step, or with -1 that it has gone.
+// play records that a request has reached the step or, with -1, that it has left.
 func (s *step) play(n int) {
 	s.scripts.mu.Lock()
 	defer s.scripts.mu.Unlock()
 	s.playing += n
 }
 
-// mark notes whether the fault came to pass. Once it did, later errors do not undo it.
+// mark records whether the fault occurred. Once it occurred, later errors do not change that.
 func (s *step) mark(err error) {
 	s.scripts.mu.Lock()
 	defer s.scripts.mu.Unlock()
@@ -34,13 +34,13 @@ func (s *step) mark(err error) {
 	}
 }
 
-// A keyScript is the run of steps that one key goes through.
+// keyScript is the sequence of steps for one key.
 type keyScript struct {
 	steps []*step
 	taken int
 }
 
-// scripts hands each request its step.
+// scripts gives each request its step.
 type scripts struct {
 	mu       sync.Mutex
 	byKey    map[string]*keyScript
@@ -48,7 +48,7 @@ type scripts struct {
 	next     [][]Fault // not yet given to a key
 	each     []Fault
 	seen     bool // a key took the script for each key
-	nexts    int  // how many of next were given to a key
+	nexts    int  // the number of scripts in next that were given to a key
 }
 
 func newScripts() *scripts { return &scripts{byKey: make(map[string]*keyScript)} }
@@ -70,7 +70,8 @@ func (s *scripts) add(key, origin string, faults []Fault) *keyScript {
 	return k
 }
 
-// take returns the step for a request with the key, nil when its script is at its end or it has none.
+// take returns the step for a request with the key. It returns nil if the key has no script or the script is at
+// its end.
 func (s *scripts) take(key string, request int) *step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +88,7 @@ func (s *scripts) take(key string, request int) *step {
 	return st
 }
 
-// undecided reports whether a request is at a step that may yet come to pass.
+// undecided reports whether a request is at a step whose fault may still occur.
 func (s *scripts) undecided() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +102,7 @@ func (s *scripts) undecided() bool {
 	return false
 }
 
-// adopt gives a key that has no script of its own the one that is due to it, which may be empty.
+// adopt gives the next script to a key that has none. That script may be empty.
 func (s *scripts) adopt(key string) *keyScript {
 	switch {
 	case len(s.next) > 0:
@@ -117,7 +118,7 @@ func (s *scripts) adopt(key string) *keyScript {
 	}
 }
 
-// unfired tells of every step that did not come to pass.
+// unfired describes every step whose fault did not occur.
 func (s *scripts) unfired() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +145,7 @@ func (s *scripts) unfired() []string {
 	return missing
 }
 
-// check returns the first fault's invalid argument, and whether any fault needs, or watches, the store.
+// check returns the first fault's invalid argument, and whether any fault needs or watches the store.
 func (s *scripts) check() (needsStore, seesStore bool, err error) {
 	all := append([][]Fault{s.each}, s.next...)
 	for _, key := range s.declared {

@@ -16,8 +16,8 @@ import (
 // memURL is the address of a server in memory. The name can't exist (RFC 2606).
 const memURL = "http://memory.test"
 
-// A Server is an HTTP/1.1 server that plays scripted faults in front of a service, and keeps a ledger of both. All its
-// methods may be used concurrently.
+// Server is an HTTP/1.1 server that plays scripted faults in front of a service, and keeps a ledger of both. All
+// its methods may be used concurrently.
 type Server struct {
 	// URL is the server's base address, without a slash at its end.
 	URL string
@@ -30,11 +30,11 @@ type Server struct {
 	principal func(*http.Request) string
 	transport *http.Transport
 
-	closeStore func() // of a store of the server's own
+	closeStore func() // of a store that the server created
 
 	http     *http.Server
 	listener *wireListener
-	served   chan struct{} // closed when no connection is accepted any more
+	served   chan struct{} // closed when no more connections are accepted
 	ctx      context.Context
 	cancel   context.CancelFunc
 	shut     sync.Once
@@ -44,8 +44,8 @@ type Server struct {
 	running sync.WaitGroup // requests
 }
 
-// New starts a server on a loopback socket. It is closed at the test's end, which also fails the test for every scripted
-// fault that did not come to pass, see [Lenient]. An invalid fault or option ends the test at once.
+// New starts a server on a loopback socket. The test's end closes it. The test then fails for every scripted fault
+// that did not occur, see [Lenient]. An invalid fault or option ends the test immediately.
 //
 // A socket waits in real time: in a synctest bubble use [NewInMemory].
 func New(t testing.TB, opts ...Option) *Server {
@@ -58,9 +58,9 @@ func New(t testing.TB, opts ...Option) *Server {
 	return start(t, l, "http://"+l.Addr().String(), dialNet, opts)
 }
 
-// NewInMemory starts the same server on connections in memory. [Server.Client] and [Server.Transport] reach it, whatever
-// host a URL names; nothing else does. Made in a synctest bubble it lives on the bubble's clock: a fault's delay takes
-// exactly as long as it says, and no time at all.
+// NewInMemory starts the same server on connections in memory. Only [Server.Client] and [Server.Transport] reach
+// it, under every host that a URL names. In a synctest bubble it uses the bubble's clock: a fault's delay takes
+// exactly its duration in that clock, and no real time.
 //
 // On these connections a reset is syscall.ECONNRESET and a closed server syscall.ECONNREFUSED, as on a socket.
 func NewInMemory(t testing.TB, opts ...Option) *Server {
@@ -70,10 +70,11 @@ func NewInMemory(t testing.TB, opts ...Option) *Server {
 	return start(t, l, memURL, dial, opts)
 }
 
-// Serve starts the server on a listener, for programs that are no tests: a reference server for clients in other
-// languages, a proxy that loses answers. The server owns the listener from then on, also when it returns an error. The
-// caller closes the server, and asks [Server.Unplayed] what a test would have failed for; [Lenient] means nothing here.
-// logf, if not nil, is told of a handler's panic, and may be called concurrently.
+// Serve starts the server on a listener, for programs that are not tests. Examples are a reference server for
+// clients in other languages, and a proxy that loses responses. The server owns the listener from then on, even if
+// Serve returns an error. The caller closes the server. [Server.Unplayed] returns the faults for which a test
+// would have failed, and [Lenient] has no effect. If logf is not nil, it reports a handler's panic, and may be
+// called concurrently.
 func Serve(l net.Listener, logf func(format string, args ...any), opts ...Option) (*Server, error) {
 	set, err := newSetup(opts)
 	if err == nil && logf == nil {
@@ -136,7 +137,8 @@ func open(l net.Listener, url string, dial dialFunc, set *setup, logf func(strin
 		service:    service,
 		closeStore: closeStore,
 		principal:  set.principal,
-		// No proxy, no transparent decompression, and no timeout of its own: what a test sees is what was scripted.
+		// The transport has no proxy, no transparent decompression and no timeout, so that a test sees exactly the
+		// script.
 		transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
 		listener:  newWireListener(l),
 		served:    make(chan struct{}),
@@ -144,7 +146,7 @@ func open(l net.Listener, url string, dial dialFunc, set *setup, logf func(strin
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		Handler:  http.HandlerFunc(s.serve),
-		ErrorLog: log.New(io.Discard, "", 0), // panics are told to the test; the rest is what faults look like
+		ErrorLog: log.New(io.Discard, "", 0), // panics go to the test; faults cause the rest
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		},
@@ -161,17 +163,18 @@ type connKey struct{}
 // Ledger returns the server's ledger.
 func (s *Server) Ledger() *Ledger { return s.ledger }
 
-// Requests returns a copy of what came over the wire, in the order of arrival. See [Ledger.Requests] for what counts.
+// Requests returns a copy of the received requests, in the order of arrival. [Ledger.Requests] defines which
+// requests count.
 func (s *Server) Requests() []Request { return s.ledger.sent() }
 
-// Transport returns a transport that reaches the server, always the same one. It waits for ever, uses no proxy and shows
-// bodies as they were sent.
+// Transport returns the transport that reaches the server. It is always the same one. It has no timeout, uses no
+// proxy and returns bodies exactly as sent.
 func (s *Server) Transport() *http.Transport { return s.transport }
 
 // Client returns a new client over [Server.Transport].
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.transport} }
 
-// Close stops the server: it refuses and closes connections, breaks off what is held, and waits for the requests that the
+// Close stops the server. It refuses and closes connections, ends all holds, and waits for the requests that the
 // service has begun. It can be called again. The test's end calls it.
 func (s *Server) Close() {
 	s.shut.Do(func() {
@@ -179,7 +182,7 @@ func (s *Server) Close() {
 		s.closing = true
 		s.mu.Unlock()
 		s.cancel()
-		// The errors would tell of connections that are closed already.
+		// The errors only report connections that are already closed.
 		_ = s.http.Close()
 		<-s.served
 		s.listener.closeConns()
@@ -189,9 +192,9 @@ func (s *Server) Close() {
 	})
 }
 
-// Unplayed tells of each scripted fault that has not come to pass, one line each, with the key, the step and the fault. A
-// test of the package's own fails for them at its end. A client may have its answer before the server has noted that: a
-// request that is at its fault is waited for, a second at most.
+// Unplayed describes each scripted fault that has not occurred, one line each, with the key, the step and the
+// fault. A test with New or NewInMemory fails for them at its end. A client may have its response before the
+// server has recorded that. Unplayed therefore waits for a request that is at its fault, at most one second.
 func (s *Server) Unplayed() []string {
 	for end := time.Now().Add(time.Second); s.scripts.undecided() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
@@ -199,7 +202,7 @@ func (s *Server) Unplayed() []string {
 	return s.scripts.unfired()
 }
 
-// begin counts a request in, unless the server is closing.
+// begin counts a new request, unless the server is closing.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +242,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	x.play()
 }
 
-// abort ends a request whose fault did not. The service's panic is told to the test, and the client's connection breaks.
+// abort ends a request whose fault did not end it. It reports the service's panic to the test and breaks the
+// client's connection.
 func (x *exchange) abort() {
 	if p := recover(); p != nil {
 		if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {

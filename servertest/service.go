@@ -7,15 +7,16 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// refunds is the service of a server without [Handler]. It makes one effect for each request with an unsafe method and
-// responds with 201 and the effect's id. It responds to a safe method with 204 and makes no effect.
+// refunds is the service of a server without [Handler]. It makes one effect for each request with an unsafe method
+// and responds with 201 and the effect's id. It responds to a safe method with 204 and makes no effect.
 func refunds(w http.ResponseWriter, r *http.Request) {
 	if wire.SafeMethod(r.Method) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	if r.Context().Err() != nil {
-		// Whoever asked for it has given it up: refusing keeps the ledger's word that a canceled handler did nothing.
+		// The client has given the request up. With this refusal the ledger stays right: a canceled handler made no
+		// effect.
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
 	}
@@ -28,5 +29,5 @@ func refunds(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(struct {
 		ID string `json:"id"`
-	}{effect.ID}) // the client may have gone; the effect stands
+	}{effect.ID}) // the client may be gone; the effect remains
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A storeCall is a method of the store that a fault makes fail.
+// storeCall is a method of the store that a fault makes fail.
 type storeCall uint8
 
 const (
@@ -18,14 +18,14 @@ const (
 
 func newStoreFault(call storeCall, name string) Fault {
 	f := newFault(func(x *exchange) {
-		_ = x.put(x.deliver(&visit{fails: call})) // what counts is that the store was asked
+		_ = x.put(x.deliver(&visit{fails: call})) // only the call of the store counts
 	}, "%s", name)
 	f.needsStore, f.seesStore = true, true
 	return f
 }
 
-// watchStore returns st as the faults need it. The visits are found by their context, so a key's scope, and how its
-// record is named in the store, do not matter.
+// watchStore returns st with the faults applied. It finds visits by their context, so a key's scope and its
+// record's name in the store do not matter.
 func watchStore(st store.Store) store.Store {
 	w := watchedStore{st}
 	if waiter, ok := st.(store.Waiter); ok {
@@ -58,7 +58,7 @@ func (s watchedStore) Complete(ctx context.Context, l store.Lease, o store.Outco
 	return s.Store.Complete(ctx, l, o)
 }
 
-// refuses reports whether the call fails for the visit, and notes that it did.
+// refuses reports whether the call fails for the visit, and records the failure.
 func (v *visit) refuses(call storeCall) bool {
 	if v == nil || v.fails != call || v.served.Load() {
 		return false

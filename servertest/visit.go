@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// A visit is one pass of a request through the service. A request that is delivered twice makes two.
+// visit is one pass of a request through the service. A request that is delivered twice makes two visits.
 type visit struct {
 	x         *exchange
 	fails     storeCall             // the store's method that fails for this visit
 	served    atomic.Bool           // the visit has ended, and its fault with it
 	onReserve func()                // called when the store has judged the visit
-	onHandler func(context.Context) // called when the visit has come to the handler
+	onHandler func(context.Context) // called when the visit reaches the handler
 }
 
 type visitKey struct{}
 
-// visitOf returns the visit that a context belongs to, nil when there is none.
+// visitOf returns the visit that a context belongs to. It returns nil if there is none.
 func visitOf(ctx context.Context) *visit {
 	v, _ := ctx.Value(visitKey{}).(*visit)
 	return v
@@ -37,9 +37,9 @@ func (x *exchange) visit(ctx context.Context, v *visit) *http.Request {
 	return r
 }
 
-// A requestBody is a body that was read before, with the error that broke it off.
+// requestBody is a body that was read before, with the error that broke it off.
 type requestBody struct {
-	read bytes.Reader // not embedded: its WriteTo would pass over the error
+	read bytes.Reader // not embedded: its WriteTo would skip the error
 	err  error
 }
 
@@ -51,7 +51,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// process runs the service to its end, out of reach of the client's going away, and returns its answer.
+// process runs the service to its end, even if the client goes away, and returns its response.
 func (x *exchange) process() *answer { return x.deliver(&visit{}) }
 
 func (x *exchange) deliver(v *visit) *answer {
@@ -72,9 +72,9 @@ func (x *exchange) processHeld(d time.Duration) *answer {
 	}})
 }
 
-// processTwice makes two visits at the same time, and returns the first one's answer.
+// processTwice makes two visits at the same time. It returns the response of the first one.
 func (x *exchange) processTwice() *answer {
-	arrived := make(chan struct{}) // the second was judged by the store, is in the handler, or has ended
+	arrived := make(chan struct{}) // the store judged the second, or it is in the handler or has ended
 	seen := sync.OnceFunc(func() { close(arrived) })
 	second := &visit{onReserve: seen, onHandler: func(context.Context) { seen() }}
 	ended := make(chan struct{})
@@ -104,7 +104,7 @@ func (x *exchange) processTwice() *answer {
 	}})
 }
 
-// atHandler is what the service's handler is wrapped in.
+// atHandler wraps the service's handler.
 func atHandler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := visitOf(r.Context()); v != nil && v.onHandler != nil {

@@ -1,0 +1,136 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// try sends a request. There may be no response.
+func (t *trial) try(label string, r request) *answer {
+	return t.record(label, "", r, t.run.exchange(t.ctx, t.run.dialer, r))
+}
+
+// send sends a request. It ends the trial unless there is a response.
+func (t *trial) send(label string, r request) *answer {
+	a := t.try(label, r)
+	t.answered(a, label)
+	return a
+}
+
+// once sends a request whose temporary refusal is expected, so it does not repeat the request.
+func (t *trial) once(label string, r request) *answer {
+	t.pass(1)
+	a := t.record(label, "", r, t.run.dialer.exchange(t.ctx, r))
+	t.answered(a, label)
+	return a
+}
+
+// pass waits until n requests may be sent together.
+func (t *trial) pass(n int) {
+	if !t.run.gate.pass(t.ctx, n) {
+		panic(stopped{}) // the runner reports the end of the run
+	}
+}
+
+func (t *trial) answered(a *answer, label string) {
+	switch {
+	case a.err != nil:
+		t.stop(heavier(t.c.Level.verdict(), Warn), "a response to "+label, a.String())
+	case a.overload && t.c.Slug != slugBaseline:
+		t.inconclusive("the target refused %s for its load, again and again: %s; a lower --rate may help", label, a)
+	}
+}
+
+// accept sends a request that must succeed for the case to begin, although the case does not judge it.
+func (t *trial) accept(label string, r request) *answer {
+	a := t.send(label, r)
+	if !a.ok() {
+		t.inconclusive("the response to %s was %s; the case needs a success to begin with", label, a)
+	}
+	return a
+}
+
+func heavier(a, b Verdict) Verdict {
+	if a.weight() < b.weight() {
+		return b
+	}
+	return a
+}
+
+// race sends requests together. It sends the requests that the target refuses because of load again, one by one.
+func (t *trial) race(label string, requests []request) []*answer {
+	t.pass(len(requests))
+	answers := t.run.dialer.race(t.ctx, requests)
+	for i, a := range answers {
+		answers[i] = t.run.patiently(t.ctx, t.run.dialer, requests[i], a)
+	}
+	for i, a := range answers {
+		t.record(fmt.Sprintf("%s %d", label, i+1), "its last byte was sent together with the others'", requests[i], a)
+	}
+	return answers
+}
+
+// record records an exchange. It ends the trial if the run has ended or the target has died.
+func (t *trial) record(label, delivery string, r request, a *answer) *answer {
+	t.keep(label, delivery, r, a)
+	if t.ctx.Err() != nil {
+		panic(stopped{}) // the runner reports the end of the run
+	}
+	if errors.Is(a.err, ErrUnreachable) {
+		t.unreachable(a.err)
+	}
+	return a
+}
+
+// unreachable ends the trial. It ends the run too unless the target soon responds again.
+func (t *trial) unreachable(err error) {
+	for end := time.Now().Add(comeback); time.Now().Before(end); t.wait(20 * time.Millisecond) {
+		if conn, again := t.run.dialer.dial(t.ctx); again == nil {
+			_ = conn.Close()
+			t.stop(Harness, "", "a connection to the target could not be made, and another could: "+err.Error())
+		}
+	}
+	t.run.halt(stopUnreachable, err)
+	t.stop(Harness, "", "the target can't be reached any more: "+err.Error())
+}
+
+// comeback is the maximum time that a target may disappear after it was reachable.
+const comeback = 2 * time.Second
+
+// keep records an exchange with any result.
+func (t *trial) keep(label, delivery string, r request, a *answer) {
+	if a.refusals > 0 {
+		delivery = joined(delivery, fmt.Sprintf("after %s of the target to serve it under its load", plural(a.refusals,
+			"refusal")))
+	}
+	a.excerpt = t.run.mask.describe(a.content())
+	x := newExchange(label, delivery, r, a, t.began, t.run.mask)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.Curl = t.curl(r)
+	t.exchanges = append(t.exchanges, x)
+	t.tally.add(t.run.target, r, a)
+	if t.c.Group() == "ctl" && (t.c.Slug != slugOracle || len(t.exchanges) == 1) { // the oracle's other key is reused
+		t.run.remember(r, a, t)
+	}
+}
+
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ", " + b
+}
+
+// patiently repeats a request while it is refused because the first one is running. It returns the last response.
+func (t *trial) patiently(label string, r request, atMost time.Duration) *answer {
+	end := time.Now().Add(atMost)
+	for again := 20 * time.Millisecond; ; again = min(2*again, 500*time.Millisecond) {
+		a := t.send(label, r)
+		if !t.run.profile.maybeRunning(a) || time.Now().After(end) {
+			return a
+		}
+		t.wait(again)
+	}
+}

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
+)
+
+// A Gateway forwards requests to one upstream. Create one with [New].
+type Gateway struct {
+	config
+	client     *redo.Client
+	background server.Background
+	proxy      *httputil.ReverseProxy
+	guarded    http.Handler // the proxy behind the middleware
+	status     http.Handler // nil without StatusPath
+}
+
+// New returns a gateway for an upstream, whose requests and responses it keeps in st. The path of the URL precedes that
+// of each request. The error names every option that is wrong.
+func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
+	c, err := newConfig(opts)
+	if st == nil {
+		err = errors.Join(errors.New("gateway: the store must not be nil"), err)
+	}
+	if upstream == nil || upstream.Host == "" || upstream.Scheme != "http" && upstream.Scheme != "https" {
+		err = errors.Join(fmt.Errorf("gateway: the upstream %v is not an absolute http or https URL", upstream), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{config: c}
+	profile := redo.RedoProfile()
+	profile.KeepHeaders = true // an app's headers must not keep Run from continuing its requests
+	g.client, err = redo.New(slices.Concat(
+		[]redo.Option{redo.WithProfile(profile)}, c.client, []redo.Option{redo.WithStore(st), redo.WithScope("gateway")})...)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := server.New(st, append(c.middleware, g.guards()...)...)
+	if err != nil {
+		return nil, err
+	}
+	if c.statusPath != "" {
+		g.status, err = server.StatusHandler(st, append(c.middleware, g.guards()...)...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	g.proxy = g.newProxy(upstream)
+	g.guarded = guard(http.HandlerFunc(g.forward))
+	return g, nil
+}
+
+// guards returns the options of the middleware that the gateway sets itself. All routes of an upstream share one scope:
+// the fingerprint has the path, so that a key is refused on a second path.
+func (g *Gateway) guards() []server.Option {
+	return []server.Option{
+		server.Principal(g.principal), server.Route("gateway"), server.MaxBody(g.maxBuffered), server.Wait(g.wait),
+		server.RunIn(&g.background),
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.status != nil && r.URL.Path == g.statusPath {
+		g.serveStatus(w, r)
+		return
+	}
+	r = g.identify(r)
+	if g.streams(r) {
+		g.stream(w, r)
+		return
+	}
+	if g.status != nil {
+		w = &accepting{ResponseWriter: w, location: g.statusURL(r)}
+	}
+	g.guarded.ServeHTTP(w, r)
+}
+
+// forward is the handler behind the middleware. A request without a key goes upstream as it is.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
+	if key := server.Key(r.Context()); key != "" {
+		r = r.WithContext(named(r.Context(), g.upstreamKey(g.principal(r), key)))
+	}
+	g.proxy.ServeHTTP(w, r)
+}
+
+// resumeEvery is the pause between two searches for operations of a crashed gateway.
+const resumeEvery = 5 * time.Second
+
+// Run continues the operations that a crashed gateway has left behind, until ctx ends. Gateways that share the store
+// take turns. Run returns the error of ctx.
+func (g *Gateway) Run(ctx context.Context) error { return g.client.ResumeEvery(ctx, resumeEvery, nil) }
+
+// Shutdown waits until every response is recorded, or until ctx ends. Call it after http.Server.Shutdown and before the
+// store is closed.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	return errors.Join(g.background.Shutdown(ctx), g.client.Close())
+}

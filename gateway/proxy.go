@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// reportKey is the context key of a request's redo.Report.
+type reportKey struct{}
+
+func (g *Gateway) newProxy(upstream *url.URL) *httputil.ReverseProxy {
+	transport := g.client.Transport()
+	if g.hedge > 0 {
+		transport = &hedger{transport, g.hedge}
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(upstream)
+			p.SetXForwarded()
+			p.Out.Header.Del(wire.HeaderKey) // the phone's; the client sets that of the upstream
+			ctx, report := redo.WithReport(p.Out.Context())
+			p.Out = p.Out.WithContext(context.WithValue(ctx, reportKey{}, report))
+		},
+		Transport:      transport,
+		ModifyResponse: g.check,
+		ErrorHandler:   refuse,
+	}
+}
+
+// check reports an unknown effect to the middleware, and reads the body of a guarded request. A response that breaks
+// off is then an error, instead of a stored half.
+func (g *Gateway) check(resp *http.Response) error {
+	ctx := resp.Request.Context()
+	report, _ := ctx.Value(reportKey{}).(*redo.Report)
+	if e := report.Err(); e != nil {
+		mark(ctx, e)
+		hint(resp.Header, e)
+	}
+	if server.Key(ctx) == "" || resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	head, err := io.ReadAll(io.LimitReader(resp.Body, int64(g.maxBuffered)+1))
+	if err != nil {
+		server.Unknown(ctx)
+		return err
+	}
+	resp.Body = restored(head, resp.Body)
+	return nil
+}
+
+// mark reports an unknown effect to the middleware. The next request with the key then continues the operation. A
+// refusal of the upstream is final, although it may not prove that there was no effect: it is stored and replayed.
+func mark(ctx context.Context, e *redo.Error) {
+	refused := e.StatusCode >= 400 && e.StatusCode < 500 && !e.Code.Transient() && !e.Code.In(taxonomy.OutcomeUnknown)
+	if e.Effect == redo.EffectUnknown && !refused {
+		server.Unknown(ctx)
+	}
+}
+
+// hint sets Retry-After if another attempt makes sense, and the response does not say when.
+func hint(h http.Header, e *redo.Error) {
+	if h.Get(wire.HeaderRetryAfter) == "" && redo.SafeToRetry(e) {
+		wait := max(1, math.Ceil(time.Until(e.RetryAt).Seconds())) // at least a second, also if no time is known
+		h.Set(wire.HeaderRetryAfter, strconv.Itoa(int(wait)))
+	}
+}
+
+// refuse is the proxy's ErrorHandler: there is no response of the upstream.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := wire.Problem{
+		Title: "Upstream failed", Status: http.StatusBadGateway, Code: string(taxonomy.Unavailable), Retryable: true,
+		Detail: "The upstream service gave no complete response.",
+	}
+	e, ok := errors.AsType[*redo.Error](err)
+	if ok {
+		mark(r.Context(), e)
+		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)
+		if e.Effect == redo.NotApplied {
+			p.Detail = "The upstream service was not reached, or refused the request. Nothing was done."
+		}
+		hint(w.Header(), e)
+	}
+	wire.WriteProblem(w, p)
+}
+
+// statusOf returns the status for a call that has no response.
+func statusOf(e *redo.Error) int {
+	switch {
+	case e.Code == taxonomy.PayloadMismatch:
+		return http.StatusConflict
+	case e.Timeout():
+		return http.StatusGatewayTimeout
+	case errors.Is(e, redo.ErrBreakerOpen), errors.Is(e, redo.ErrLimited), errors.Is(e, redo.ErrBudget):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusBadGateway
+	}
+}

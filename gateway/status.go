@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// serveStatus serves the state of the key in the query.
+func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
+	if key := r.URL.Query().Get("key"); key != "" && len(wire.Lines(r.Header, wire.HeaderKey)) == 0 {
+		r = r.Clone(r.Context())
+		r.Header.Set(wire.HeaderKey, wire.FormatKey(key, wire.NeedsQuotes(key), false))
+	}
+	g.status.ServeHTTP(w, r)
+}
+
+// statusURL returns the URL of the request's state, "" without a key.
+func (g *Gateway) statusURL(r *http.Request) string {
+	key, err := wire.ParseKey(wire.Lines(r.Header, wire.HeaderKey))
+	if err != nil {
+		return ""
+	}
+	return g.statusPath + "?" + url.Values{"key": {key}}.Encode()
+}
+
+// An accepting writer sends 202 with a status URL instead of the middleware's refusal of a key in flight.
+type accepting struct {
+	http.ResponseWriter
+	location string
+	replaced bool
+}
+
+// Unwrap is for http.ResponseController.
+func (a *accepting) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *accepting) WriteHeader(status int) {
+	h := a.Header()
+	if a.location != "" && status == http.StatusConflict && h.Get(wire.HeaderErrorCode) == string(taxonomy.InFlight) {
+		a.replaced = true
+		status = http.StatusAccepted
+		wire.ClearContent(h)
+		h.Del(wire.HeaderErrorCode)
+		h.Set("Location", a.location)
+		h.Set("Content-Type", "application/json")
+	}
+	a.ResponseWriter.WriteHeader(status)
+	if a.replaced {
+		_, _ = io.WriteString(a.ResponseWriter, `{"state":"pending"}`+"\n") // a phone that is gone may ask again
+	}
+}
+
+// Write drops the body of the refusal.
+func (a *accepting) Write(p []byte) (int, error) {
+	if a.replaced {
+		return len(p), nil
+	}
+	return a.ResponseWriter.Write(p)
+}

@@ -8,8 +8,8 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// readBaseline reads the failures that are known. Each line has a case and why it is expected to fail; what follows a
-// # at a line's start is a comment. No name is no baseline.
+// readBaseline reads the expected failures. Each line holds a case and the reason why it is expected to fail. A
+// line that starts with # is a comment. An empty name means no baseline.
 func readBaseline(name string) ([]conformance.Option, error) {
 	if name == "" {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// A check is the command's flags.
+// check holds the command's flags.
 type check struct {
 	terminal
 	target   targetFlags
@@ -27,6 +27,7 @@ type check struct {
 	seed     uint64
 	timeout  time.Duration
 	workers  int
+	rate     float64
 	list     bool
 	explain  string
 	init     bool
@@ -46,8 +47,8 @@ told from a second run, so that most rules stay unproved: --effects is worth its
 file may name commands, which are run: read somebody else's before you use it.
 
 Exit codes:
-  0  conforms
-  1  a MUST is broken or could not be shown, or an expected failure now passes
+  0  no MUST is broken; the last line names what was not tried
+  1  a MUST is broken, could not be shown or is blocked, or an expected failure now passes
   2  wrong flags, a wrong description, or no case selected
   3  the target can't be reached, or does not do what the description says
   4  the run did not come to its end
@@ -72,6 +73,7 @@ An interrupt ends the run, and what was found by then is reported.`,
 	f.Uint64Var(&k.seed, "seed", 0, "repeat the choices of the run that reported this seed (default random)")
 	f.DurationVar(&k.timeout, "timeout", 0, "end the run after this long, such as 5m (default never)")
 	f.IntVar(&k.workers, "concurrency", 8, "how many cases run at a time, where effects are counted by case")
+	f.Float64Var(&k.rate, "rate", 0, "send at most so many requests a `second` (default no limit; 429 and 503 with Retry-After are waited for)")
 	f.BoolVar(&k.list, "list", false, "list the cases, and send nothing")
 	f.StringVar(&k.explain, "explain", "", "explain the `case`, and send nothing")
 	f.BoolVar(&k.init, "init", false, "print a target file to start from, and send nothing")
@@ -114,7 +116,7 @@ func (k *check) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	opts = append(opts, known...)
-	opts = append(opts, conformance.Concurrency(k.workers))
+	opts = append(opts, conformance.Concurrency(k.workers), conformance.Rate(k.rate))
 	if c.Flags().Changed("seed") {
 		opts = append(opts, conformance.Seed(k.seed))
 	}
@@ -126,8 +128,9 @@ func (k *check) run(c *cobra.Command, args []string) error {
 	return k.try(c.Context(), target, opts, files, args[0])
 }
 
-// try runs the cases and reports, however the run ended.
-func (k *check) try(ctx context.Context, target conformance.Target, opts []conformance.Option, files *files, name string) error {
+// try runs the cases. It writes the reports even if the run fails.
+func (k *check) try(ctx context.Context, target conformance.Target, opts []conformance.Option, files *files,
+	name string) error {
 	if k.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, k.timeout, fmt.Errorf("--timeout: %v have passed", k.timeout))
@@ -136,13 +139,14 @@ func (k *check) try(ctx context.Context, target conformance.Target, opts []confo
 	line := newProgress(k.terminal)
 	report, runErr := conformance.Run(ctx, target, append(opts, conformance.Progress(line.show))...)
 	line.clear()
-	o := form.Options{Strict: k.strict, Colors: k.colors, Verbose: k.outputs.verbose, Command: "redo check " + quoteArg(name)}
+	o := form.Options{Strict: k.strict, Colors: k.colors, Verbose: k.outputs.verbose,
+		Command: "redo check " + quoteArg(name)}
 	code := report.ExitCode(k.strict)
 	var wrong error
 	if ran(report) || k.outputs.format != "text" {
 		wrong = files.standard(k.out, o, report)
 		if wrong == nil && k.outputs.format == "text" {
-			runErr = nil // the text has told it
+			runErr = nil // the text output already reports it
 		}
 	}
 	if wrong = errors.Join(wrong, files.write(o, report)); wrong != nil {
@@ -154,7 +158,7 @@ func (k *check) try(ctx context.Context, target conformance.Target, opts []confo
 	return ended(code, runErr)
 }
 
-// ended ends the program with a status; err, where there is one, is still to be told.
+// ended returns an error that ends the program with the given exit code. If err is not nil, the program prints it.
 func ended(code int, err error) error {
 	if code == conformance.ExitConforms {
 		return nil
@@ -162,7 +166,7 @@ func ended(code int, err error) error {
 	return exit{code, err}
 }
 
-// ran reports whether any case was tried.
+// ran reports whether the run tried at least one case.
 func ran(r conformance.Report) bool {
 	return slices.ContainsFunc(r.Results, func(res conformance.Result) bool {
 		return res.Verdict != conformance.Harness || len(res.Findings) > 0

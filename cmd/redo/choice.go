@@ -15,7 +15,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// A choice is the flags that choose cases.
+// choice holds the flags that select cases.
 type choice struct{ run, skip []string }
 
 func (c *choice) flags(f *pflag.FlagSet) {
@@ -23,8 +23,8 @@ func (c *choice) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.skip, "skip", nil, "leave these `cases` out")
 }
 
-// options returns the choice as the package has it. A pattern that chooses nothing is an error: a rule that was meant to
-// be checked would not be.
+// options returns the choice as options of package conformance. A pattern that matches no case is an error:
+// otherwise a rule that was meant to be checked would go unchecked.
 func (c choice) options() ([]conformance.Option, error) {
 	only, err := match("--run", c.run)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c choice) options() ([]conformance.Option, error) {
 	return []conformance.Option{conformance.Only(only...), conformance.Except(except...)}, nil
 }
 
-// match returns the slugs that the patterns choose.
+// match returns the slugs that match the patterns.
 func match(flag string, patterns []string) ([]string, error) {
 	var slugs []string
 	for _, p := range patterns {
@@ -60,14 +60,14 @@ func match(flag string, patterns []string) ([]string, error) {
 	return slugs, nil
 }
 
-// chosen reports whether the case is one of those that the patterns name.
+// chosen reports whether the patterns select the case.
 func (c choice) chosen(slug string) bool {
-	only, _ := match("", c.run) // options has seen the errors
+	only, _ := match("", c.run) // options has already checked the patterns
 	except, _ := match("", c.skip)
 	return (len(c.run) == 0 || slices.Contains(only, slug)) && !slices.Contains(except, slug)
 }
 
-// listCases lists the cases that the flags name.
+// listCases lists the cases that the flags select.
 func listCases(w io.Writer, ch choice, format string) error {
 	cases := slices.DeleteFunc(conformance.Cases(), func(c conformance.Case) bool { return !ch.chosen(c.Slug) })
 	switch {
@@ -89,7 +89,7 @@ func listCases(w io.Writer, ch choice, format string) error {
 	return table.Flush()
 }
 
-// explainCase tells everything of one case.
+// explainCase prints everything about one case.
 func explainCase(w io.Writer, slug string) error {
 	cases := conformance.Cases()
 	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Slug == slug })
@@ -120,9 +120,9 @@ func joinNeeds(needs []conformance.Need) string {
 	return strings.Join(texts, ",")
 }
 
-// guess suggests the slug that shares the longest beginning with what was typed.
+// guess suggests the slug that shares the longest prefix with the typed name.
 func guess(typed string) string {
-	best, longest := "", 2 // a letter or two are no likeness
+	best, longest := "", 2 // one or two letters in common are too few
 	for _, c := range conformance.Cases() {
 		n := 0
 		for n < len(typed) && n < len(c.Slug) && typed[n] == c.Slug[n] {
@@ -138,7 +138,7 @@ func guess(typed string) string {
 	return fmt.Sprintf(" (%s?)", best)
 }
 
-// caseNames completes slugs and groups.
+// caseNames returns the completions for slugs and groups.
 func caseNames() []string {
 	var names []string
 	for _, c := range conformance.Cases() {
@@ -150,7 +150,7 @@ func caseNames() []string {
 	return names
 }
 
-// complete registers what a flag may be completed to. The error would say that there is no such flag.
+// complete registers the completions of a flag. The ignored error would report an unknown flag.
 func complete(cmd *cobra.Command, flag string, names func() []string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, typed) }), cobra.ShellCompDirectiveNoFileComp

@@ -23,6 +23,7 @@ func TestExamplesOfHelpRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	url := serveHere(t, "whole.yaml")
 	quick(t, "whole.yaml", "target.yaml")
+	placeRefund(t)
 	for _, name := range []string{"a.json", "b.json"} {
 		var out, errs bytes.Buffer
 		args := []string{"check", "target.yaml", "--run", "ctl", "--output", name}
@@ -41,7 +42,10 @@ func TestExamplesOfHelpRun(t *testing.T) {
 			t.Run(strings.TrimSpace(line), func(t *testing.T) {
 				require.True(t, strings.HasPrefix(line, "  "+cmd.CommandPath()), "an example of %s is of another command", cmd.CommandPath())
 				leaveRefund(t, url)
-				if cmd.Name() == "drop" {
+				require.NoError(t, os.RemoveAll("orders.redo"))
+				require.NoError(t, makeQueue("orders.redo", "redo-outbox"))
+				require.NoError(t, makeQueue("orders.redo", "redo-inbox"))
+				if cmd.CommandPath() == "redo ops drop" {
 					require.NoError(t, damageText("payments.redo", "/refunds"))
 				}
 				words := shellWords(t, elsewhere.Replace(line))

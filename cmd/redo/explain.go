@@ -15,7 +15,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A meaning is what the taxonomy says of a code.
+// meaning holds the taxonomy's description of a code.
 type meaning struct {
 	Code      taxonomy.Code `json:"code"`
 	Family    taxonomy.Code `json:"family"`
@@ -76,7 +76,7 @@ more. Without an argument it lists all codes.`,
 	return cmd
 }
 
-// lookUp finds a code as it was typed, or the code that a status comes to.
+// lookUp finds a code by its typed name, or the code that an HTTP status maps to.
 func lookUp(typed string) (meaning, error) {
 	if status, err := strconv.Atoi(typed); err == nil {
 		if status < 100 || status > 999 {

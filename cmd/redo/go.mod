@@ -3,10 +3,17 @@ module github.com/redo-go/redo/cmd/redo
 go 1.26.0
 
 // Until the first release: the command line and what it shows move together.
-replace github.com/redo-go/redo => ../../
+replace (
+	github.com/redo-go/redo => ../../
+	github.com/redo-go/redo/outbox/pgoutbox => ../../outbox/pgoutbox
+	github.com/redo-go/redo/store/pgstore => ../../store/pgstore
+)
 
 require (
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
+	github.com/redo-go/redo/outbox/pgoutbox v0.0.0-00010101000000-000000000000
+	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
@@ -19,8 +26,13 @@ require (
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
-	golang.org/x/sys v0.45.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
-	golang.org/x/tools v0.36.0 // indirect
+	golang.org/x/tools v0.48.0 // indirect
 )

@@ -1,11 +1,11 @@
-// Command redo tries a server's idempotency, plays a server or a network that loses answers, and looks after the
-// operations that a client has left pending.
+// Command redo checks a server's idempotency. It also runs a reference server, or a proxy that loses responses. A
+// third group of commands inspects and resolves the operations that a client left pending.
 //
 //	redo check target.yaml        # is it safe to retry against this server?
-//	redo serve                    # a server that is, for clients to be tried against
-//	redo ops list payments.redo   # what a crash has left behind
+//	redo serve                    # a correct server, to test clients against
+//	redo ops list payments.redo   # the operations that a crash left pending
 //
-// The commands are told by redo --help, and their exit codes by redo check --help.
+// The command redo --help lists the commands. The command redo check --help lists the exit codes of check.
 package main
 
 import (
@@ -17,7 +17,8 @@ import (
 )
 
 func main() {
-	// The first interrupt ends what runs in good order. It is the only one that is caught: a second one kills.
+	// The first interrupt ends the run in good order. Only that one is caught, so a second interrupt kills the
+	// program.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
@@ -26,12 +27,12 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], systemTerminal()))
 }
 
-// A terminal is what a command reads from and writes to.
+// terminal holds the streams that a command reads from and writes to.
 type terminal struct {
 	in       io.Reader
 	out, err io.Writer
-	live     bool // err is a terminal that a person looks at, so progress may be drawn on it
-	colors   bool // out is one, and colours are wanted
+	live     bool // err is an interactive terminal, so progress may be drawn on it
+	colors   bool // out is a terminal, and colours are enabled
 }
 
 func systemTerminal() terminal {
@@ -43,7 +44,8 @@ func systemTerminal() terminal {
 	}
 }
 
-// isTerminal takes every character device for one. That goes for the null device too, where drawing does no harm.
+// isTerminal reports whether f is a character device. It is also true for the null device, where drawing is
+// harmless.
 func isTerminal(f *os.File) bool {
 	st, err := f.Stat()
 	return err == nil && st.Mode()&os.ModeCharDevice != 0

@@ -16,7 +16,7 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// ops are the flags that all commands on operations share.
+// ops holds the flags that all commands on operations share.
 type ops struct {
 	terminal
 	scope  string
@@ -34,7 +34,7 @@ at a time: stop the client's first.
 What is pending was begun and has no final answer: whether it took effect is not known. Running the
 client's own code again continues it, and so does resume. Bodies and credentials are never shown,
 save for bodies with --body.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usageArgs(subcommands),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
@@ -42,7 +42,7 @@ save for bodies with --body.`,
 	return cmd
 }
 
-// with opens the file and runs f. A file that is not there is an error: the store would make an empty one.
+// with opens the file and runs f. A missing file is an error, because the store would create an empty one.
 func (o *ops) with(name string, opts []redo.Option, f func(*boltstore.Store, *redo.Client) error) (err error) {
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return failed(fmt.Errorf("there is no file %q", name))
@@ -64,8 +64,8 @@ func (o *ops) with(name string, opts []redo.Option, f func(*boltstore.Store, *re
 	return f(st, client)
 }
 
-// A listed operation, as list and show write it in JSON. One that can't be read has its name, its state and its
-// problem alone.
+// listed is the JSON form of an operation in the output of list and show. An unreadable operation has only its
+// name, its state and its problem.
 type listed struct {
 	Name      string    `json:"name"`
 	Key       string    `json:"key,omitempty"`
@@ -76,21 +76,21 @@ type listed struct {
 	Age       float64   `json:"age_seconds,omitzero"`
 	Resumable bool      `json:"resumable"`
 	Effect    string    `json:"effect,omitempty"`
-	Code      string    `json:"code,omitempty"`   // the failure that settled it, or that it rests on
+	Code      string    `json:"code,omitempty"`   // the failure that settled it, or of its final response
 	Status    int       `json:"status,omitempty"` // of the recorded response
 	Finding   *finding  `json:"finding,omitempty"`
 	Problem   string    `json:"problem,omitempty"`
 	request   *request
 }
 
-// A finding is what a person or a probe recorded of an operation.
+// finding is a result that a person or a probe recorded for an operation.
 type finding struct {
 	Effect   string `json:"effect"`
 	Evidence string `json:"evidence"`
 	By       string `json:"by"`
 }
 
-// learn takes over what the client reads of the operation's outcome.
+// learn copies the operation's outcome, as the client reads it, into l.
 func (l *listed) learn(op redo.Operation) {
 	l.Resumable, l.Effect, l.Code, l.Status = op.Resumable, op.Effect.String(), string(op.Code), op.StatusCode
 	if f := op.Finding; f != nil {
@@ -98,7 +98,8 @@ func (l *listed) learn(op redo.Operation) {
 	}
 }
 
-// rests reports whether the operation has a final response that leaves its effect unknown: it is never sent again.
+// rests reports whether the operation has a final response that leaves its effect unknown. Such an operation is
+// never sent again.
 func (l listed) rests() bool { return l.State == store.StatePending.String() && l.Code != "" }
 
 func (o *ops) list() *cobra.Command {
@@ -127,7 +128,7 @@ is 1 if there is one, and 0 otherwise. See drop for a damaged one.`,
 	return cmd
 }
 
-// writeList writes the operations. Whole is whether there are no others.
+// writeList writes the operations. If whole is true, the list has every operation.
 func (o *ops) writeList(all []listed, whole bool) error {
 	switch {
 	case o.asJSON:
@@ -161,16 +162,16 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// States of a record that can't be read. The others are those of a store.State.
+// These are the states of an unreadable record. All other states are those of store.State.
 const (
 	stateDamaged    = "damaged"
 	stateUnreadable = "unreadable" // for another reason, such as a later release's format
 )
 
-// unread reports whether the record can't be read, so that the name is all that is known.
+// unread reports whether the record is unreadable, so that only its name is known.
 func (l listed) unread() bool { return l.State == stateDamaged || l.State == stateUnreadable }
 
-// failedRecords is the error of a list with records that can't be read, nil if there are none.
+// failedRecords returns an error if the list has unreadable records, and nil otherwise.
 func failedRecords(all []listed) error {
 	n := 0
 	for _, op := range all {
@@ -184,7 +185,7 @@ func failedRecords(all []listed) error {
 	return failed(fmt.Errorf("%d of %d records can't be read; see redo ops drop --help", n, len(all)))
 }
 
-// pending lists what is pending, with what can't be read among it. The error is that of a list which lacks operations.
+// pending lists the pending operations, including unreadable ones. It returns an error if the list is incomplete.
 func pending(ctx context.Context, client *redo.Client) ([]listed, error) {
 	all := []listed{}
 	for op, err := range client.Pending(ctx) {

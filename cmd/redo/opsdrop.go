@@ -32,7 +32,7 @@ damaged: use that release.`,
 				case err == nil:
 					return failed(fmt.Errorf("%s is not damaged: forget removes it", id.Key))
 				case errors.Is(err, store.ErrNotFound) || errors.Is(err, boltstore.ErrCorrupt):
-					// The list knows also of damage that leaves no record under the name.
+					// The list also finds damage that leaves no record under the name.
 					err = o.damage(c, client, id.Key, err)
 				}
 				if !errors.Is(err, store.ErrDamaged) {
@@ -54,7 +54,7 @@ damaged: use that release.`,
 	return cmd
 }
 
-// damage returns the error that the list has of a damaged record, or else the one that was found.
+// damage returns the list's error for a damaged record. If the list has none, damage returns found.
 func (o *ops) damage(c *cobra.Command, client *redo.Client, name string, found error) error {
 	if errors.Is(found, store.ErrDamaged) {
 		return found

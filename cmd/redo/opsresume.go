@@ -18,16 +18,16 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// A resumption is the flags of ops resume.
+// resumption holds the flags of ops resume.
 type resumption struct {
 	*ops
 	yes, all, body bool
 	headers        []string
 	profile        string
-	unread         int // operations of --all whose request can't be read
+	unread         int // operations of --all whose request is unreadable
 }
 
-// clientProfiles by their names.
+// clientProfiles maps each client profile's name to the profile.
 var clientProfiles = func() map[string]redo.Profile {
 	byName := map[string]redo.Profile{}
 	for _, p := range []redo.Profile{
@@ -68,10 +68,16 @@ retries it as the client does. Before each it asks. Credentials are not stored: 
 	f.BoolVar(&r.all, "all", false, "resume all that is pending")
 	f.BoolVar(&r.yes, "yes", false, "do not ask")
 	f.BoolVar(&r.body, "body", false, "show the answers' bodies")
+	r.requestFlags(cmd)
+	return cmd
+}
+
+// requestFlags are the flags of the requests that are sent.
+func (r *resumption) requestFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringArrayVar(&r.headers, "header", nil, "send the header `'Name: value'` too, such as credentials (repeatable)")
 	f.StringVar(&r.profile, "profile", "redo", "the API's `profile`: redo, ietf, stripe, paypal …")
 	complete(cmd, "profile", func() []string { return slices.Sorted(maps.Keys(clientProfiles)) })
-	return cmd
 }
 
 func (r *resumption) options() ([]redo.Option, error) {
@@ -85,7 +91,7 @@ func (r *resumption) options() ([]redo.Option, error) {
 		return nil, fmt.Errorf("--profile: there is no profile %q, there are %s", r.profile, strings.Join(names, ", "))
 	}
 	opts := []redo.Option{redo.WithProfile(p)}
-	if len(headers) > 0 { // without any, a request that carried credentials is refused before it is sent
+	if len(headers) > 0 { // without headers, a request that carried credentials is refused before it is sent
 		opts = append(opts, redo.WithCredentials(func(req *http.Request) error {
 			for name, value := range headers {
 				req.Header.Set(name, value)
@@ -96,7 +102,7 @@ func (r *resumption) options() ([]redo.Option, error) {
 	return opts, nil
 }
 
-// run resumes the operations, oldest first. One that fails does not keep the others from being tried.
+// run resumes the operations, oldest first. After a failure it still tries the others.
 func (r *resumption) run(ctx context.Context, client *redo.Client, names []string) error {
 	chosen, err := r.choose(ctx, client, names)
 	if err != nil {
@@ -124,7 +130,7 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 	return nil
 }
 
-// choose returns the operations with the names, or all that can be read. It counts the others.
+// choose returns the operations with the given names, or all readable ones. It counts the unreadable ones.
 func (r *resumption) choose(ctx context.Context, client *redo.Client, names []string) ([]redo.Operation, error) {
 	var chosen []redo.Operation
 	found := map[string]bool{}
@@ -149,7 +155,7 @@ func (r *resumption) choose(ctx context.Context, client *redo.Client, names []st
 	return chosen, nil
 }
 
-// one resumes an operation and says what came of it.
+// one resumes an operation and prints the result.
 func (r *resumption) one(ctx context.Context, client *redo.Client, op redo.Operation) bool {
 	resp, err := client.Resume(ctx, op)
 	if err != nil {
@@ -176,22 +182,22 @@ func (r *resumption) one(ctx context.Context, client *redo.Client, op redo.Opera
 	return true
 }
 
-// maxShown is how many bytes of an answer are shown.
+// maxShown is the number of bytes of a response that show prints.
 const maxShown = 64 << 10
 
-// show writes the body where that is wanted, and closes it.
+// show prints the body if the flags ask for it, and closes the body.
 func (r *resumption) show(resp *http.Response) {
 	if resp == nil {
 		return
 	}
 	if r.body {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxShown)) // what came is shown
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxShown)) // a partial body is shown too
 		fmt.Fprintf(r.out, "%s\n", body)
 	}
-	_ = resp.Body.Close() // its outcome is known by now
+	_ = resp.Body.Close() // the outcome is known by now
 }
 
-// An asker asks on the terminal's standard error and reads answers from its input.
+// asker prints questions on the terminal's standard error and reads replies from its input.
 type asker struct {
 	terminal
 	answers *bufio.Reader
@@ -199,13 +205,13 @@ type asker struct {
 
 func newAsker(t terminal) asker { return asker{t, bufio.NewReader(t.in)} }
 
-// yes asks a question. Everything but y and yes is a no, and so are the end of the input and of the context. The reading
-// of an answer that nobody waits for ends with the program.
+// yes asks a yes-or-no question. Only "y" and "yes" mean yes. The end of the input or of the context means no.
+// After the context ends, a goroutine that still reads the input ends with the program.
 func (a asker) yes(ctx context.Context, question string) bool {
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := a.answers.ReadString('\n') // what came before the end is the answer
+		line, _ := a.answers.ReadString('\n') // the text before the end of the input is the reply
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

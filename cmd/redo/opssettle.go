@@ -11,7 +11,7 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// A settling is the flags of ops settle.
+// settling holds the flags of ops settle.
 type settling struct {
 	*ops
 	applied, notApplied, yes bool

@@ -21,7 +21,7 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// A request is what the client keeps of one with a pending operation: JSON, made to be read by an operator.
+// request is the client's record of a pending operation's request. It is JSON, made for an operator to read.
 type request struct {
 	Version int         `json:"v"`
 	Key     string      `json:"key"`
@@ -33,7 +33,7 @@ type request struct {
 	Whole   bool        `json:"whole"`
 }
 
-// requestVersion is the version of the above.
+// requestVersion is the version of request's format.
 const requestVersion = 1
 
 func (o *ops) show() *cobra.Command {
@@ -69,7 +69,7 @@ func (o *ops) show() *cobra.Command {
 	return cmd
 }
 
-// find returns the operation with the name, or the pending one with the key.
+// find returns the operation with the name, or the pending operation with the key.
 func (o *ops) find(ctx context.Context, st *boltstore.Store, nameOrKey string) (listed, error) {
 	rec, err := st.Find(ctx, store.ID{Scope: o.scope, Key: nameOrKey})
 	if err == nil {
@@ -86,7 +86,7 @@ func (o *ops) find(ctx context.Context, st *boltstore.Store, nameOrKey string) (
 		case err != nil && rec.ID.Key == "":
 			return listed{}, err
 		case err != nil:
-			continue // its key can't be read
+			continue // its key is unreadable
 		}
 		if op := operationOf(rec); op.Key == nameOrKey {
 			return op, nil
@@ -111,7 +111,7 @@ func operationOf(rec store.Record) listed {
 	return l
 }
 
-// writeOperation writes an operation for a person.
+// writeOperation writes an operation as text for a person.
 func writeOperation(w io.Writer, op listed, body bool) {
 	line := func(label, text string) {
 		if text != "" {
@@ -172,10 +172,10 @@ func writeOperation(w io.Writer, op listed, body bool) {
 	}
 }
 
-// masked takes a secret's place.
+// masked replaces a secret in the output.
 const masked = "***"
 
-// withoutQuery masks a URL's query, which may hold what a log must not.
+// withoutQuery masks the query of a URL, because it may hold a secret that must not be logged.
 func withoutQuery(url string) string {
 	before, _, found := strings.Cut(url, "?")
 	if !found {

@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// outputs are the flags that say how a report is written.
+// outputs holds the flags for the report's formats and files.
 type outputs struct {
 	format  string
 	files   []string
@@ -26,7 +26,8 @@ func (o *outputs) flags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every case in text")
 }
 
-// files are the outputs, opened before there is anything to write: a run is not lost to a wrong path.
+// files holds the output files. They are opened before the run, so that a wrong path does not lose the run's
+// results.
 type files struct {
 	standard form.Writer
 	open     []output
@@ -74,7 +75,7 @@ func (f *files) write(o form.Options, reports ...conformance.Report) error {
 	return errors.Join(wrong...)
 }
 
-// close closes what write has not.
+// close closes the files that write did not close.
 func (f *files) close() {
 	for _, out := range f.open {
 		_ = out.file.Close() // nothing was written to it
@@ -82,7 +83,8 @@ func (f *files) close() {
 	f.open = nil
 }
 
-// A progress is one line on a terminal that tells how far a run is. Without a terminal it is nothing.
+// progress is one line on a terminal that shows how many cases the run has finished. Without a terminal it does
+// nothing.
 type progress struct {
 	w     io.Writer
 	done  int
@@ -96,7 +98,7 @@ func newProgress(t terminal) *progress {
 	return &progress{w: t.err}
 }
 
-// eraseLine goes back to the line's start and empties it (ECMA-48 8.3.41).
+// eraseLine moves the cursor to the start of the line and clears the line (ECMA-48 8.3.41).
 const eraseLine = "\r\x1b[K"
 
 func (p *progress) show(res conformance.Result) {

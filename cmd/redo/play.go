@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/servertest"
 )
 
-// playing are the flags of what plays faults.
+// playing holds the flags of the commands that inject faults.
 type playing struct {
 	listen  string
 	scripts []string
@@ -40,7 +40,7 @@ Between scripts stand line breaks or semicolons. The faults are:
 The program runs until it is interrupted. It then ends with status 1 if faults of the script have
 not come to pass: what a client was not put through it has not survived.`
 
-// options reads the scripts.
+// options parses the scripts.
 func (p *playing) options() ([]servertest.Option, error) {
 	texts := make([]string, len(p.scripts))
 	for i, text := range p.scripts {
@@ -56,7 +56,7 @@ func (p *playing) options() ([]servertest.Option, error) {
 	return script.Parse(texts...)
 }
 
-// ready tells where it listens.
+// ready prints the address that the server listens on.
 func (p *playing) ready(t terminal, name, url string) error {
 	fmt.Fprintf(t.err, "redo %s: %s\n", name, url)
 	if p.urlFile == "" {
@@ -68,7 +68,7 @@ func (p *playing) ready(t terminal, name, url string) error {
 	return nil
 }
 
-// until serves until the context ends, and says which faults did not come to pass.
+// until serves until the context ends. It then reports the scripted faults that no request reached.
 func (p *playing) until(ctx context.Context, t terminal, srv *servertest.Server) error {
 	<-ctx.Done()
 	srv.Close()

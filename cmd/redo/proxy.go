@@ -57,13 +57,13 @@ Faults of the store are not the proxy's to make.`,
 	return cmd
 }
 
-// forward passes requests on, each exactly once: a connection that is used again would let net/http's client send a
-// request with a key a second time, and what is tried is not the proxy's retries.
+// forward forwards each request exactly once. It does not reuse connections: on a reused connection, net/http's
+// client may resend a request that has a key. Such a retry by the proxy would distort the test.
 func forward(upstream *url.URL, logf func(string, ...any)) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
-		FlushInterval: -1, // what the server streams is not held back
+		FlushInterval: -1, // streamed responses are not held back
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			logf("%s %s: %v", r.Method, r.URL.Path, err)
 			w.WriteHeader(http.StatusBadGateway)

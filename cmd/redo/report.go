@@ -54,7 +54,7 @@ the reports say.`,
 	return cmd
 }
 
-// readReports reads a file of one report or of an array of them.
+// readReports reads a file that holds one report or an array of reports.
 func readReports(name string, stdin io.Reader) ([]conformance.Report, error) {
 	data, err := readInput(name, stdin)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// Exit codes of the commands other than check, whose codes are the report's.
+// These are the exit codes of all commands except check. The exit codes of check are those of its report.
 const (
-	exitFailed = conformance.ExitFailed // what was asked for could not be done
+	exitFailed = conformance.ExitFailed // the command failed
 	exitUsage  = conformance.ExitConfig // wrong flags, arguments or files
 )
 
-// An exit is an error that says with which status the program ends.
+// exit is an error that carries the program's exit status.
 type exit struct {
 	code int
-	err  error // nil: it was told already
+	err  error // nil if the error was already printed
 }
 
 func (e exit) Error() string {
@@ -32,7 +32,7 @@ func (e exit) Error() string {
 
 func (e exit) Unwrap() error { return e.err }
 
-// failed is the error of a command that was understood and did not succeed.
+// failed returns the error of a command that was valid but did not succeed.
 func failed(err error) error { return exit{exitFailed, err} }
 
 // run runs a command line and returns its exit status.
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, t terminal) int {
 	if err == nil {
 		return 0
 	}
-	// What cobra itself finds wrong is a wrong command line.
+	// Errors that cobra itself returns are usage errors.
 	e := exit{exitUsage, err}
 	errors.As(err, &e)
 	if e.err != nil {
@@ -61,7 +61,7 @@ that loses answers so that clients can be tried, and looks after operations that
 left pending.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          subcommands,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(t.in)
@@ -69,12 +69,26 @@ left pending.`,
 	root.SetErr(t.err)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
-		newCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newExplain(t), newVersion(t),
+		newCheck(t), newClientCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newEvents(t), newInbox(t),
+		newConsole(t), newExplain(t), newVersion(t),
 	)
 	return root
 }
 
-// usageArgs makes the message about a wrong number of arguments say how the command is used.
+// subcommands rejects the arguments of a command that has only subcommands. It suggests the nearest subcommand.
+func subcommands(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	c.SuggestionsMinimumDistance = 2
+	near := ""
+	if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+		near = fmt.Sprintf(" (%s?)", strings.Join(names, " or "))
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), near)
+}
+
+// usageArgs adds the command's usage to the message about a wrong number of arguments.
 func usageArgs(rule cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := rule(c, args); err != nil {

@@ -21,11 +21,17 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/conformance"
 	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"redo": main})
+	testscript.Main(suite{m}, map[string]func(){"redo": main, "refund": refund})
 }
+
+// A suite runs the tests beside a server of Postgres, which starts when a test needs it.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int { return pgtest.Main(s.M) }
 
 // Each script in testdata/script is a rule of a command, told by its first line.
 func TestScripts(t *testing.T) {
@@ -45,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"pending": leavePending,
 			"resting": leaveResting,
 			"damage":  damageFile,
+			"queue":   leaveEvents,
 			"env-is":  envIs,
 			"junit":   junit,
 		},

@@ -100,7 +100,7 @@ func printTargetOf(t terminal, url string, cfg reference.Config) error {
 	return err
 }
 
-// writeWhole writes a file in one step: whoever waits for it never sees half of it.
+// writeWhole writes a file in one step, so that a program that waits for the file never reads half of it.
 func writeWhole(name string, text []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".redo-*")
 	if err != nil {

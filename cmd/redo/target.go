@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// targetFlags stand for a whole target where TARGET is a URL, and change some of it where it is a file.
+// targetFlags describes a whole target if TARGET is a URL. If TARGET is a file, targetFlags changes parts of it.
 type targetFlags struct {
 	profile, baseURL, keyHeader, caFile string
 	headers                             []string
@@ -25,11 +25,11 @@ type targetFlags struct {
 	required                            bool
 }
 
-// onlyWithURL are the flags that a file says better.
+// onlyWithURL lists the flags that are valid only with a URL. A target file describes these settings better.
 var onlyWithURL = []string{"method", "body", "effects", "effects-path", "key-required"}
 
 func (t *targetFlags) flags(f *pflag.FlagSet) {
-	f.StringVar(&t.profile, "profile", "", "judge by the `house` redo, ietf or stripe (default the file's, or redo)")
+	f.StringVar(&t.profile, "profile", "", "judge by the `house` redo, ietf or stripe (default the file's, or redo; with a URL ietf)")
 	f.StringVar(&t.baseURL, "base-url", "", "the server's `URL` in place of the file's")
 	f.StringArrayVar(&t.headers, "header", nil, "send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
 	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")
@@ -38,7 +38,8 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.body, "body", "", "with a URL: the operation's `body`, a template; @ and a file name reads it from there")
 	f.StringVar(&t.effects, "effects", "", "with a URL: the `URL`, or its path, of a GET that counts effects, a template")
 	f.StringVar(&t.effectsPath, "effects-path", "", "with a URL: the `path` to the count in that JSON, such as data.count")
-	f.BoolVar(&t.required, "key-required", false, "with a URL: whether it refuses requests without a key (default not tried)")
+	f.BoolVar(&t.required, "key-required", false, "with a URL: whether it refuses requests without a key (default "+
+		"not tried)")
 }
 
 // read returns the target that the argument and the flags describe.
@@ -80,7 +81,7 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
 }
 
-// readInput reads a file, which "-" says is the standard input.
+// readInput reads a file. The name "-" means the standard input.
 func readInput(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(stdin)
@@ -100,12 +101,12 @@ func readTarget(name string, stdin io.Reader) (conformance.Target, error) {
 	return target, nil
 }
 
-// fromURL makes a target of one operation.
+// fromURL returns a target of one operation.
 func (t *targetFlags) fromURL(raw string, given func(flag string) bool) (conformance.Target, error) {
 	var target conformance.Target
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		return target, errors.New("the URL can't be read") // and is not shown: it may hold a password
+		return target, errors.New("the URL can't be read") // not shown, because it may hold a password
 	}
 	if u.User != nil {
 		return target, errors.New("the URL must not hold credentials: send them with --header")
@@ -114,12 +115,15 @@ func (t *targetFlags) fromURL(raw string, given func(flag string) bool) (conform
 		return target, errors.New("--base-url goes with a target file")
 	}
 	target.BaseURL = u.Scheme + "://" + u.Host
-	// As it was typed: escaping would take the braces of a template away.
+	// The path is kept as typed, because escaping would remove the braces of a template.
 	path := strings.TrimPrefix(raw, target.BaseURL)
 	path, _, _ = strings.Cut(path, "#")
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
+	// An unknown server follows the draft, if anything. The rules of redo apply if the server sends the headers of
+	// redo.
+	target.Profile = "ietf"
 	target.Operation = conformance.Operation{Method: t.method, Path: path}
 	body, err := t.readBody()
 	if err != nil {
@@ -153,14 +157,14 @@ func (t *targetFlags) readBody() (string, error) {
 	return string(data), nil
 }
 
-// looksLikeJSON reports whether the template makes a JSON object or array.
+// looksLikeJSON reports whether the template produces a JSON object or array.
 func looksLikeJSON(body string) bool {
 	filled := strings.NewReplacer("{{number}}", "1", "{{payload}}", "p", "{{case}}", "c", "{{run}}", "r").Replace(body)
 	trimmed := strings.TrimSpace(filled)
 	return trimmed != "" && strings.ContainsRune("{[", rune(trimmed[0])) && json.Valid([]byte(filled))
 }
 
-// plainHeaders say nothing that would have to be masked.
+// plainHeaders lists the headers that never need masking.
 var plainHeaders = []string{"Accept", "Accept-Language", "Content-Type", "Content-Language", "User-Agent", "Prefer"}
 
 func (t *targetFlags) addHeaders(target *conformance.Target) error {
@@ -185,7 +189,7 @@ func (t *targetFlags) addHeaders(target *conformance.Target) error {
 	return nil
 }
 
-// parseHeaders reads --header flags. Errors name no value, which may be a secret.
+// parseHeaders parses the --header flags. Its errors contain no values, because a value may be a secret.
 func parseHeaders(lines []string) (map[string]string, error) {
 	headers := map[string]string{}
 	for i, line := range lines {

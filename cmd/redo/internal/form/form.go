@@ -94,6 +94,9 @@ func brief(res conformance.Result) string {
 	text := res.Reason
 	if text == "" && len(res.Findings) > 0 {
 		text = res.Findings[0].Actual
+		if expected := res.Findings[0].Expected; expected != "" {
+			text += "; expected " + expected
+		}
 	}
 	switch {
 	case res.Expected != "" && res.Verdict == conformance.Pass:

@@ -82,15 +82,15 @@ func (t texter) explain(res conformance.Result, seed uint64) {
 	if res.Verdict == conformance.Pass {
 		line("actual", "it passes now: take it out of the baseline")
 	}
+	if res.Effects != nil {
+		line("effects", fmt.Sprint(*res.Effects))
+	}
 	for _, f := range res.Findings {
 		line("expected", f.Expected)
 		line("actual", f.Actual)
 	}
 	if len(res.Findings) == 0 {
 		line("reason", res.Reason)
-	}
-	if res.Effects != nil {
-		line("effects", fmt.Sprint(*res.Effects))
 	}
 	for _, x := range res.Exchanges {
 		t.exchange(x)
@@ -193,43 +193,17 @@ func tally(r conformance.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// conclusion says what the exit code says.
+// conclusion is the headline, with its outcome in colour.
 func (o Options) conclusion(r conformance.Report) string {
-	var counting []string
-	for _, res := range r.Results {
-		if res.Failed(o.Strict) {
-			counting = append(counting, res.Slug)
-		}
-	}
-	code := r.ExitCode(o.Strict)
-	switch code {
-	case conformance.ExitConforms:
-		passed, musts := musts(r)
-		return o.paint(conformance.Pass, "conforms") + fmt.Sprintf(", as far as it was tried: %d of %d MUSTs passed", passed, musts)
-	case conformance.ExitFailed:
-		return o.paint(conformance.Fail, "does not conform") + ": " + strings.Join(counting, ", ")
-	case conformance.ExitConfig:
-		return "not tried: the description or an option is wrong"
-	case conformance.ExitUnreachable:
-		if len(counting) > 0 {
-			return "not tried: " + counting[0] + " did not pass, and all else stands on it"
-		}
-		return "not tried: the target can't be reached"
-	}
-	return "not finished: nothing is known of the rest"
+	outcome := r.Outcome(o.Strict)
+	rest := strings.TrimPrefix(r.Headline(o.Strict), string(outcome))
+	return o.paint(shades[outcome], string(outcome)) + rest
 }
 
-// musts counts the rules that are a MUST.
-func musts(r conformance.Report) (passed, all int) {
-	for _, res := range r.Results {
-		if res.Level == conformance.Must {
-			all++
-			if res.Verdict == conformance.Pass {
-				passed++
-			}
-		}
-	}
-	return passed, all
+// shades are the verdicts whose colours the outcomes have.
+var shades = map[conformance.Outcome]conformance.Verdict{
+	conformance.Conforms: conformance.Pass, conformance.Deviates: conformance.Fail,
+	conformance.Unproven: conformance.Inconclusive, conformance.LittleTried: conformance.Warn,
 }
 
 // Colours of verdicts, as SGR parameters (ECMA-48 8.3.117).

@@ -51,6 +51,9 @@ func newResult(anchors string, res conformance.Result) *result {
 		v.Brief = res.Reason
 	case len(res.Findings) > 0:
 		v.Brief = res.Findings[0].Actual
+		if expected := res.Findings[0].Expected; expected != "" {
+			v.Brief += "; expected " + expected
+		}
 	default:
 		v.Brief = res.Rule
 	}

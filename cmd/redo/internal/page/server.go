@@ -42,7 +42,7 @@ type section struct {
 func newServer(number int, anchors string, r conformance.Report) server {
 	s := server{
 		ID: fmt.Sprintf("server-%d", number), Name: r.Target, Report: r,
-		Exit: r.ExitCode(false), Outcome: outcomes[r.ExitCode(false)],
+		Exit: r.ExitCode(false), Outcome: outcomeOf(r),
 		Took: duration(r.Micros),
 	}
 	if s.Name == "" {
@@ -87,35 +87,51 @@ func newServer(number int, anchors string, r conformance.Report) server {
 
 func percent(n, of int) string { return fmt.Sprintf("%.2f%%", 100*float64(n)/float64(of)) }
 
-// An outcome is what an exit code means. Its verdict lends it the mark.
+// An outcome is what a run comes to. Its verdict lends it the mark.
 type outcome struct {
 	Verdict conformance.Verdict
 	Title   string
 	Meaning string
 }
 
-var outcomes = map[int]outcome{
-	conformance.ExitConforms: {
+var outcomes = map[conformance.Outcome]outcome{
+	conformance.Conforms: {
 		conformance.Pass, "Conforms", "No MUST was broken, and each that was tried could be shown.",
 	},
-	conformance.ExitFailed: {
-		conformance.Fail, "Does not conform", "A MUST was broken or could not be shown, or an expected failure now passes.",
+	conformance.LittleTried: {
+		conformance.Info, "Little was tried", "No MUST was broken, but rules that matter most were not tried.",
 	},
-	conformance.ExitConfig: {
+	conformance.Deviates: {
+		conformance.Fail, "Does not conform", "A MUST was broken, or an expected failure now passes.",
+	},
+	conformance.Unproven: {
+		conformance.Inconclusive, "Not shown to conform", "No MUST was seen to be broken, but a MUST could not be shown.",
+	},
+	conformance.NotTried: {
 		conformance.Harness, "Not tried", "The options or the target's description are wrong, or no case was selected.",
 	},
-	conformance.ExitUnreachable: {
-		conformance.Blocked, "Not reached", "The target could not be reached, or did not serve one plain request.",
-	},
-	conformance.ExitFault: {
+	conformance.Unfinished: {
 		conformance.Harness, "Not finished", "The run was ended, or failed by itself. What is missing was not tried.",
 	},
+}
+
+// notReached is what a run comes to that had no target.
+var notReached = outcome{
+	conformance.Blocked, "Not reached", "The target could not be reached, or did not serve one plain request.",
+}
+
+func outcomeOf(r conformance.Report) outcome {
+	if r.ExitCode(false) == conformance.ExitUnreachable {
+		return notReached
+	}
+	return outcomes[r.Outcome(false)]
 }
 
 // titles are the sections' names by the slugs' first parts.
 var titles = map[string]string{
 	"ctl": "Controls", "key": "The key", "replay": "Replays", "mismatch": "Mismatches", "conc": "Concurrency",
 	"independent": "Concurrency", "fault": "Faults", "restart": "Faults", "scope": "Scope", "expiry": "Lifetime", "method": "Methods",
+	"late": "The end of the run",
 }
 
 func sectionTitle(slug string) string {

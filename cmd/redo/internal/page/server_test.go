@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,14 +26,24 @@ func TestHeadSaysWhatTheExitCodeMeans(t *testing.T) {
 		r.Stopped.Reason = reason
 		return r
 	}
-	warned := clean()
-	warned.Results = append(warned.Results, judged("replay-marker", conformance.Should, conformance.Warn))
+	whole := clean()
+	for _, slug := range []string{"replay-effect", "replay-body", "mismatch-body", "conc-one-effect"} {
+		if _, ok := whole.Result(slug); !ok {
+			whole.Results = append(whole.Results, judged(slug, conformance.Must, conformance.Pass))
+		}
+	}
+	blocked := whole
+	blocked.Results = append(slices.Clone(whole.Results), judged("replay-status", conformance.Must, conformance.Blocked, conformance.Finding{Verdict: conformance.Blocked, Actual: "no success"}))
+	warned := whole
+	warned.Results = append(slices.Clone(whole.Results), judged("replay-marker", conformance.Should, conformance.Warn))
 	for name, c := range map[string]struct {
 		report conformance.Report
 		title  string
 		strict bool
 	}{
-		"all passed":              {clean(), "Conforms", false},
+		"all passed":              {whole, "Conforms", false},
+		"a part was not tried":    {clean(), "Little was tried", false},
+		"a MUST was blocked":      {blocked, "Not shown to conform", false},
 		"a SHOULD was broken":     {warned, "Conforms", true},
 		"a MUST was broken":       {sample(), "Does not conform", false},
 		"the description is bad":  {stopped("config"), "Not tried", false},

@@ -12,12 +12,21 @@ import (
 // block is a fenced block of Go.
 var block = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// Each snippet of the README stands, line by line, in a file that is compiled and run by this package's tests.
+// Each Go snippet of these pages is part of a file that this package's tests compile and run.
 func TestEverySnippetIsCompiledAndRun(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
+	var readme []byte
+	for _, page := range []string{
+		"README.md", "docs/client.md", "docs/server.md", "docs/testing.md", "docs/tutorial.md", "docs/names.md",
+		"docs/timeouts.md", "docs/from-retryablehttp.md", "docs/kubernetes.md",
+	} {
+		text, err := os.ReadFile("../../" + page)
+		require.NoError(t, err)
+		readme = append(readme, text...)
+	}
 	var source []byte
-	for _, name := range []string{"snippets_test.go", "client_test.go", "transaction_test.go", "webhook_test.go", "conformance_test.go"} {
+	for _, name := range []string{
+		"snippets_test.go", "client_test.go", "transaction_test.go", "webhook_test.go", "conformance_test.go", "howto_test.go",
+	} {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		source = append(source, text...)
@@ -26,7 +35,7 @@ func TestEverySnippetIsCompiledAndRun(t *testing.T) {
 	require.NotEmpty(t, snippets)
 	code := unindented(string(source))
 	for _, s := range snippets {
-		require.Contains(t, code, unindented(s[1]), "the README prints what snippets_test.go does not run")
+		require.Contains(t, code, unindented(s[1]), "the page prints what no test runs")
 	}
 }
 

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +22,6 @@ import (
 	"github.com/redo-go/redo/outbox/boltoutbox"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store/boltstore"
-	"github.com/redo-go/redo/taxonomy"
 	"github.com/redo-go/redo/webhook"
 )
 
@@ -63,39 +64,45 @@ func (*bank) write(tx *boltstore.Tx, body io.Reader) (id string, err error) {
 	return id, b.Put([]byte(id), request)
 }
 
-func deliver(ctx context.Context, queue outbox.Queue, secret webhook.Secret) error {
+// newClient returns the client of a relay whose destinations are on the internet.
+func newClient(secret webhook.Secret) (*redo.Client, error) {
 	signer, err := webhook.NewSigner([]webhook.Secret{secret})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	client, err := redo.New(redo.WithTransport(signer.Transport(nil)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
-	if err != nil {
-		return err
-	}
+	client, err := redo.New(redo.WithTransport(signer.Transport(nil)))
+	return client, err
+}
+
+// newTestClient is newClient for destinations on loopback.
+func newTestClient(t *testing.T, secret webhook.Secret) *redo.Client {
+	t.Helper()
+	signer, err := webhook.NewSigner([]webhook.Secret{secret})
+	require.NoError(t, err)
+	network, err := webhook.Transport(webhook.Allow(netip.MustParsePrefix("127.0.0.0/8")))
+	require.NoError(t, err)
+	client, err := redo.New(redo.WithTransport(signer.Transport(network)))
+	require.NoError(t, err)
+	return client
+}
+
+func deliver(ctx context.Context, queue outbox.Queue, client *redo.Client, opts ...outbox.Option) error {
 	defer client.Close()
 	publisher, err := outbox.HTTP(client)
 	if err != nil {
 		return err
 	}
-	relay, err := outbox.NewRelay(queue, publisher)
+	relay, err := outbox.NewRelay(queue, publisher, opts...)
 	if err != nil {
 		return err
 	}
 	return relay.Run(ctx) // until ctx ends
 }
 
-func redriveRefused(ctx context.Context, queue outbox.Backlog) error {
-	for letter, err := range queue.DeadLetters(ctx) {
-		if err != nil {
-			return err
-		}
-		if letter.Failure.Code.In(taxonomy.Auth) { // the consumer had lost its secret
-			if err := queue.Redrive(ctx, letter.Event.ID); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// redrive redrives what a consumer refused until it was repaired.
+func redrive(ctx context.Context, queue outbox.Backlog, url string, repaired time.Time) (int, error) {
+	done, err := outbox.RedriveAll(ctx, queue, outbox.Selection{Destination: url, Until: repaired}, outbox.PerSecond(50))
+	return done.Redriven, err
 }
 
 // receiveRefunds is the README's consumer of webhooks.
@@ -171,7 +178,8 @@ func TestARefundIsToldOnceHoweverOftenItIsAskedForAndDelivered(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	relayed := make(chan error)
-	go func() { relayed <- deliver(ctx, queue, secret) }()
+	client := newTestClient(t, secret)
+	go func() { relayed <- deliver(ctx, queue, client) }()
 	first, second := <-deliveries, <-deliveries
 	stop()
 	require.NoError(t, <-relayed)
@@ -208,18 +216,23 @@ func TestWhatAConsumerRefusedIsRedrivenUnderItsOwnID(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
+	url := network.URL + "/webhooks/bank"
 	for _, step := range []struct {
-		secret webhook.Secret
-		want   int
-		after  outbox.Stats
+		secret   webhook.Secret
+		redriven int
+		want     int
+		after    outbox.Stats
 	}{
-		{wrong, http.StatusUnauthorized, outbox.Stats{Dead: 1}},
-		{right, http.StatusOK, outbox.Stats{}},
+		{wrong, 0, http.StatusUnauthorized, outbox.Stats{Dead: 1}},
+		{right, 1, http.StatusOK, outbox.Stats{}},
 	} {
-		require.NoError(t, redriveRefused(t.Context(), queue))
+		n, err := redrive(t.Context(), queue, url, time.Now())
+		require.NoError(t, err)
+		require.Equal(t, step.redriven, n)
 		ctx, stop := context.WithCancel(t.Context())
 		relayed := make(chan error)
-		go func() { relayed <- deliver(ctx, queue, step.secret) }()
+		client := newTestClient(t, step.secret)
+		go func() { relayed <- deliver(ctx, queue, client, outbox.Retry()) }() // one attempt
 		require.Equal(t, step.want, <-answers)
 		stop()
 		require.NoError(t, <-relayed)
@@ -227,4 +240,18 @@ func TestWhatAConsumerRefusedIsRedrivenUnderItsOwnID(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, step.after, stats)
 	}
+}
+
+func TestTheRelaysClientReachesNoServerOfItsOwnHost(t *testing.T) {
+	secret, err := webhook.NewSecret(nil)
+	require.NoError(t, err)
+	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was reached") }))
+	t.Cleanup(inner.Close)
+	client, err := newClient(secret)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	publisher, err := outbox.HTTP(client)
+	require.NoError(t, err)
+	err = publisher.Publish(t.Context(), outbox.Event{ID: "evt_1", Destination: inner.URL, Payload: []byte("{}")})
+	require.ErrorIs(t, err, webhook.AddressRefused)
 }

@@ -134,11 +134,7 @@ func (m *mask) line(f field) string {
 func (m *mask) body(b []byte) string {
 	s := m.hide(string(b[:min(len(b), 64<<10)])) // far more than is shown
 	if len(s) > maxShown {
-		cut := maxShown
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = fmt.Sprintf("%s... (%d bytes in all)", s[:cut], len(b))
+		s = fmt.Sprintf("%s... (%d bytes in all)", wire.Cut(s, maxShown), len(b))
 	}
 	return s
 }

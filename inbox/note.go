@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // A note is the inbox's part of a record: the meta of an event that is not settled, and the result of a settled one.
@@ -40,7 +40,7 @@ const (
 var errNote = errors.New("inbox: a stored note is damaged, or of an unknown version")
 
 func (n note) encode() []byte {
-	n.Version, n.Err = noteVersion, clip(n.Err)
+	n.Version, n.Err = noteVersion, wire.Clip(n.Err, maxError)
 	b, _ := json.Marshal(n) // it fails for years that no clock has, and decodeNote refuses the result
 	return append(append(b, '\n'), n.payload...)
 }
@@ -56,17 +56,4 @@ func decodeNote(b []byte) (note, error) {
 		n.payload = append([]byte{}, payload...)
 	}
 	return n, nil
-}
-
-// clip returns an error's text as UTF-8, with at most maxError bytes, and cuts no character apart.
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxError {
-		return s
-	}
-	cut := maxError
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut]
 }

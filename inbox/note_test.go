@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
@@ -58,12 +59,6 @@ func TestTheLargestNoteFitsARecord(t *testing.T) {
 	require.LessOrEqual(t, len(n.encode()), store.MaxMeta)
 }
 
-func TestAnErrorsTextIsCutBetweenTwoCharacters(t *testing.T) {
-	require.Len(t, clip("a"+strings.Repeat("é", 1<<20)), maxError-1)
-	require.Len(t, clip(strings.Repeat("é", 1<<20)), maxError)
-	require.Equal(t, "a\uFFFDb", clip("a\xffb"))
-}
-
 // A note is either refused, or read in the same way once more.
 func FuzzDecodeNote(f *testing.F) {
 	f.Add(note{}.encode())
@@ -77,7 +72,7 @@ func FuzzDecodeNote(f *testing.F) {
 			require.ErrorIs(t, err, errNote)
 			return
 		}
-		n.Err = clip(n.Err)
+		n.Err = wire.Clip(n.Err, maxError)
 		again, err := decodeNote(n.encode())
 		require.NoError(t, err)
 		require.True(t, n.Received.Equal(again.Received) && n.Changed.Equal(again.Changed))

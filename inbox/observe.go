@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -81,7 +82,7 @@ func (in *Inbox) log(ctx context.Context, d Delivery) {
 		attrs = append(attrs, slog.Duration("retry_delay", d.RetryAfter))
 	}
 	if d.Err != nil {
-		attrs = append(attrs, slog.String("error", clip(d.Err.Error())))
+		attrs = append(attrs, slog.String("error", wire.Clip(d.Err.Error(), maxError)))
 	}
 	in.logger.LogAttrs(ctx, level, "inbox: "+text, attrs...)
 }

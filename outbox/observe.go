@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -90,7 +91,7 @@ func (r *Relay) report(ctx context.Context, d Delivery, a Attempt) {
 		attrs = append(attrs, slog.Duration("retry_delay", a.Wait))
 	}
 	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", clip(a.Err.Error(), MaxReason)))
+		attrs = append(attrs, slog.String("error", wire.Clip(a.Err.Error(), MaxReason)))
 	}
 	r.logger.LogAttrs(ctx, level, text, attrs...)
 }

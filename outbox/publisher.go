@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -139,7 +139,7 @@ func (e *statusError) Unwrap() error { return e.code }
 
 // failureOf describes a failed attempt.
 func failureOf(err error, code taxonomy.Code, elapsed time.Duration) Failure {
-	f := Failure{Code: code, Reason: clip(err.Error(), MaxReason), Elapsed: elapsed}
+	f := Failure{Code: code, Reason: wire.Clip(err.Error(), MaxReason), Elapsed: elapsed}
 	if len(f.Code) > maxCode {
 		f.Code = taxonomy.Transient
 	}
@@ -158,28 +158,7 @@ func headOf(body io.Reader) string {
 	if body == nil {
 		return ""
 	}
-	head, _ := io.ReadAll(io.LimitReader(body, MaxResponse))
-	// The limit may cut a character in two.
-	for n := 1; n <= min(utf8.UTFMax-1, len(head)) && len(head) == MaxResponse; n++ {
-		if last := head[len(head)-n:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				head = head[:len(head)-n]
-			}
-			break
-		}
-	}
-	return clip(string(head), MaxResponse)
-}
-
-// clip returns the text as UTF-8 without NUL, in at most limit bytes. It cuts between two characters.
-func clip(text string, limit int) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut]
+	// The limit may cut a character, but only beyond MaxResponse.
+	head, _ := io.ReadAll(io.LimitReader(body, MaxResponse+utf8.UTFMax))
+	return wire.Clip(string(head), MaxResponse)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,13 +100,6 @@ func TestSchedule(t *testing.T) {
 	}
 	require.Equal(t, time.Duration(1<<63-1), span([]time.Duration{1 << 62, 1 << 62}))
 	require.Equal(t, 12*time.Second, span([]time.Duration{4 * time.Second, 6 * time.Second}))
-}
-
-func TestReasonIsCutBetweenCharacters(t *testing.T) {
-	got := clip("a"+strings.Repeat("ü", MaxReason)+"\xff", MaxReason)
-	require.Len(t, got, MaxReason-1)
-	require.True(t, utf8.ValidString(got))
-	require.Equal(t, "a\uFFFDb\uFFFD", clip("a\x00b\xff", MaxReason))
 }
 
 func TestPauseDoublesWithFailures(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // maxText is how many bytes of one text are shown. Reports cut bodies far below it; what a report from elsewhere holds must
@@ -20,14 +22,9 @@ const maxFinding = 1 << 10
 // it, written as its number, and cut after limit bytes with a word about the rest.
 func reveal(s string, limit int) template.HTML {
 	var b strings.Builder
-	rest := 0
-	if len(s) > limit {
-		cut := limit
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s, rest = s[:cut], len(s)-cut
-	}
+	rest := len(s)
+	s = wire.Cut(s, limit)
+	rest -= len(s)
 	walk(s, func(seen string) { b.WriteString(html.EscapeString(seen)) }, func(number string) {
 		b.WriteString(`<span class="unseen">` + number + `</span>`)
 	})

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,26 +21,14 @@ type showing func([]console.Option) error
 
 // open opens a file or a database, and runs f.
 func (c *consoling) open(ctx context.Context, name string, opts []redo.Option, f showing) error {
-	if strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://") {
+	if isDatabase(name) {
 		return c.openDatabase(ctx, name, opts, f)
 	}
-	return c.openFile(ctx, name, opts, f)
+	return withFile(name, func(st *boltstore.Store) error { return c.openFile(ctx, st, opts, f) })
 }
 
-// openFile opens a file. A file that does not exist is an error: the store would make an empty one.
-func (c *consoling) openFile(ctx context.Context, name string, opts []redo.Option, f showing) (err error) {
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return failed(fmt.Errorf("there is no file %q", name))
-	}
-	st, err := boltstore.Open(name)
-	if err != nil {
-		return failed(err)
-	}
-	defer func() {
-		if closing := st.Close(); err == nil && closing != nil {
-			err = failed(closing)
-		}
-	}()
+// openFile opens the queues that exist in a file.
+func (c *consoling) openFile(ctx context.Context, st *boltstore.Store, opts []redo.Option, f showing) error {
 	var sources []console.Option
 	for _, q := range []struct{ name, bucket string }{{"outbox", "redo-outbox"}, {"inbox", "redo-inbox"}} {
 		exists := false

@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,31 +92,19 @@ func (e *events) with(ctx context.Context, name string, f func(queue) error) err
 		}
 		return nil
 	}
-	if strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://") {
+	if isDatabase(name) {
 		return e.withTable(ctx, name, run)
 	}
-	return e.withFile(ctx, name, run)
+	return withFile(name, func(st *boltstore.Store) error { return e.inFile(ctx, name, st, run) })
 }
 
-// withFile opens a queue in a file. A missing file or queue is an error, because boltoutbox would create it.
-func (e *events) withFile(ctx context.Context, name string, f func(queue) error) (err error) {
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return failed(fmt.Errorf("there is no file %q", name))
-	}
-	st, err := boltstore.Open(name)
-	if err != nil {
-		return failed(err)
-	}
-	defer func() {
-		if closing := st.Close(); err == nil && closing != nil {
-			err = failed(closing)
-		}
-	}()
+// inFile opens a queue in a file. A missing queue is an error, because boltoutbox would create it.
+func (e *events) inFile(ctx context.Context, name string, st *boltstore.Store, f func(queue) error) error {
 	bucket := e.queue
 	if bucket == "" {
 		bucket = e.bucket
 	}
-	err = st.View(ctx, func(tx *boltstore.Tx) error {
+	err := st.View(ctx, func(tx *boltstore.Tx) error {
 		if tx.Bucket([]byte(bucket)) == nil {
 			return fmt.Errorf("the file %q has no queue %q, see --queue", name, bucket)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -42,26 +40,16 @@ save for bodies with --body.`,
 	return cmd
 }
 
-// with opens the file and runs f. A missing file is an error, because the store would create an empty one.
-func (o *ops) with(name string, opts []redo.Option, f func(*boltstore.Store, *redo.Client) error) (err error) {
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return failed(fmt.Errorf("there is no file %q", name))
-	}
-	st, err := boltstore.Open(name)
-	if err != nil {
-		return failed(err)
-	}
-	defer func() {
-		if closing := st.Close(); err == nil && closing != nil {
-			err = failed(closing)
+// with opens the file and runs f.
+func (o *ops) with(name string, opts []redo.Option, f func(*boltstore.Store, *redo.Client) error) error {
+	return withFile(name, func(st *boltstore.Store) error {
+		client, err := redo.New(append([]redo.Option{redo.WithStore(st), redo.WithScope(o.scope)}, opts...)...)
+		if err != nil {
+			return err
 		}
-	}()
-	client, err := redo.New(append([]redo.Option{redo.WithStore(st), redo.WithScope(o.scope)}, opts...)...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }() // it returns nil
-	return f(st, client)
+		defer func() { _ = client.Close() }() // it returns nil
+		return f(st, client)
+	})
 }
 
 // listed is the JSON form of an operation in the output of list and show. An unreadable operation has only its

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/redo-go/redo/store/boltstore"
+)
+
+// isDatabase reports whether an argument is the URL of a database in Postgres. Otherwise it is the name of a file.
+func isDatabase(name string) bool {
+	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
+}
+
+// withFile opens a file, runs f and closes the file. A missing file is an error, because the store would create it.
+func withFile(name string, f func(*boltstore.Store) error) (err error) {
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return failed(fmt.Errorf("there is no file %q", name))
+	}
+	st, err := boltstore.Open(name)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() {
+		if closing := st.Close(); err == nil && closing != nil {
+			err = failed(closing)
+		}
+	}()
+	return f(st)
+}

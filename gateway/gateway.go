@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
 )
@@ -46,12 +47,13 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := server.New(st, append(c.middleware, g.guards()...)...)
+	options := slices.Concat(c.middleware, g.guards())
+	guard, err := server.New(st, options...)
 	if err != nil {
 		return nil, err
 	}
 	if c.statusPath != "" {
-		g.status, err = server.StatusHandler(st, append(c.middleware, g.guards()...)...)
+		g.status, err = server.StatusHandler(st, options...)
 		if err != nil {
 			return nil, err
 		}
@@ -65,8 +67,8 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 // the fingerprint has the path, so that a key is refused on a second path.
 func (g *Gateway) guards() []server.Option {
 	return []server.Option{
-		server.Principal(g.principal), server.Route("gateway"), server.MaxBody(g.maxBuffered), server.Wait(g.wait),
-		server.RunIn(&g.background),
+		server.Principal(func(r *http.Request) string { return tapOf(r.Context()).user }),
+		server.Route("gateway"), server.MaxBody(g.maxBuffered), server.Wait(g.wait), server.RunIn(&g.background),
 	}
 }
 
@@ -76,13 +78,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.serveStatus(w, r)
 		return
 	}
-	r = g.identify(r)
-	if g.streams(r) {
-		g.stream(w, r)
+	r, t := g.read(r)
+	if t.keyed && !wire.SafeMethod(r.Method) && g.long(r) {
+		g.stream(w, r, t)
 		return
 	}
-	if g.status != nil {
-		w = &accepting{ResponseWriter: w, location: g.statusURL(r)}
+	if g.status != nil && t.key != "" {
+		w = &accepting{ResponseWriter: w, location: g.statusURL(t.key)}
 	}
 	g.guarded.ServeHTTP(w, r)
 }
@@ -90,7 +92,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // forward is the handler behind the middleware. A request without a key goes upstream as it is.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	if key := server.Key(r.Context()); key != "" {
-		r = r.WithContext(named(r.Context(), g.upstreamKey(g.principal(r), key)))
+		r = r.WithContext(named(r.Context(), g.upstreamKey(tapOf(r.Context()).user, key)))
 	}
 	g.proxy.ServeHTTP(w, r)
 }

@@ -26,18 +26,41 @@ func (c *config) upstreamKey(principal, key string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// identify returns the request with a key made of the app's request id. A request that has a key, or no id that can be
-// one, stays as it is.
-func (c *config) identify(r *http.Request) *http.Request {
-	if c.requestID == "" || wire.SafeMethod(r.Method) || len(wire.Lines(r.Header, wire.HeaderKey)) > 0 {
-		return r
+// A tap is what a phone's request says of itself. A repetition says the same.
+type tap struct {
+	keyed     bool   // there is a key
+	key       string // "" if it is malformed
+	malformed error
+	user      string // the principal, for a request with a key
+}
+
+type tapKey struct{}
+
+// tapOf returns the tap of a request that the gateway has read.
+func tapOf(ctx context.Context) tap {
+	t, _ := ctx.Value(tapKey{}).(tap)
+	return t
+}
+
+// read returns the request with its tap in the context. If there is no key, the app's request id becomes the key.
+func (c *config) read(r *http.Request) (*http.Request, tap) {
+	var t tap
+	lines := wire.Lines(r.Header, wire.HeaderKey)
+	if id := r.Header.Get(c.requestID); len(lines) == 0 && !wire.SafeMethod(r.Method) && wire.CheckKey(id) == nil {
+		r = keyed(r, id)
+		lines = wire.Lines(r.Header, wire.HeaderKey)
 	}
-	id := r.Header.Get(c.requestID)
-	if wire.CheckKey(id) != nil {
-		return r
+	if t.keyed = len(lines) > 0; t.keyed {
+		t.key, t.malformed = wire.ParseKey(lines)
+		t.user = c.principal(r)
 	}
+	return r.WithContext(context.WithValue(r.Context(), tapKey{}, t)), t
+}
+
+// keyed returns a copy of the request with a key.
+func keyed(r *http.Request, key string) *http.Request {
 	r = r.Clone(r.Context())
-	r.Header.Set(wire.HeaderKey, wire.FormatKey(id, wire.NeedsQuotes(id), false))
+	r.Header.Set(wire.HeaderKey, wire.FormatKey(key, wire.NeedsQuotes(key), false))
 	return r
 }
 

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/redo-go/redo"
@@ -72,8 +70,7 @@ func mark(ctx context.Context, e *redo.Error) {
 // hint sets Retry-After if another attempt makes sense, and the response does not say when.
 func hint(h http.Header, e *redo.Error) {
 	if h.Get(wire.HeaderRetryAfter) == "" && redo.SafeToRetry(e) {
-		wait := max(1, math.Ceil(time.Until(e.RetryAt).Seconds())) // at least a second, also if no time is known
-		h.Set(wire.HeaderRetryAfter, strconv.Itoa(int(wait)))
+		h.Set(wire.HeaderRetryAfter, wire.RetryAfter(time.Until(e.RetryAt)))
 	}
 }
 

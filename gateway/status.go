@@ -12,18 +12,14 @@ import (
 // serveStatus serves the state of the key in the query.
 func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
 	if key := r.URL.Query().Get("key"); key != "" && len(wire.Lines(r.Header, wire.HeaderKey)) == 0 {
-		r = r.Clone(r.Context())
-		r.Header.Set(wire.HeaderKey, wire.FormatKey(key, wire.NeedsQuotes(key), false))
+		r = keyed(r, key)
 	}
+	r, _ = g.read(r)
 	g.status.ServeHTTP(w, r)
 }
 
-// statusURL returns the URL of the request's state, "" without a key.
-func (g *Gateway) statusURL(r *http.Request) string {
-	key, err := wire.ParseKey(wire.Lines(r.Header, wire.HeaderKey))
-	if err != nil {
-		return ""
-	}
+// statusURL returns the URL of a request's state.
+func (g *Gateway) statusURL(key string) string {
 	return g.statusPath + "?" + url.Values{"key": {key}}.Encode()
 }
 
@@ -39,7 +35,7 @@ func (a *accepting) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *accepting) WriteHeader(status int) {
 	h := a.Header()
-	if a.location != "" && status == http.StatusConflict && h.Get(wire.HeaderErrorCode) == string(taxonomy.InFlight) {
+	if status == http.StatusConflict && h.Get(wire.HeaderErrorCode) == string(taxonomy.InFlight) {
 		a.replaced = true
 		status = http.StatusAccepted
 		wire.ClearContent(h)

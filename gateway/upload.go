@@ -10,11 +10,11 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// streams reports whether the request has a key and a body of more than MaxBuffered bytes. It reads a body of unknown
-// length up to there, and puts it back.
-func (g *Gateway) streams(r *http.Request) bool {
-	if wire.SafeMethod(r.Method) || len(wire.Lines(r.Header, wire.HeaderKey)) == 0 || r.ContentLength >= 0 {
-		return r.ContentLength > int64(g.maxBuffered) && len(wire.Lines(r.Header, wire.HeaderKey)) > 0
+// long reports whether the body has more than MaxBuffered bytes. It reads a body of unknown length up to there, and
+// puts it back.
+func (g *Gateway) long(r *http.Request) bool {
+	if r.ContentLength >= 0 {
+		return r.ContentLength > int64(g.maxBuffered)
 	}
 	head, _ := io.ReadAll(io.LimitReader(r.Body, int64(g.maxBuffered)+1)) // the next read returns the error again
 	r.Body = restored(head, r.Body)
@@ -30,19 +30,17 @@ func restored(head []byte, rest io.ReadCloser) io.ReadCloser {
 }
 
 // stream forwards the request once, under its upstream key, while the body arrives.
-func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) {
-	key, err := wire.ParseKey(wire.Lines(r.Header, wire.HeaderKey))
-	principal := g.principal(r)
+func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, t tap) {
 	switch {
-	case err != nil:
+	case t.malformed != nil:
 		wire.WriteProblem(w, wire.Problem{
 			Status: http.StatusBadRequest, Code: string(taxonomy.KeyMalformed), Detail: "The Idempotency-Key is malformed.",
 		})
-	case principal == "":
+	case t.user == "":
 		wire.WriteProblem(w, wire.Problem{
 			Status: http.StatusUnauthorized, Code: string(taxonomy.Unauthenticated), Detail: "An Idempotency-Key needs a user.",
 		})
 	default:
-		g.proxy.ServeHTTP(w, r.WithContext(redo.WithKey(r.Context(), g.upstreamKey(principal, key))))
+		g.proxy.ServeHTTP(w, r.WithContext(redo.WithKey(r.Context(), g.upstreamKey(t.user, t.key))))
 	}
 }

@@ -3,9 +3,7 @@ package inbox
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -118,15 +116,10 @@ func refuse(w http.ResponseWriter, err error) {
 	}
 	switch e.Code {
 	case taxonomy.InFlight, taxonomy.Unavailable, HandlerFailed:
-		w.Header().Set(wire.HeaderRetryAfter, strconv.FormatInt(seconds(e.RetryAfter), 10))
+		w.Header().Set(wire.HeaderRetryAfter, wire.RetryAfter(e.RetryAfter))
 	}
 	wire.WriteProblem(w, wire.Problem{
 		Title: problem.title, Status: problem.status, Detail: problem.detail,
 		Code: string(e.Code), Retryable: e.Code.Transient(),
 	})
-}
-
-// seconds rounds d up, to one at least.
-func seconds(d time.Duration) int64 {
-	return max(1, int64(math.Ceil(d.Seconds())))
 }

@@ -8,6 +8,11 @@ import (
 	"time"
 )
 
+// RetryAfter returns the value of the header Retry-After for a wait: whole seconds, rounded up, at least one.
+func RetryAfter(wait time.Duration) string {
+	return strconv.FormatInt(max(1, int64(math.Ceil(wait.Seconds()))), 10)
+}
+
 // epochFloor is the least value of X-RateLimit-Reset that counts as seconds since 1970. Servers also send a number of
 // seconds to wait in that header. A wait of this many seconds is over thirty years.
 const epochFloor = 1_000_000_000

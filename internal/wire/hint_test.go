@@ -113,3 +113,11 @@ func FuzzHint(f *testing.F) {
 		}
 	})
 }
+
+func TestRetryAfterIsWholeSecondsAndNeverZero(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		-time.Hour: "1", 0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 90 * time.Second: "90",
+	} {
+		require.Equal(t, want, RetryAfter(wait), "%v", wait)
+	}
+}

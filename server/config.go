@@ -56,6 +56,7 @@ type config struct {
 	takeOver               TakeOverPolicy
 	logger                 *slog.Logger
 	observer               Observer
+	starts                 RequestObserver // the observer, if it is one
 
 	wrong []error
 }

@@ -76,15 +76,15 @@ type StoreCall struct {
 
 // observe tells a RequestObserver that the request begins.
 func (c *execution) observe() {
-	if o, ok := c.observer.(RequestObserver); ok {
-		c.r = c.r.WithContext(o.StartRequest(c.r.Context(), c.operation(c.r)))
+	if c.starts != nil {
+		c.r = c.r.WithContext(c.starts.StartRequest(c.r.Context(), c.operation(c.r)))
 	}
 }
 
 // observeWait reports the beginning or the end of a wait.
 func (c *execution) observeWait(change int) {
-	if o, ok := c.observer.(RequestObserver); ok {
-		o.ObserveWait(c.r.Context(), change)
+	if c.starts != nil {
+		c.starts.ObserveWait(c.r.Context(), change)
 	}
 }
 

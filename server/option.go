@@ -300,8 +300,14 @@ func InFlightStatus(status int) Option {
 // query strings are never logged.
 func Logger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
 
-// Observe reports every request with a key, and every call to the store, to o. Nil, the default, is no observer.
-func Observe(o Observer) Option { return optionFunc(func(c *config) { c.observer = o }) }
+// Observe reports every request with a key, and every call to the store, to o. A [RequestObserver] also sees the
+// beginning of each request. Nil, the default, is no observer.
+func Observe(o Observer) Option {
+	return optionFunc(func(c *config) {
+		c.observer = o
+		c.starts, _ = o.(RequestObserver)
+	})
+}
 
 // A TakeOverPolicy is an argument to TakeOver. The zero value is Reexecute.
 type TakeOverPolicy struct {

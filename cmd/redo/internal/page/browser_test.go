@@ -2,14 +2,11 @@ package page
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,26 +16,8 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/browsertest"
 )
-
-// chromium returns the browser to look with: REDO_TEST_CHROMIUM, or what is on PATH.
-func chromium(t *testing.T) string {
-	t.Helper()
-	names := []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
-	if name := os.Getenv("REDO_TEST_CHROMIUM"); name != "" {
-		names = []string{name}
-	}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
-		t.Fatalf("REDO_TEST_REQUIRE is set, and none of %v is on PATH", names)
-	}
-	t.Skipf("none of %v is on PATH; REDO_TEST_CHROMIUM names a browser", names)
-	return ""
-}
 
 // A look is what check.js expects of a page.
 type look struct {
@@ -85,7 +64,7 @@ func lookOf(reports ...conformance.Report) look {
 // network is a proxy that answers nobody and counts who asks.
 func inspect(t *testing.T, page string, want look) []string {
 	t.Helper()
-	browser, dir := chromium(t), t.TempDir()
+	dir := t.TempDir()
 	write := func(name, content string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -113,29 +92,16 @@ func inspect(t *testing.T, page string, want look) []string {
 	write("check.html", "<!doctype html><meta charset=utf-8><body>"+frames.String()+`<pre id="result"></pre><script>const want=`+string(expected)+";\n"+string(script)+"</script>")
 
 	asked, address := deadProxy(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, browser,
-		"--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions",
-		"--no-sandbox", // it refuses to run as root with one, and in most containers; what it opens is ours
-		"--disable-dev-shm-usage", "--user-data-dir="+filepath.Join(dir, "profile"),
+	elements, log := browsertest.Dump(t, "file://"+filepath.Join(dir, "check.html"),
 		"--proxy-server=http://"+address, "--proxy-bypass-list=<-loopback>",
 		"--allow-file-access-from-files", // check.html looks into page.html
-		"--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom", "file://"+filepath.Join(dir, "check.html"))
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_CACHE_HOME="+dir)
-	cmd.WaitDelay = 5 * time.Second
-	var out, log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &log
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", browser, err, log.String())
-	}
-	broken := consoleErrors(log.String(), want.Scripted)
-	m := regexp.MustCompile(`<pre id="result">([A-Za-z0-9+/=]+)</pre>`).FindSubmatch(out.Bytes())
+	)
+	broken := consoleErrors(log, want.Scripted)
+	m := regexp.MustCompile(`<pre id="result">([A-Za-z0-9+/=]+)</pre>`).FindStringSubmatch(elements)
 	if m == nil {
-		t.Fatalf("the check did not end:\n%s", log.String())
+		t.Fatalf("the check did not end:\n%s", log)
 	}
-	document, err := base64.StdEncoding.DecodeString(string(m[1]))
+	document, err := base64.StdEncoding.DecodeString(m[1])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // inMemory answers every request at once, with as little as a transport can get away with.
@@ -83,7 +84,7 @@ func TestAllocationsOfACall(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := allocations(t, c.do)
-			if raceEnabled {
+			if racetest.Enabled {
 				return // the calls ran, which is all that can be said
 			}
 			t.Logf("%v allocations, the peer %v", got, same)

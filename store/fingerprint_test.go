@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -128,7 +129,7 @@ func TestRawOfASmallBodyDoesNotAllocate(t *testing.T) {
 }
 
 func TestCanonicalOfASmallBodyAllocatesThreeTimes(t *testing.T) {
-	if raceEnabled {
+	if racetest.Enabled {
 		t.Skip("a sync.Pool keeps nothing for certain under the race detector")
 	}
 	body := []byte(`{"amount":1000,"charge":"ch_9ab","metadata":{"order":"1138"}}`)

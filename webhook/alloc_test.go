@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/webhook"
 )
 
@@ -31,7 +32,7 @@ func TestAllocations(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := testing.AllocsPerRun(200, func() { require.NoError(t, c.run()) })
-			if !raceEnabled {
+			if !racetest.Enabled {
 				require.Equal(t, c.want, got)
 			}
 		})

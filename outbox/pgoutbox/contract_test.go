@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/outboxtest"
 	"github.com/redo-go/redo/outbox/pgoutbox"
@@ -27,6 +28,7 @@ func TestContractOverDatabaseSQL(t *testing.T) { contract(t, nil, beginSQL) }
 
 // Behind a transaction pooler statements are sent as text.
 func TestContractWithoutPreparedStatements(t *testing.T) {
+	racetest.Repeats(t)
 	contract(
 		t,
 		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
@@ -36,6 +38,7 @@ func TestContractWithoutPreparedStatements(t *testing.T) {
 
 // A role or a database may have another default than read committed.
 func TestContractAtStricterIsolation(t *testing.T) {
+	racetest.Repeats(t)
 	contract(t, func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
 	}, beginPGX)

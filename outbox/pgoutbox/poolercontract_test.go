@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/outboxtest"
 	"github.com/redo-go/redo/outbox/pgoutbox"
@@ -22,6 +23,7 @@ import (
 
 // Each queue of a case speaks in another way, and they share the few connections of one pooler.
 func TestContractBehindAPooler(t *testing.T) {
+	racetest.Repeats(t)
 	t.Parallel()
 	home, b := newPlace(t), pgtest.NewPooler(t, pgtest.URL(t))
 	var cases atomic.Int64

@@ -7,6 +7,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/mysqlstore"
 	"github.com/redo-go/redo/store/sqltx"
@@ -17,6 +18,7 @@ func TestContract(t *testing.T) { contract(t) }
 
 // Without interpolateParams statements are prepared, and a session may have other settings.
 func TestContractWithOtherSettings(t *testing.T) {
+	racetest.Repeats(t)
 	isolation, ignored := "", ""
 	admin := newPlace(t, serverDSN(t)).admin
 	const names = "SHOW VARIABLES WHERE Variable_name IN ('tx_isolation', 'transaction_isolation')"

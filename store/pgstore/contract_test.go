@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
@@ -17,6 +18,7 @@ func TestContract(t *testing.T) { contractAt(t, func(*pgxpool.Config) {}) }
 
 // Behind a transaction pooler statements are sent without prepared ones, or as text.
 func TestContractWithoutPreparedStatements(t *testing.T) {
+	racetest.Repeats(t)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) { contractAt(t, inMode(mode)) })
 	}
@@ -24,6 +26,7 @@ func TestContractWithoutPreparedStatements(t *testing.T) {
 
 // A role or a database may have another default than read committed.
 func TestContractAtStricterIsolation(t *testing.T) {
+	racetest.Repeats(t)
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			contractAt(t, func(cfg *pgxpool.Config) {

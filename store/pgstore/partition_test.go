@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
@@ -51,6 +52,7 @@ func hashed() []string {
 }
 
 func TestContractOnAPartitionedTable(t *testing.T) {
+	racetest.Repeats(t)
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.Store {
 		st := p.open(t)
@@ -66,6 +68,7 @@ func TestContractOnAPartitionedTable(t *testing.T) {
 }
 
 func TestTxContractOnAPartitionedTable(t *testing.T) {
+	racetest.Repeats(t)
 	places := map[store.Store]place{}
 	storetest.RunTx(t, storetest.TxHarness[pgx.Tx]{
 		Open: func(t *testing.T) store.TxStore[pgx.Tx] {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
@@ -27,6 +28,7 @@ const (
 // Each handle of a case speaks in another way, and the handles share the few connections of one pooler. A case has a
 // table of its own.
 func TestContractBehindAPooler(t *testing.T) {
+	racetest.Repeats(t)
 	t.Parallel()
 	home, b := newPlace(t), pgtest.NewPooler(t, pgtest.URL(t))
 	var cases atomic.Int64

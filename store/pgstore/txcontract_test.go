@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
@@ -19,6 +20,7 @@ import (
 func TestTxContract(t *testing.T) { txContract(t, "read committed", 0, place.open, byPgx, "COMMIT") }
 
 func TestTxContractAtStricterIsolationWithoutPreparedStatements(t *testing.T) {
+	racetest.Repeats(t)
 	txContract(t, "serializable", pgx.QueryExecModeExec, place.open, byPgx, "ROLLBACK")
 }
 
@@ -27,6 +29,7 @@ func TestTxContractOverSQL(t *testing.T) {
 }
 
 func TestTxContractOverSQLWithoutPreparedStatements(t *testing.T) {
+	racetest.Repeats(t)
 	txContract(t, "read committed", pgx.QueryExecModeSimpleProtocol, place.openSQL, bySQL, "ROLLBACK")
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redo-go/redo/conformance"
 	"github.com/redo-go/redo/internal/browsertest"
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // A look is what check.js expects of a page.
@@ -166,6 +167,7 @@ func consoleErrors(log string, scripted bool) []string {
 }
 
 func TestBrowserShowsThePagesWhole(t *testing.T) {
+	racetest.Repeats(t)
 	for name, reports := range map[string][]conformance.Report{
 		"report":    {sample()},
 		"matrix":    {sample(), clean(), unreachable()},
@@ -181,6 +183,7 @@ func TestBrowserShowsThePagesWhole(t *testing.T) {
 }
 
 func TestBrowserShowsThePagesWholeWithoutScripts(t *testing.T) {
+	racetest.Repeats(t)
 	reports := []conformance.Report{sample(), clean()}
 	want := lookOf(reports...)
 	want.Scripted = false
@@ -191,6 +194,7 @@ func TestBrowserShowsThePagesWholeWithoutScripts(t *testing.T) {
 
 // A check that can't fail is worse than none.
 func TestBrowserCheckFindsWhatIsWrong(t *testing.T) {
+	racetest.Repeats(t)
 	good, want := render(t, sample()), lookOf(sample())
 	open := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAllString(good, "")
 	for name, c := range map[string]struct{ page, says string }{

@@ -1,0 +1,13 @@
+// Package racetest tells tests whether the race detector is on.
+package racetest
+
+import "testing"
+
+// Repeats skips a test under the race detector. Call it from a test that runs the code of another test with other
+// settings of an engine, or in a browser: the detector would see the same code again, many times slower.
+func Repeats(t testing.TB) {
+	t.Helper()
+	if Enabled {
+		t.Skip("the race detector sees this code in another test")
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package store_test
-
-// raceEnabled: allocations are what they are.
-const raceEnabled = false

@@ -1,6 +1,0 @@
-//go:build race
-
-package webhook_test
-
-// raceEnabled: the race detector allocates on its own, so that counts of allocations mean nothing under it.
-const raceEnabled = true

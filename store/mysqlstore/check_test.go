@@ -1,6 +1,7 @@
 package mysqlstore_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -33,6 +34,9 @@ func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
 		}, mysqlstore.ErrServer},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "another engine" && os.Getenv("REDO_TEST_MYSQL_SERVER") != "" {
+				t.Skip("no other engine of MySQL has keys of this length; MariaDB's Aria has")
+			}
 			p := newPlace(t, serverDSN(t))
 			for _, text := range strings.SplitAfter(c.table, ";\n") {
 				if text != "" {

@@ -33,18 +33,19 @@ var errNoServer = errors.New("no mariadbd and mariadb-install-db on PATH or in /
 // newServer makes a data directory below dir and starts a server on it. It refuses to run as root: there it runs as
 // "mysql".
 func newServer(dir string) (*server, error) {
-	bin, err := find("mariadbd")
-	if err != nil {
-		return nil, err
+	s := &server{bin: os.Getenv("REDO_TEST_MYSQL_SERVER"), dir: dir}
+	install, args := s.bin, []string{"--no-defaults", "--initialize-insecure"}
+	if s.bin == "" {
+		var err error
+		if s.bin, err = find("mariadbd"); err != nil {
+			return nil, err
+		}
+		if install, err = find("mariadb-install-db"); err != nil {
+			return nil, err
+		}
+		args = []string{"--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"}
 	}
-	install, err := find("mariadb-install-db")
-	if err != nil {
-		return nil, err
-	}
-	s := &server{bin: bin, dir: dir}
-	args := []string{
-		"--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--datadir=" + s.data(),
-	}
+	args = append(args, "--datadir="+s.data())
 	if os.Geteuid() == 0 {
 		if err := give(dir, "mysql"); err != nil {
 			return nil, err
@@ -52,8 +53,9 @@ func newServer(dir string) (*server, error) {
 		args = append(args, "--user=mysql")
 	}
 	if out, err := exec.Command(install, args...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
+		return nil, fmt.Errorf("%s: %w\n%s", install, err, out)
 	}
+	var err error
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
 // start starts the server and waits until it accepts connections.
 func (s *server) start() error {
-	args := []string{"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1", "--skip-name-resolve",
+	args := []string{"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1",
 		fmt.Sprint("--port=", s.port), "--socket=" + filepath.Join(s.dir, "socket"),
 		"--pid-file=" + filepath.Join(s.dir, "pid"), "--innodb-buffer-pool-size=64M", "--max-connections=400"}
 	if os.Geteuid() == 0 {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -94,12 +94,12 @@ func TestCanonicalFormRefuses(t *testing.T) {
 		{"a surrogate in UTF-8", "\"\xed\xa0\x80\"", errEncoding},
 		{"cut UTF-8", "\"\xe2\x82", errEncoding},
 		{"invalid UTF-8 in a name", "{\"\xff\":1}", errEncoding},
-		{"a high surrogate alone", `"\ud83d"`, errSurrogate},
-		{"a low surrogate alone", `"\ude00"`, errSurrogate},
-		{"two high surrogates", `"\ud83d\ud83d"`, errSurrogate},
-		{"surrogates in the wrong order", `"\ude00\ud83d"`, errSurrogate},
-		{"surrogates around a backslash", `"\ud83d\\\ude00"`, errSurrogate},
-		{"a high surrogate before another escape", `"\ud83d\n"`, errSurrogate},
+		{"a high surrogate alone", `"\ud83d"`, errSyntax},
+		{"a low surrogate alone", `"\ude00"`, errSyntax},
+		{"two high surrogates", `"\ud83d\ud83d"`, errSyntax},
+		{"surrogates in the wrong order", `"\ude00\ud83d"`, errSyntax},
+		{"surrogates around a backslash", `"\ud83d\\\ude00"`, errSyntax},
+		{"a high surrogate before another escape", `"\ud83d\n"`, errSyntax},
 		{"a duplicate member", `{"a":1,"b":2,"a":1}`, errDuplicate},
 		{"a duplicate member in order", `{"a":1,"a":1}`, errDuplicate},
 		{"a duplicate member, escaped once", `{"a":1,"\u0061":2}`, errDuplicate},
@@ -118,11 +118,11 @@ func TestCanonicalFormRefuses(t *testing.T) {
 
 func TestDuplicateMemberIsNamed(t *testing.T) {
 	_, err := CanonicalJSON("POST", "/", "", []byte(`{"amount":1,"note":"secret","amount":2}`))
-	require.EqualError(t, err, `store: body has no canonical JSON form: duplicate member: "amount" twice in the object that ends at byte 39`)
+	require.EqualError(t, err, `store: body has no canonical JSON form: duplicate member: "amount" at byte 28`)
 
 	name := strings.Repeat("é", 100)
 	_, err = CanonicalJSON("POST", "/", "", []byte(`{"`+name+`":1,"`+name+`":2}`))
-	require.ErrorContains(t, err, `"`+strings.Repeat("é", 64)+`" twice`, "a long name is cut")
+	require.ErrorContains(t, err, `"`+strings.Repeat("é", 64)+`" at`, "a long name is cut")
 }
 
 func TestErrorsDoNotQuoteTheBody(t *testing.T) {
@@ -142,17 +142,6 @@ func TestDepthCap(t *testing.T) {
 	wide := "[" + strings.Repeat("{},", 1000) + "[]]"
 	_, err = canonicalForm([]byte(wide))
 	require.NoError(t, err, "depth is not the number of containers")
-}
-
-func TestCompareUTF16(t *testing.T) {
-	names := []string{"", "\x00", "1", "a", "aa", "ab", "é", "\u0800", "\ud7ff", "\ue000", "\ufb33", "\uffff", "\U00010000", "😀", "\U0010ffff", "a\uffff", "a😀", "😀\ue000"}
-	for _, a := range names {
-		for _, b := range names {
-			want := slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
-			got := compareUTF16([]byte(a), []byte(b))
-			require.Equal(t, want, max(-1, min(1, got)), "%+q and %+q", a, b)
-		}
-	}
 }
 
 func TestMarshalledAgainIsTheSame(t *testing.T) {
@@ -239,8 +228,8 @@ func FuzzCanonicalJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := canonicalForm(body)
 		if err != nil {
-			// Only the other reasons may refuse what the grammar allows.
-			if errors.Is(err, errSyntax) && json.Valid(body) {
+			// Only the other reasons and a lone surrogate, which package json replaces, may refuse what the grammar allows.
+			if errors.Is(err, errSyntax) && json.Valid(body) && !bytes.ContainsRune(decode(t, body), utf8.RuneError) {
 				t.Fatalf("%q is valid JSON: %v", body, err)
 			}
 			return

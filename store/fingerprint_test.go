@@ -30,7 +30,7 @@ func ExampleCanonicalJSON() {
 	// Output:
 	// true
 	// false
-	// store: body has no canonical JSON form: duplicate member: "amount" twice in the object that ends at byte 26
+	// store: body has no canonical JSON form: duplicate member: "amount" at byte 15
 }
 
 func ExampleRaw() {
@@ -128,14 +128,13 @@ func TestRawOfASmallBodyDoesNotAllocate(t *testing.T) {
 	require.False(t, f.IsZero())
 }
 
-func TestCanonicalOfASmallBodyAllocatesThreeTimes(t *testing.T) {
+func TestCanonicalOfASmallBodyAllocatesItsForm(t *testing.T) {
 	if racetest.Enabled {
 		t.Skip("a sync.Pool keeps nothing for certain under the race detector")
 	}
 	body := []byte(`{"amount":1000,"charge":"ch_9ab","metadata":{"order":"1138"}}`)
 	var f store.Fingerprint
-	// The form, the names and the members.
-	require.Equal(t, 3.0, testing.AllocsPerRun(100, func() { f, _ = store.CanonicalJSON("POST", "/v1/refunds", "", body) }))
+	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { f, _ = store.CanonicalJSON("POST", "/v1/refunds", "", body) }))
 	require.False(t, f.IsZero())
 }
 

@@ -35,7 +35,7 @@ var importRules = map[string]importRule{
 	"internal/decision":    {module: []string{"taxonomy", "internal/wire", "internal/exchange"}},
 	"internal/journal":     {module: []string{"taxonomy", "store", "internal/wire"}},
 	"limit":                {vendors: []string{"golang.org/x/time/rate"}},
-	"store":                {module: []string{"taxonomy"}},
+	"store":                {module: []string{"taxonomy"}, vendors: []string{"github.com/go-json-experiment/json"}},
 	"store/memstore":       {module: []string{"store", "taxonomy"}},
 	"store/boltstore":      {module: []string{"store", "taxonomy"}, vendors: []string{"go.etcd.io/bbolt"}},
 	"store/redisstore":     {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/redis/rueidis"}},

@@ -211,7 +211,7 @@ func (a *attempt) result(resp *http.Response, err error) result {
 		res.Received, res.err = a.Receive(resp, k.reading())
 	}
 	res.err = wire.WithoutQuery(res.err)
-	res.sends, res.resent, res.sent = a.Sends(), a.Resent(), err == nil || a.Sent(err)
+	res.sends, res.resent, res.sent = a.Sends(), a.Resent(), a.Sent(err)
 	answer := taxonomy.Answer{
 		Err: res.err, Sent: res.sent, Body: res.Head, Directives: p.ShouldRetry,
 		StatusCodes: p.Statuses, Codes: p.Codes, Markers: p.ReplayMarkers,
@@ -327,16 +327,10 @@ func localVerdict(err error) (taxonomy.Verdict, bool) {
 	return v, true
 }
 
-// learn records the retention that the API advertises, if it is shorter than the recorded one.
+// learn records the retention that the API advertises.
 func (c *Client) learn(h http.Header) {
-	if c.profile.LifetimeHeader == "" {
-		return
-	}
-	d, ok := wire.Lifetime(h.Get(c.profile.LifetimeHeader))
-	for ok && d > 0 {
-		known := c.learned.Load()
-		if known > 0 && known <= int64(d) || c.learned.CompareAndSwap(known, int64(d)) {
-			return
-		}
+	if name := c.profile.LifetimeHeader; name != "" {
+		d, _ := wire.Lifetime(h.Get(name))
+		c.retention.Learn(d)
 	}
 }

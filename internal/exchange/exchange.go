@@ -15,7 +15,7 @@ import (
 type Exchange struct {
 	// Transport sends the request.
 	Transport http.RoundTripper
-	// Connections counts those of Transport. The context given to Begin is watched by it.
+	// Connections counts the connections of Transport. Its Watch made the context that Begin gets.
 	Connections *Connections
 	// Outer is true if an http.Client above sets the time limit and follows the redirects of safe requests.
 	Outer bool
@@ -33,8 +33,8 @@ type Exchange struct {
 	ctx    context.Context // the request's; nil before Begin
 	clock  clock
 	handed bool  // the transport was called
-	asked  int32 // the count of Connections before
-	got    int32 // the count of Connections before
+	asked  int32 // of Connections, before the exchange
+	got    int32 // of Connections, before the exchange
 	hops   int   // redirects that were followed
 }
 

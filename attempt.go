@@ -33,28 +33,28 @@ type result struct {
 	resp    *http.Response  // nil if there was none
 	err     error           // the transport's error, the one met while reading the body, or this client's own refusal
 	verdict taxonomy.Verdict
-	local   bool // this client refused the attempt
-	sent    bool // the request was, or may have been, written
 	sends   int
-	resent  bool          // net/http sent the request more than once
-	streams bool          // the caller reads the response of a stored operation as it arrives
 	queued  time.Duration // spent waiting for the limiter
 	elapsed time.Duration
+	local   bool // this client refused the attempt
+	sent    bool // the request was, or may have been, written
+	resent  bool // net/http sent the request more than once
+	streams bool // the caller reads the response of a stored operation as it arrives
 }
 
-// attempt makes one attempt at the time now, and returns its result. total is the rest of MaxElapsed.
-func (k *call) attempt(ctx context.Context, number int, now time.Time, total time.Duration) result {
-	c := k.client
-	a := &attempt{
+// attempt makes one attempt at the time now, and returns its result.
+func (l *loop) attempt(ctx context.Context, now time.Time) result {
+	k, c, total := l.call, l.call.client, l.total(now)
+	a := attempt{
 		Exchange: exchange.Exchange{
-			Transport: c.base, Traced: c.traced, Outer: k.mode == modeTransport, Keyed: k.op.key != "", Body: &k.body,
+			Transport: c.base, Connections: &l.connections, Outer: k.mode == modeTransport, Keyed: k.op.key != "", Body: &k.body,
 			NoRedirects: intentOf(k.req.Context()).noRedirects,
 			Lost:        func(r *http.Request) bool { return loopOf(r.Context()) == nil },
 		},
 		call: k, start: now, budget: min(k.policy.AttemptTimeout, total),
 	}
 	if observer, ok := c.observer.(AttemptObserver); ok {
-		ctx = observer.StartAttempt(ctx, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: number})
+		ctx = observer.StartAttempt(ctx, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: l.number()})
 	}
 	var err error
 	if c.breaker != nil || c.limiter != nil {
@@ -69,8 +69,8 @@ func (k *call) attempt(ctx context.Context, number int, now time.Time, total tim
 	res := a.result(resp, err)
 	res.ctx, res.queued = ctx, a.start.Sub(now)
 	a.reportHealth(health(res))
-	if l, ok := limit.For(c.limiter, k.destination()).(limit.Reporter); ok && res.resp != nil {
-		l.Report(res.verdict.Code.In(taxonomy.RateLimit))
+	if r, ok := limit.For(c.limiter, k.destination()).(limit.Reporter); ok && res.resp != nil {
+		r.Report(res.verdict.Code.In(taxonomy.RateLimit))
 	}
 	return res
 }
@@ -141,12 +141,13 @@ func (a *attempt) send(ctx context.Context) (*http.Response, error) {
 func (a *attempt) header() http.Header {
 	k, p := a.call, &a.call.client.profile
 	passes := k.passes()
-	h := make(http.Header, len(k.req.Header)+2)
-	for name, values := range k.req.Header {
+	h := maps.Clone(k.req.Header)
+	if h == nil {
+		h = http.Header{}
+	}
+	if !passes {
 		// Another spelling of the key header would be a second key on the wire.
-		if passes || name == p.Header || !wire.SameName(name, p.Header) {
-			h[name] = values
-		}
+		maps.DeleteFunc(h, func(name string, _ []string) bool { return name != p.Header && wire.SameName(name, p.Header) })
 	}
 	maps.Copy(h, k.header)
 	switch {
@@ -210,7 +211,7 @@ func (a *attempt) result(resp *http.Response, err error) result {
 		res.Received, res.err = a.Receive(resp, k.reading())
 	}
 	res.err = wire.WithoutQuery(res.err)
-	res.sends, res.resent, res.sent = a.Sends(), a.Resent(), err == nil || a.Sent(err)
+	res.sends, res.resent, res.sent = a.Sends(), a.Resent(), a.Sent(err)
 	answer := taxonomy.Answer{
 		Err: res.err, Sent: res.sent, Body: res.Head, Directives: p.ShouldRetry,
 		StatusCodes: p.Statuses, Codes: p.Codes, Markers: p.ReplayMarkers,
@@ -326,16 +327,10 @@ func localVerdict(err error) (taxonomy.Verdict, bool) {
 	return v, true
 }
 
-// learn records the retention that the API advertises, if it is shorter than the recorded one.
+// learn records the retention that the API advertises.
 func (c *Client) learn(h http.Header) {
-	if c.profile.LifetimeHeader == "" {
-		return
-	}
-	d, ok := wire.Lifetime(h.Get(c.profile.LifetimeHeader))
-	for ok && d > 0 {
-		known := c.learned.Load()
-		if known > 0 && known <= int64(d) || c.learned.CompareAndSwap(known, int64(d)) {
-			return
-		}
+	if name := c.profile.LifetimeHeader; name != "" {
+		d, _ := wire.Lifetime(h.Get(name))
+		c.retention.Learn(d)
 	}
 }

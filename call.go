@@ -120,7 +120,7 @@ func (k *call) run() outcome {
 	if k.op.stored {
 		return k.runStored()
 	}
-	k.prior, k.first, k.usable = k.op.key != "" && !k.op.fresh, k.start, k.client.usable()
+	k.prior, k.first, k.usable = k.op.key != "" && !k.op.fresh, k.start, k.client.retention.Usable()
 	if k.passes() {
 		k.policy.MaxAttempts = 1
 	} else if k.keyed() || wire.SafeMethod(k.req.Method) {
@@ -182,16 +182,6 @@ func (k *call) withReason(reason, err error) error {
 		return errors.Join(context.Cause(k.req.Context()), err)
 	}
 	return errors.Join(reason, err)
-}
-
-// usable returns how long a new key may be sent: the API's retention less a margin, since clocks differ and a request
-// takes time to arrive.
-func (c *Client) usable() time.Duration {
-	retention := c.profile.Retention
-	if learned := time.Duration(c.learned.Load()); learned > 0 {
-		retention = min(retention, learned)
-	}
-	return retention - min(time.Hour, retention/8)
 }
 
 // passes reports whether the request is sent once and without a new key, as net/http would send it. That is an unsafe

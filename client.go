@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redo-go/redo/internal/decision"
 	"github.com/redo-go/redo/internal/flight"
 	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/limit"
@@ -17,16 +18,16 @@ import (
 // make one and share it. Make it with [New]; the zero Client is not valid.
 type Client struct {
 	config
-	http    *http.Client      // under go-retryablehttp's loop; its transport is an attemptTransport
-	base    http.RoundTripper // sends the attempts
-	ownBase *http.Transport   // nil if the caller supplied the transport
-	traced  bool              // base reports its connections to net/http/httptrace
-	buckets *limit.Buckets
-	journal journal.Journal // of the client's store; its Store is nil if there is none
-	meaning journal.Rules   // for the headers that are stored
-	flights flight.Group[landing]
-	learned atomic.Int64 // the shortest retention that the API advertised, in nanoseconds; 0: none
-	closed  atomic.Bool
+	http      *http.Client      // under go-retryablehttp's loop; its transport is an attemptTransport
+	base      http.RoundTripper // sends the attempts
+	ownBase   *http.Transport   // nil if the caller supplied the transport
+	traced    bool              // base reports its connections to net/http/httptrace
+	buckets   *limit.Buckets
+	journal   journal.Journal // of the client's store; its Store is nil if there is none
+	meaning   journal.Rules   // for the headers that are stored
+	flights   flight.Group[landing]
+	retention decision.Retention // of keys at the API
+	closed    atomic.Bool
 }
 
 // New returns a client. Without options it makes a time-ordered key for each POST and PATCH of [Client.Do] and
@@ -57,6 +58,7 @@ func New(opts ...Option) (*Client, error) {
 	}
 	c.retry = c.retry.withDefaults()
 	c.buckets = limit.NewBuckets(c.budget)
+	c.retention.Know(c.profile.Retention)
 	p := &c.profile
 	own := []string{p.Header, p.TimeoutHeader, p.FirstSentHeader}
 	c.meaning = journal.Rules{Stored: p.StoredHeaders, Own: own, Keep: p.KeepHeaders}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/redo-go/redo/internal/decision"
+	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -17,19 +18,17 @@ import (
 // A loop is one run of go-retryablehttp's loop over the attempts of a call. The library sends, waits and sends again.
 // An attemptTransport makes each attempt, and checkRetry decides whether another follows. One goroutine runs it.
 type loop struct {
-	call      *call
-	client    retryablehttp.Client
-	start     time.Time
-	queued    time.Duration // spent waiting for the limiter: no part of the total
-	made      int
-	waited    time.Duration // before the last attempt
-	last      result
-	known     decision.Knowledge
-	decision  decision.Decision
-	owes      bool // the last attempt was paid from the retry budget
-	attempts  []Attempt
-	one       [1]Attempt // room for attempts: most calls make one
-	fromStore bool       // the response that carries this loop comes from the store
+	call        *call
+	client      retryablehttp.Client
+	connections exchange.Connections
+	queued      time.Duration // spent waiting for the store and for the limiter: no part of the total
+	last        result
+	decision    decision.Decision
+	attempts    []Attempt
+	one         [1]Attempt // room for attempts: most calls make one
+	known       decision.Knowledge
+	owes        bool // the last attempt was paid from the retry budget
+	fromStore   bool // the response that carries this loop comes from the store
 }
 
 // noHeader is the header of the request that the loop sends. It is never written.
@@ -46,9 +45,9 @@ func loopOf(ctx context.Context) *loop {
 // send makes the attempts of a call and returns their outcome.
 func (k *call) send() outcome {
 	c := k.client
-	l := &loop{call: k, start: k.start, known: decision.Knowledge{Prior: k.prior, Unknown: k.unknown}}
+	l := &loop{call: k, known: decision.Knowledge{Prior: k.prior, Unknown: k.unknown}}
 	if k.op.stored {
-		l.start = time.Now() // waiting for the store does not count
+		l.queued = time.Since(k.start)
 	}
 	l.attempts = l.one[:0]
 	l.client = retryablehttp.Client{
@@ -58,7 +57,7 @@ func (k *call) send() outcome {
 	c.buckets.Deposit(k.destination())
 	// Each attempt makes its own request of the caller's. The library and http.Client look at this one only, so it has
 	// nothing that they would copy, and no RequestURI, which a server's request has that is passed on.
-	r := k.req.WithContext(context.WithValue(k.ctx, loopKey{}, l))
+	r := k.req.WithContext(l.connections.Watch(context.WithValue(k.ctx, loopKey{}, l), c.traced))
 	r.Header, r.Host, r.RequestURI = noHeader, "", ""
 	_, _ = l.client.Do(&retryablehttp.Request{Request: r}) //nolint:bodyclose // the loop's last result holds the response
 	l.settleBudget()
@@ -76,9 +75,7 @@ type attemptTransport struct{}
 
 func (attemptTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	l := loopOf(r.Context())
-	l.made++
-	now := time.Now()
-	l.last = l.call.attempt(r.Context(), l.made, now, l.total(now))
+	l.last = l.attempt(r.Context(), time.Now())
 	l.queued += l.last.queued
 	switch resp := l.last.resp; {
 	case resp == nil:
@@ -102,7 +99,7 @@ func checkRetry(ctx context.Context, _ *http.Response, _ error) (bool, error) {
 	if res.verdict.Class != taxonomy.ClassSuccess {
 		l.decision = l.decide()
 	}
-	a := res.attempt(l.made)
+	a := res.attempt(l.number())
 	if l.decision.Retry {
 		a.Wait = l.decision.Wait
 		k.logRetry(a)
@@ -111,7 +108,6 @@ func checkRetry(ctx context.Context, _ *http.Response, _ error) (bool, error) {
 		o.EndAttempt(res.ctx, AttemptEnd{Operation: k.op.name, Key: k.op.key, Attempt: a, Class: res.verdict.Class})
 	}
 	l.attempts = append(l.attempts, a)
-	l.waited = l.decision.Wait
 	l.client.RetryWaitMin = l.decision.Wait
 	return l.decision.Retry, nil
 }
@@ -124,7 +120,7 @@ func (l *loop) decide() decision.Decision {
 	k, res, now := l.call, &l.last, time.Now()
 	e := decision.Evidence{
 		Verdict: res.verdict, Method: k.req.Method, Keyed: k.keyed(), Sent: res.sent, Replayable: k.body.Replayable(),
-		Last: l.made >= k.policy.MaxAttempts, Left: l.total(now),
+		Last: l.number() >= k.policy.MaxAttempts, Left: l.total(now),
 	}
 	if deadline, ok := k.ctx.Deadline(); ok {
 		e.Left = min(e.Left, deadline.Sub(now))
@@ -134,7 +130,7 @@ func (l *loop) decide() decision.Decision {
 	}
 	if res.verdict.Retry() {
 		// The random source is per thread: no lock, and no two clients in lockstep.
-		e.Schedule = k.policy.Jitter(l.made-1, l.waited, k.policy, rand.Float64())
+		e.Schedule = k.policy.Jitter(len(l.attempts), l.client.RetryWaitMin, k.policy, rand.Float64())
 		if res.resp != nil {
 			e.Hint, _ = wire.Hint(res.resp.Header, now, res.verdict.Code.In(taxonomy.RateLimit))
 		}
@@ -151,14 +147,17 @@ func (l *loop) decide() decision.Decision {
 	return d
 }
 
+// number returns the number of the attempt under way. checkRetry ends it.
+func (l *loop) number() int { return len(l.attempts) + 1 }
+
 // total returns the rest of MaxElapsed.
 func (l *loop) total(now time.Time) time.Duration {
-	return l.call.policy.MaxElapsed - now.Sub(l.start) + l.queued
+	return l.call.policy.MaxElapsed - now.Sub(l.call.start) + l.queued
 }
 
 // settleBudget gives back the token of a retry that did not end in another transient failure at the server.
 func (l *loop) settleBudget() {
-	if l.owes && l.made > 0 &&
+	if l.owes &&
 		(l.last.local || l.last.verdict.Class != taxonomy.ClassTransient || l.call.ctx.Err() != nil) {
 		l.call.client.buckets.Refund(l.call.destination())
 	}

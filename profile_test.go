@@ -70,7 +70,7 @@ func TestUsable(t *testing.T) {
 		{4 * time.Hour, 3*time.Hour + 30*time.Minute},
 		{8 * time.Minute, 7 * time.Minute},
 	} {
-		require.Equal(t, c.want, open(t, WithProfile(Profile{Retention: c.retention})).usable(), c.retention)
+		require.Equal(t, c.want, open(t, WithProfile(Profile{Retention: c.retention})).retention.Usable(), c.retention)
 	}
 }
 

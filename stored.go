@@ -116,7 +116,7 @@ func (k *call) fingerprint(meaning journal.Description) (f store.Fingerprint, wh
 func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out outcome, again bool) {
 	rec := grant.Record
 	if grant.Verdict == store.Acquired {
-		k.usable, k.first, k.op.key = k.client.usable(), rec.CreatedAt, request.Key
+		k.usable, k.first, k.op.key = k.client.retention.Usable(), rec.CreatedAt, request.Key
 		k.prior = k.op.given // another program may have sent a given key
 		k.logTransition(rec.Fingerprint, "none", store.StatePending)
 		return &holding{grant.Lease, rec.Fingerprint, request}, outcome{}, false
@@ -148,7 +148,7 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 	}
 	given := k.op.key
 	k.op.key, k.resumed, k.first = entry.Request.Key, true, rec.CreatedAt
-	k.usable = k.client.usable() - rec.Age()
+	k.usable = k.client.retention.Usable() - rec.Age()
 	switch {
 	case grant.Verdict == store.Complete:
 		return nil, k.recall(entry), false

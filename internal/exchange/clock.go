@@ -39,6 +39,14 @@ func (c clock) release() {
 	}
 }
 
+// over returns body, or one that releases the clock at its end.
+func (c clock) over(body io.ReadCloser) io.ReadCloser {
+	if c.cancel == nil {
+		return body
+	}
+	return &timedBody{body, c}
+}
+
 // A timedBody is a response's body that releases its exchange's clock.
 type timedBody struct {
 	io.ReadCloser
@@ -61,6 +69,6 @@ func (b *timedBody) Close() error {
 
 // A connectionBody is the body of a 101 response: the connection itself.
 type connectionBody struct {
-	*timedBody
+	io.ReadCloser
 	io.Writer
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/redo-go/redo/taxonomy"
@@ -17,8 +15,8 @@ import (
 type Exchange struct {
 	// Transport sends the request.
 	Transport http.RoundTripper
-	// Traced is true if Transport reports its connections to net/http/httptrace.
-	Traced bool
+	// Connections counts the connections of Transport. Its Watch made the context that Begin gets.
+	Connections *Connections
 	// Outer is true if an http.Client above sets the time limit and follows the redirects of safe requests.
 	Outer bool
 	// Keyed is true if the request carries a key. The key has a meaning at its own origin only.
@@ -34,11 +32,10 @@ type Exchange struct {
 
 	ctx    context.Context // the request's; nil before Begin
 	clock  clock
-	trace  httptrace.ClientTrace
-	asked  atomic.Int32 // connections that the transport asked for
-	got    atomic.Int32 // connections that it got: each may have carried the request
-	handed bool         // the transport was called
-	hops   int          // redirects that were followed
+	handed bool  // the transport was called
+	asked  int32 // of Connections, before the exchange
+	got    int32 // of Connections, before the exchange
+	hops   int   // redirects that were followed
 }
 
 // A Refused error ends an exchange by this client's own decision.
@@ -62,12 +59,8 @@ func (x *Exchange) Begin(ctx context.Context, limit time.Duration) context.Conte
 	if limit > 0 {
 		ctx, x.clock = startClock(ctx, limit)
 	}
-	x.trace.GotConn = func(httptrace.GotConnInfo) { x.got.Add(1) }
-	if x.Traced {
-		x.trace.GetConn = func(string) { x.asked.Add(1) }
-	}
-	x.ctx = httptrace.WithClientTrace(ctx, &x.trace)
-	return x.ctx
+	x.ctx = ctx
+	return ctx
 }
 
 // Send sends r and follows redirects. Its body is attached already. The error is the transport's, the cause of a
@@ -77,7 +70,7 @@ func (x *Exchange) Send(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, context.Cause(x.ctx)
 	}
-	x.handed = true
+	x.handed, x.asked, x.got = true, x.Connections.asked.Load(), x.Connections.got.Load()
 	for {
 		resp, err := x.Transport.RoundTrip(r)
 		switch {
@@ -115,7 +108,12 @@ func (x *Exchange) explain(err error) error {
 }
 
 // Sends returns the number of connections that may have carried the request.
-func (x *Exchange) Sends() int { return int(x.got.Load()) }
+func (x *Exchange) Sends() int {
+	if !x.handed {
+		return 0
+	}
+	return int(x.Connections.got.Load() - x.got)
+}
 
 // Resent reports whether net/http sent the request more than once.
 func (x *Exchange) Resent() bool { return x.Sends() > 1+x.hops }
@@ -129,7 +127,7 @@ func (x *Exchange) Sent(err error) bool {
 		return false
 	case err == nil || x.Sends() > 0:
 		return true
-	case x.Traced && x.asked.Load() > 0:
+	case x.Connections.asked.Load() > x.asked:
 		return false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

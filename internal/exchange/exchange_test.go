@@ -36,8 +36,11 @@ func start(t *testing.T, method string, rt http.RoundTripper, limit time.Duratio
 	req, err := http.NewRequestWithContext(t.Context(), method, "https://bank.test/refunds", strings.NewReader("1000"))
 	require.NoError(t, err)
 	body := BodyOf(req)
-	x := &Exchange{Transport: rt, Body: &body, Keyed: true, Lost: func(*http.Request) bool { return false }}
-	out := req.WithContext(x.Begin(req.Context(), limit))
+	connections := new(Connections)
+	x := &Exchange{
+		Transport: rt, Connections: connections, Body: &body, Keyed: true, Lost: func(*http.Request) bool { return false },
+	}
+	out := req.WithContext(x.Begin(connections.Watch(req.Context(), false), limit))
 	out.Header = http.Header{"Accept": {"*/*"}, "Idempotency-Key": {"k1"}, "Cookie": {"c"}}
 	require.NoError(t, body.Attach(out))
 	return x, out
@@ -132,7 +135,10 @@ func TestWhetherARequestWasSent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body := BodyOf(&http.Request{})
-			x := &Exchange{Traced: c.traced, Body: &body, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			connections := new(Connections) // with those of an earlier exchange of the call
+			connections.asked.Store(1)
+			connections.got.Store(1)
+			x := &Exchange{Connections: connections, Body: &body, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				for _, f := range c.trace {
 					if httptrace.ContextClientTrace(r.Context()).GetConn != nil || !c.traced {
 						f(r)
@@ -140,7 +146,8 @@ func TestWhetherARequestWasSent(t *testing.T) {
 				}
 				return nil, c.err
 			})}
-			r := (&http.Request{}).WithContext(x.Begin(t.Context(), 0))
+			r := (&http.Request{}).WithContext(x.Begin(connections.Watch(t.Context(), c.traced), 0))
+			require.Zero(t, x.Sends())
 			_, err := x.Send(r)
 			require.Equal(t, c.err, err)
 			require.Equal(t, c.sent, x.Sent(err))

@@ -59,10 +59,9 @@ func (x *Exchange) receive(resp *http.Response, want Reading) (Received, error) 
 	case resp.StatusCode >= 400:
 		return x.receiveError(resp)
 	case resp.StatusCode == http.StatusSwitchingProtocols:
-		timed := &timedBody{resp.Body, x.clock}
-		resp.Body = timed
-		if w, ok := timed.ReadCloser.(io.Writer); ok {
-			resp.Body = connectionBody{timed, w}
+		connection, writable := resp.Body.(io.Writer)
+		if resp.Body = x.clock.over(resp.Body); writable {
+			resp.Body = connectionBody{resp.Body, connection}
 		}
 		x.clock.stop()
 		return Received{}, nil
@@ -86,7 +85,7 @@ func (x *Exchange) handOver(resp *http.Response, head []byte) error {
 	if len(head) > 0 {
 		body = rejoin(head, body)
 	}
-	resp.Body = &timedBody{body, x.clock}
+	resp.Body = x.clock.over(body)
 	return nil
 }
 

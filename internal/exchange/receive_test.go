@@ -158,22 +158,37 @@ func TestTheClockStopsWhenTheCallerReads(t *testing.T) {
 	})
 }
 
+func TestABodyIsNotWrappedWithoutAClock(t *testing.T) {
+	for limit, same := range map[time.Duration]bool{0: true, time.Minute: false} {
+		x, r := start(t, "POST", respond(200, nil, "rf_1"), limit)
+		resp, err := x.Send(r)
+		require.NoError(t, err)
+		own := resp.Body
+		_, err = x.Receive(resp, Reading{})
+		require.NoError(t, err)
+		require.Equal(t, same, resp.Body == own)
+		require.NoError(t, resp.Body.Close())
+	}
+}
+
 func TestAnUpgradedConnectionStaysWritable(t *testing.T) {
-	var written bytes.Buffer
-	x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 101, Request: r, Body: struct {
-			io.ReadCloser
-			io.Writer
-		}{io.NopCloser(strings.NewReader("")), &written}}, nil
-	}), time.Minute)
-	resp, err := x.Send(r)
-	require.NoError(t, err)
-	_, err = x.Receive(resp, Reading{Whole: 1})
-	require.NoError(t, err)
-	_, err = io.WriteString(resp.Body.(io.Writer), "hello")
-	require.NoError(t, err)
-	require.Equal(t, "hello", written.String())
-	require.NoError(t, resp.Body.Close())
+	for _, limit := range []time.Duration{0, time.Minute} {
+		var written bytes.Buffer
+		x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 101, Request: r, Body: struct {
+				io.ReadCloser
+				io.Writer
+			}{io.NopCloser(strings.NewReader("")), &written}}, nil
+		}), limit)
+		resp, err := x.Send(r)
+		require.NoError(t, err)
+		_, err = x.Receive(resp, Reading{Whole: 1})
+		require.NoError(t, err)
+		_, err = io.WriteString(resp.Body.(io.Writer), "hello")
+		require.NoError(t, err)
+		require.Equal(t, "hello", written.String())
+		require.NoError(t, resp.Body.Close())
+	}
 }
 
 func TestRecord(t *testing.T) {

@@ -70,15 +70,6 @@ func CheckKeyHeader(name string) error {
 // All members must then be the same key.
 //
 // A bare key may hold semicolons, inner spaces and backslashes. It can't hold a comma or a quotation mark: see
-// FormatKey returns a key as the value of its header: as a structured-field string if quoted is true, else bare. A key
-// that a server would read as another one is quoted anyway, unless verbatim is true.
-func FormatKey(key string, quoted, verbatim bool) string {
-	if quoted || !verbatim && NeedsQuotes(key) {
-		return QuoteKey(key)
-	}
-	return key
-}
-
 // NeedsQuotes.
 //
 // The error matches ErrKeyMissing if there are no lines, and ErrKeyMalformed otherwise. An empty header is malformed,
@@ -109,6 +100,15 @@ func ParseKey(lines []string) (string, error) {
 		}
 	}
 	return key, nil
+}
+
+// FormatKey returns a key as the value of its header: as a structured-field string if quoted is true, else bare. A key
+// that a server would read as another one is quoted anyway, unless verbatim is true.
+func FormatKey(key string, quoted, verbatim bool) string {
+	if quoted || !verbatim && NeedsQuotes(key) {
+		return QuoteKey(key)
+	}
+	return key
 }
 
 // QuoteKey returns the key as a structured-field string: in quotation marks, with \ before each " and \. It does not

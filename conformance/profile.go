@@ -27,6 +27,8 @@ type Profile struct {
 	// MaxKey is the maximum key length in bytes if the target declares none. Zero means that the profile has no
 	// maximum.
 	MaxKey int `json:"max_key,omitempty"`
+	// Retention is the minimum time for which the API keeps a key. Zero means that the API leaves it open.
+	Retention Duration `json:"retention,omitzero"`
 	// ServerErrors is the result of a retry after a 5xx: Replayed, Executed or, by default, Either.
 	ServerErrors AfterError `json:"server_errors,omitempty"`
 	// Markers lists the headers that mark a replay. A replay must have one of them. An empty list requires no marker.

@@ -129,6 +129,7 @@ func (r *runner) preflight(ctx context.Context) error {
 		return err
 	}
 	_ = conn.Close()
+	r.learnLifetime(ctx)
 	if r.target.Effects == nil || r.target.Effects.ResponseID != "" {
 		return nil
 	}

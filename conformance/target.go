@@ -58,6 +58,12 @@ type Target struct {
 	Interim *Operation `json:"interim,omitempty"`
 	// Get reads something that every effect changes.
 	Get *Operation `json:"get,omitempty"`
+	// Query reads the same by QUERY. The method is QUERY.
+	Query *Operation `json:"query,omitempty"`
+	// Advertised is a request whose response advertises how long the target keeps keys.
+	Advertised *Advertised `json:"advertised,omitempty"`
+	// Origin is the origin of a web page that may send the operation from a browser, such as https://shop.example.
+	Origin string `json:"origin,omitempty"`
 	// Slow is an operation that takes a while.
 	Slow *Slow `json:"slow,omitempty"`
 	// Fault is an operation that fails before it makes an effect.
@@ -136,6 +142,16 @@ type Expiring struct {
 	Operation
 	// Retention is the time until the key expires.
 	Retention Duration `json:"retention"`
+}
+
+// Advertised is a request without a key, whose response has the time for which keys are kept: whole seconds or an ISO
+// 8601 duration. The time is in Header or in Member.
+type Advertised struct {
+	Operation
+	// Header is the name of the response's header.
+	Header string `json:"header,omitempty"`
+	// Member is a path in the JSON of the response, such as defaults.idempotency-key-lifetime. See [Effects].
+	Member string `json:"member,omitempty"`
 }
 
 // Restart describes how to stop the server and start it again.

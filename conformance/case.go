@@ -96,6 +96,9 @@ const (
 	NeedQueryMethod Need = "query-method"     // a QUERY whose response changes with each effect
 	NeedOrigin      Need = "origin"           // an origin whose pages may send the operation
 	NeedAdvertised  Need = "advertised"       // a place where the retention is advertised
+	NeedHeader      Need = "header"           // keys are in a header
+	NeedOnePayload  Need = "one-payload"      // the profile has a rule for a key with another payload
+	NeedOneBody     Need = "one-body"         // the profile's replays have the first response's body
 	NeedProblems    Need = "problems"         // the profile has problem documents
 	NeedCodes       Need = "codes"            // the profile has redo's error codes
 	NeedBothForms   Need = "both-forms"       // the profile treats a bare and a quoted key as equal
@@ -131,6 +134,9 @@ var needTexts = map[Need]string{
 	NeedQueryMethod: "a QUERY whose answer an effect changes",
 	NeedOrigin:      "an origin whose pages may send the operation",
 	NeedAdvertised:  "a place where it advertises how long it keeps keys",
+	NeedHeader:      "a profile with keys in a header",
+	NeedOnePayload:  "a profile with a rule for a key that was used with another payload",
+	NeedOneBody:     "a profile in which a replay has the first response's body",
 	NeedProblems:    "a profile with problem documents",
 	NeedCodes:       "a profile with error codes",
 	NeedBothForms:   "a profile in which a bare and a quoted key are the same",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // These constants bound how often independent-keys looks for a response that overtakes a slow request. One such
@@ -135,6 +136,7 @@ var concurrencyCases = []Case{{
 		o, winner, other := t.duplicate()
 		t.want(winner.ok(), "2xx for one of them", winner)
 		if t.run.profile.inFlight(other) {
+			t.coded(other, taxonomy.InFlight)
 			t.effect(1)
 			return
 		}
@@ -162,7 +164,7 @@ var concurrencyCases = []Case{{
 			other.header.Values("Retry-After")))
 	},
 }, {
-	Slug: "conc-mismatch", Level: Must, Needs: []Need{NeedSlow, NeedPayloads},
+	Slug: "conc-mismatch", Level: Must, Needs: []Need{NeedSlow, NeedPayloads, NeedOnePayload},
 	Sequence: "a slow request; another payload under its key while it runs",
 	Rule:     "Another payload is refused with a 4xx also while the first one is running, and has no effect.",
 	Why:      "Where the payload is compared only with finished records, both run.",

@@ -6,7 +6,7 @@ import (
 )
 
 var methodCases = []Case{{
-	Slug: "method-get-uncached", Level: Should, Needs: []Need{NeedGet},
+	Slug: "method-get-uncached", Level: Should, Needs: []Need{NeedGet, NeedHeader},
 	Sequence: "a GET with a key; an effect; the same GET",
 	Rule:     "A GET is never answered from a record: the second sees the effect, and is not marked as a replay.",
 	Why:      "A client that sends its key with everything would read a stale balance for a day.",
@@ -16,7 +16,7 @@ var methodCases = []Case{{
 		t.uncached(get, t.key(), t.request(t.operation(), t.key(), t.payload()))
 	},
 }, {
-	Slug: "method-get-reserves-nothing", Level: Should, Needs: []Need{NeedGet},
+	Slug: "method-get-reserves-nothing", Level: Should, Needs: []Need{NeedGet, NeedHeader},
 	Sequence: "a GET with a key; the operation under the same key",
 	Rule:     "A GET leaves its key free: the operation runs, with one effect.",
 	Why:      "A client that looks before it orders must not find its own key taken.",
@@ -29,7 +29,7 @@ var methodCases = []Case{{
 		t.effect(1)
 	},
 }, {
-	Slug: "method-query", Level: Must, Needs: []Need{NeedQueryMethod},
+	Slug: "method-query", Level: Must, Needs: []Need{NeedQueryMethod, NeedHeader},
 	Sequence: "a QUERY without a key; one with a key; the operation under the same key; the same QUERY",
 	Rule: "QUERY is safe, although it has a body: it needs no key, leaves its key free, and is never answered from a " +
 		"record.",
@@ -65,5 +65,5 @@ func (t *trial) uncached(o Operation, key string, effect request) {
 	}
 	b := t.send("the same "+o.Method, r)
 	t.want(!bytes.Equal(b.body, a.body) || b.status != a.status, "what it reads without a key, "+c.String(), b)
-	t.want(!t.run.profile.marked(b.header), "no marker", markers(b.header))
+	t.want(!t.run.profile.marked(b), "no marker", markers(b.header))
 }

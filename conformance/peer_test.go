@@ -23,6 +23,9 @@ type peer struct {
 	perRoute  bool   // a key belongs to its method and path
 	waits     bool   // duplicates wait for the first request
 	racy      bool   // a key is reserved only when its handler has ended, which is wrong
+	marked    bool   // replays have Idempotent-Replayed
+	keeps5xx  bool   // a 5xx is kept
+	any       bool   // payloads are not compared
 	late      bool   // the payload is compared after the key is known to be free
 	replayed  int    // status of a replay, default the first one's
 	mismatch  int    // default 422
@@ -145,7 +148,7 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	default:
 	}
 	switch {
-	case payload != rec.payload && !(p.late && running):
+	case payload != rec.payload && !p.any && !(p.late && running):
 		p.refuse(w, or(p.mismatch, http.StatusUnprocessableEntity), "idempotency_key_reused")
 		return
 	case running && !p.waits:
@@ -161,6 +164,9 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	status := rec.response.Code
 	if p.replayed != 0 && status == http.StatusCreated {
 		status = p.replayed
+	}
+	if p.marked {
+		w.Header().Set("Idempotent-Replayed", "true")
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(rec.response.Body.Bytes())
@@ -182,7 +188,7 @@ func (p *peer) first(w http.ResponseWriter, r *http.Request, id string, rec *pee
 	}()
 	p.shop(out, r)
 	rec.response = out
-	kept = out.Code < 500 && out.Code != http.StatusTooManyRequests
+	kept = (out.Code < 500 || p.keeps5xx) && out.Code != http.StatusTooManyRequests
 	if p.allExpire || r.URL.Path == "/short" {
 		rec.expires = time.Now().Add(p.retention)
 	}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -30,7 +31,7 @@ type Target struct {
 	BaseURL string `json:"base_url"`
 	// CAFile is a file of PEM certificates to trust instead of the system's.
 	CAFile string `json:"ca_file,omitempty"`
-	// Profile is the name of one of Profiles. Empty means redo. It is ignored if CustomProfile is set.
+	// Profile is the name of one of [Profiles]. Empty means redo. It is ignored if CustomProfile is set.
 	Profile string `json:"profile,omitempty"`
 	// CustomProfile is a profile of this target's own.
 	CustomProfile *Profile `json:"custom_profile,omitempty"`
@@ -240,6 +241,14 @@ func (t Target) profile() (Profile, error) {
 		return p, fmt.Errorf("there is no profile %q", excerpt(name))
 	}
 	return p, nil
+}
+
+// under returns the target with the profile's facts in place of those that it leaves out.
+func (t Target) under(p Profile) Target {
+	t.Key.Header = cmp.Or(t.Key.Header, p.Header)
+	t.Key.UUID = t.Key.UUID || p.KeyForm != AnyKey
+	t.Retention = cmp.Or(t.Retention, p.Retention)
+	return t
 }
 
 func (t Target) timeout() time.Duration {

@@ -29,10 +29,11 @@ func (t Target) Validate() error {
 	if _, err := t.base(); err != nil {
 		wrong = append(wrong, err)
 	}
-	if _, err := t.profile(); err != nil {
+	p, err := t.profile()
+	if err != nil {
 		wrong = append(wrong, err)
 	}
-	err := t.Operation.validate()
+	err = t.Operation.validate()
 	part("operation", err)
 	for _, v := range t.variants() {
 		if err == nil {
@@ -41,6 +42,8 @@ func (t Target) Validate() error {
 		check(!v.operation.has(t.keyHeader()), "%s: the header %s is the harness's own to set", v.name, t.keyHeader())
 	}
 	check(!t.Operation.has(t.keyHeader()), "operation: the header %s is the harness's own to set", t.keyHeader())
+	_, keyErr := withMember([]byte(fill(string(t.Operation.Body), sampleValues)), p.KeyMember, "k")
+	part("operation", keyErr)
 	method := t.Operation.Method
 	check(method == "" || !wire.SafeMethod(method), "operation: %s makes no effect", method)
 	check(t.Key.MaxLength >= 0, "key: max_length %d is negative", t.Key.MaxLength)
@@ -199,6 +202,12 @@ func (t Target) declares(n Need, p Profile) bool {
 		return t.Origin != ""
 	case NeedAdvertised:
 		return t.Advertised != nil
+	case NeedHeader:
+		return p.KeyMember == ""
+	case NeedOnePayload:
+		return !p.AnyPayload
+	case NeedOneBody:
+		return !p.NewBody
 	case NeedProblems:
 		return p.Problems
 	case NeedCodes:

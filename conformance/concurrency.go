@@ -20,12 +20,13 @@ const (
 const overlaps = 3
 
 // These are the numbers of requests and rounds of conc-one-effect. A server that checks and then acts fails only
-// by chance. The faster the server, the more rounds are needed, and the less each round costs.
+// by chance. The faster the server, the more rounds are needed, and the less each round costs. late-replay waits for
+// longer than moreFor, so that these rounds do not make a run longer.
 const (
 	racers     = 10
 	rounds     = 8
-	moreRounds = 40
-	moreFor    = 500 * time.Millisecond
+	moreRounds = 100
+	moreFor    = 1500 * time.Millisecond
 )
 
 // overlapping sends a slow request and a second one while the first runs. It returns both responses once the

@@ -45,8 +45,8 @@ var browserCases = []Case{{
 }, {
 	Slug: "cors-preflight", Level: Must, Needs: []Need{NeedOrigin},
 	Sequence: "a browser's preflight; one with a key; the operation under that key; the preflight with the key again",
-	Rule: "A preflight needs no key, takes none, and has no effect: each is a 2xx and no replay, and the operation runs, " +
-		"with one effect.",
+	Rule: "A preflight needs no key, takes none, and has no effect: each is a 2xx and no replay, and the operation " +
+		"runs, with one effect.",
 	Why: "Browsers send no key with a preflight. A server that wants one there is closed to every page, and one that " +
 		"records the preflight answers the order with it.",
 	Sources: []Source{

@@ -78,10 +78,10 @@ func (t Target) variable(f field) string {
 
 // curls joins the requests of a case into one shell line. The line makes new keys and sends the requests again.
 // The result is "" if no such line can repeat the case: after races, after broken connections, and for more than a
-// few requests.
+// few requests. Few shells can make a UUID of version 7.
 func (t *trial) curls() string {
 	const most = 4
-	if len(t.exchanges) > most || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
+	if t.run.profile.KeyForm == UUIDv7 || len(t.exchanges) > most || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
 		return ""
 	}
 	var parts []string

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// withMember returns a JSON object with a text at a path of names with dots between them. All objects on the path must be
-// there. An empty path returns the document.
+// withMember returns a JSON object with a text at a path of names with dots between them. All objects on the path must
+// be there. An empty path returns the document.
 func withMember(doc []byte, path, value string) ([]byte, error) {
 	if path == "" {
 		return doc, nil

@@ -35,7 +35,9 @@ var methodCases = []Case{{
 		"record.",
 	Why: "A middleware that lists the safe methods and has not heard of QUERY refuses searches without a key, and " +
 		"replays an old result for those with one.",
-	Sources: []Source{queryDraft("2", Must), rfc("9110", "9.2.1", Must), contract("safe methods never reserve a key", Must)},
+	Sources: []Source{
+		queryDraft("2", Must), rfc("9110", "9.2.1", Must), contract("safe methods never reserve a key", Must),
+	},
 	run: func(t *trial) {
 		query, key := t.variant(*t.run.target.Query), t.key()
 		a := t.send("QUERY without a key", t.bare(query, t.payload()))

@@ -140,8 +140,8 @@ var mismatchCases = []Case{{
 }, {
 	Slug: "mismatch-code", Level: Must, Needs: []Need{NeedPayloads, NeedCodes, NeedOnePayload},
 	Sequence: "one key with two payloads",
-	Rule: "The refusal has the profile's code: CONFLICT.idempotency.payload_mismatch (redo), idempotency_conflict (acp), " +
-		"IDEMPOTENCY_CONFLICT (adcp).",
+	Rule: "The refusal has the profile's code: CONFLICT.idempotency.payload_mismatch (redo), idempotency_conflict " +
+		"(acp), IDEMPOTENCY_CONFLICT (adcp).",
 	Why: "A mismatch and a key in flight have the same status: only the code keeps a client from " +
 		"retrying what can't work.",
 	Sources: []Source{contract("same key, other payload", Must)},

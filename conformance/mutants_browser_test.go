@@ -42,7 +42,9 @@ func (c *cors) around(next http.Handler) http.Handler {
 }
 
 // onPreflight is the front of a defect about preflights.
-func onPreflight(change func(w http.ResponseWriter, r *http.Request, next http.Handler)) func(http.Handler) http.Handler {
+func onPreflight(
+	change func(w http.ResponseWriter, r *http.Request, next http.Handler),
+) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodOptions {

@@ -86,6 +86,7 @@ type Marker struct {
 	Value  string `json:"value,omitempty"`
 }
 
+// String returns the marker as a header line.
 func (m Marker) String() string { return m.Name + m.Member + ": " + m.Value }
 
 // in reports whether a response has the marker.
@@ -158,7 +159,8 @@ func (p Profile) validate() error {
 	switch p.KeyForm {
 	case AnyKey, UUID, UUIDv7:
 	default:
-		wrong = append(wrong, fmt.Errorf("the profile's key_form is %q, it can be %q, %q or left out", p.KeyForm, UUID, UUIDv7))
+		wrong = append(wrong, fmt.Errorf("the profile's key_form is %q, it can be %q, %q or left out",
+			p.KeyForm, UUID, UUIDv7))
 	}
 	for _, name := range []string{p.Header, p.FirstSent, p.WordsIn} {
 		if name != "" && !wire.Token(name) {
@@ -173,8 +175,8 @@ func (p Profile) validate() error {
 	return errors.Join(wrong...)
 }
 
-// read notes what the profile makes of a response: an error with the status of a success, and what of its body belongs to
-// the operation.
+// read notes what the profile makes of a response: an error with the status of a success, and the part of its body that
+// belongs to the operation.
 func (p Profile) read(a *answer) {
 	if a.err != nil {
 		return
@@ -233,8 +235,8 @@ func (p Profile) declares(a *answer) bool {
 	return slices.ContainsFunc(p.Markers, func(m Marker) bool { return m.in(a) })
 }
 
-// has reports whether a refusal has one of the statuses. An error with the status of a success has any. An empty list has
-// all: the API does not document the status.
+// has reports whether a refusal has one of the statuses. An error with the status of a success has any. An empty list
+// has all: the API does not document the status.
 func has(statuses []int, a *answer) bool {
 	return a.err == nil && (a.failed || slices.Contains(statuses, a.status) || len(statuses) == 0 && a.refused())
 }
@@ -255,10 +257,11 @@ func (p Profile) mismatch(a *answer) bool {
 	return has(p.Mismatch, a) && p.mayBe(a, taxonomy.PayloadMismatch)
 }
 
-// mayBe reports whether the response has the given code, or has none of the codes for keys.
+// mayBe reports whether the response has the given code, or has none of the codes for keys. An error with the status of
+// a success has only its code.
 func (p Profile) mayBe(a *answer, code taxonomy.Code) bool {
 	c := p.code(a)
-	return c == code || !c.In(keyConflicts)
+	return c == code || !c.In(keyConflicts) && !a.failed
 }
 
 // keyConflicts is the common prefix of the codes for conflicts about keys.

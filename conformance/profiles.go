@@ -48,8 +48,8 @@ var ietfProfile = Profile{
 	Problems: true,
 }
 
-// Stripe's keys are removed after 24 hours at the earliest. Servers that follow it have errors of their own, so its words
-// only tell a mismatch from a key in flight.
+// Stripe's keys are removed after 24 hours at the earliest. Servers that follow it have errors of their own, so its
+// words only tell a mismatch from a key in flight.
 var stripeProfile = Profile{
 	Name: "stripe",
 	Sources: []string{
@@ -92,8 +92,8 @@ var acpProfile = Profile{
 	WordsAt: []string{"code"},
 }
 
-// UCP is the REST binding of the Universal Commerce Protocol. It has no response for a request that is still running, no
-// mark of a replay and no word on a 5xx.
+// UCP is the REST binding of the Universal Commerce Protocol. It has no response for a request that is still running,
+// no mark of a replay and no word on a 5xx.
 var ucpProfile = Profile{
 	Name: "ucp",
 	Sources: []string{
@@ -131,12 +131,15 @@ var adcpProfile = Profile{
 		taxonomy.PayloadMismatch: "IDEMPOTENCY_CONFLICT", taxonomy.InFlight: "IDEMPOTENCY_IN_FLIGHT",
 		taxonomy.KeyExpired: "IDEMPOTENCY_EXPIRED", taxonomy.KeyMissing: "INVALID_REQUEST",
 	},
-	WordsAt:      []string{"adcp_error.code", "structuredContent.adcp_error.code", "result.structuredContent.adcp_error.code"},
+	WordsAt: []string{
+		"adcp_error.code", "structuredContent.adcp_error.code", "result.structuredContent.adcp_error.code",
+	},
 	FailsWith2xx: true,
 }
 
-// Iceberg is a REST catalog of Apache Iceberg. It advertises its retention as idempotency-key-lifetime. A replay may show
-// a newer state of the catalog. There is no rule for another payload, for a request that is still running, or for a mark.
+// Iceberg is a REST catalog of Apache Iceberg. It advertises its retention as idempotency-key-lifetime. A replay may
+// show a newer state of the catalog. There is no rule for another payload, for a request that is still running, or for a
+// mark.
 var icebergProfile = Profile{
 	Name:         "iceberg",
 	Sources:      []string{"https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml"},

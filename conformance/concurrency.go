@@ -20,8 +20,8 @@ const (
 const overlaps = 3
 
 // These are the numbers of requests and rounds of conc-one-effect. A server that checks and then acts fails only
-// by chance. The faster the server, the more rounds are needed, and the less each round costs. late-replay waits for
-// longer than moreFor, so that these rounds do not make a run longer.
+// by chance. The faster the server, the more rounds are needed, and the less each round costs. The case late-replay
+// waits for longer than moreFor, so that these rounds do not make a run longer.
 const (
 	racers     = 10
 	rounds     = 8

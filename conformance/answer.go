@@ -25,6 +25,8 @@ type answer struct {
 
 	refusals int    // the number of earlier refusals because of load
 	overload bool   // still refused because of load when patience ran out
+	failed   bool   // an error with the status of a success, see Profile.read
+	own      []byte // the body without its envelope, see Profile.read; nil if it has none
 	excerpt  string // the start of the body, with secrets masked
 
 	sent  time.Time // before the first byte was written
@@ -75,10 +77,12 @@ func (a *answer) fail(err error) {
 }
 
 // ok reports whether the response is a success.
-func (a *answer) ok() bool { return a.err == nil && a.status >= 200 && a.status < 300 }
+func (a *answer) ok() bool { return a.err == nil && a.status >= 200 && a.status < 300 && !a.failed }
 
-// refused reports whether the response is a refusal: a 4xx.
-func (a *answer) refused() bool { return a.err == nil && a.status >= 400 && a.status < 500 }
+// refused reports whether the response is a refusal: a 4xx, or an error with the status of a success.
+func (a *answer) refused() bool {
+	return a.err == nil && (a.status >= 400 && a.status < 500 || a.failed)
+}
 
 // String describes the response in a few words.
 func (a *answer) String() string {
@@ -139,9 +143,17 @@ func differences(a, b *answer) []aspect {
 	return d
 }
 
-// content returns the decoded body. If the coding is unreadable, it returns the body unchanged. A client that does
-// not send Accept-Encoding may get any coding.
+// content returns the part of the decoded body that belongs to the operation.
 func (a *answer) content() []byte {
+	if a.own != nil {
+		return a.own
+	}
+	return a.plainBody()
+}
+
+// plainBody returns the decoded body. If the coding is unreadable, it returns the body unchanged. A client that does
+// not send Accept-Encoding may get any coding.
+func (a *answer) plainBody() []byte {
 	if a.header.Get("Content-Encoding") == "" {
 		return a.body
 	}

@@ -75,7 +75,7 @@ func benigns() []benign {
 			peer: func(p *peer) { p.account = perTenant },
 			target: func(t *Target, _ *httptest.Server) {
 				t.Effects.URL = "/effects?account=alice-secret/{{case}}"
-				t.Get.Path = t.Effects.URL
+				t.Get.Path, t.Query.Path = t.Effects.URL, t.Effects.URL
 			},
 		},
 		{
@@ -247,6 +247,24 @@ func benigns() []benign {
 					defer mu.Unlock()
 					next.ServeHTTP(w, r)
 				})
+			},
+		},
+		{
+			name:   "browsers may do everything",
+			front:  (&cors{origin: "*", headers: "*", methods: "*"}).around,
+			target: func(t *Target, _ *httptest.Server) { t.Origin = shopOrigin },
+		},
+		{
+			name:   "browsers may do what is listed, in small letters",
+			peer:   func(p *peer) { p.optional = true },
+			front:  (&cors{origin: shopOrigin, headers: "authorization,content-type, idempotency-key"}).around,
+			target: func(t *Target, _ *httptest.Server) { t.Origin = shopOrigin },
+		},
+		{
+			name:  "the retention is advertised with each response",
+			front: rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Header().Set("X-Key-Lifetime", "86400") }),
+			target: func(t *Target, _ *httptest.Server) {
+				t.Advertised = &Advertised{Operation: *t.Get, Header: "X-Key-Lifetime"}
 			},
 		},
 		{

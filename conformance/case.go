@@ -49,6 +49,14 @@ func rfc(number, section string, level Level) Source {
 	return Source{Ref: "RFC " + number + " section " + section, Level: level}
 }
 
+// fetchStandard returns a section of the Fetch standard, which is the rule for browsers.
+func fetchStandard(section string) Source { return Source{Ref: "Fetch standard, " + section} }
+
+// queryDraft returns a section of the draft of the QUERY method.
+func queryDraft(section string, level Level) Source {
+	return Source{Ref: "draft-ietf-httpbis-safe-method-w-body-11 section " + section, Level: level}
+}
+
 // stripe returns the section on idempotent requests in Stripe's API reference.
 func stripe() Source { return Source{Ref: "Stripe API reference, idempotent requests"} }
 
@@ -85,6 +93,12 @@ const (
 	NeedInvalid     Need = "invalid"          // an operation that is always refused with a 4xx
 	NeedInterim     Need = "interim"          // an operation that sends a 1xx first
 	NeedGet         Need = "get"              // a GET whose response changes with each effect
+	NeedQueryMethod Need = "query-method"     // a QUERY whose response changes with each effect
+	NeedOrigin      Need = "origin"           // an origin whose pages may send the operation
+	NeedAdvertised  Need = "advertised"       // a place where the retention is advertised
+	NeedHeader      Need = "header"           // keys are in a header
+	NeedOnePayload  Need = "one-payload"      // the profile has a rule for a key with another payload
+	NeedOneBody     Need = "one-body"         // the profile's replays have the first response's body
 	NeedProblems    Need = "problems"         // the profile has problem documents
 	NeedCodes       Need = "codes"            // the profile has redo's error codes
 	NeedBothForms   Need = "both-forms"       // the profile treats a bare and a quoted key as equal
@@ -117,6 +131,12 @@ var needTexts = map[Need]string{
 	NeedInvalid:     "an operation that is always refused",
 	NeedInterim:     "an operation that sends an informational response",
 	NeedGet:         "a GET whose answer an effect changes",
+	NeedQueryMethod: "a QUERY whose answer an effect changes",
+	NeedOrigin:      "an origin whose pages may send the operation",
+	NeedAdvertised:  "a place where it advertises how long it keeps keys",
+	NeedHeader:      "a profile with keys in a header",
+	NeedOnePayload:  "a profile with a rule for a key that was used with another payload",
+	NeedOneBody:     "a profile in which a replay has the first response's body",
 	NeedProblems:    "a profile with problem documents",
 	NeedCodes:       "a profile with error codes",
 	NeedBothForms:   "a profile in which a bare and a quoted key are the same",
@@ -128,7 +148,7 @@ var needTexts = map[Need]string{
 func Cases() []Case {
 	return slices.Concat(
 		controlCases, keyCases, keyFormCases, replayCases, replayShapeCases, mismatchCases, concurrencyCases,
-		historyCases, faultCases, crashCases, scopeCases, lifetimeCases, methodCases, lateCases,
+		historyCases, faultCases, crashCases, scopeCases, lifetimeCases, methodCases, browserCases, lateCases,
 	)
 }
 

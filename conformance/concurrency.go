@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // These constants bound how often independent-keys looks for a response that overtakes a slow request. One such
@@ -19,12 +20,13 @@ const (
 const overlaps = 3
 
 // These are the numbers of requests and rounds of conc-one-effect. A server that checks and then acts fails only
-// by chance. The faster the server, the more rounds are needed, and the less each round costs.
+// by chance. The faster the server, the more rounds are needed, and the less each round costs. The case late-replay
+// waits for longer than moreFor, so that these rounds do not make a run longer.
 const (
 	racers     = 10
 	rounds     = 8
-	moreRounds = 40
-	moreFor    = 500 * time.Millisecond
+	moreRounds = 100
+	moreFor    = 1500 * time.Millisecond
 )
 
 // overlapping sends a slow request and a second one while the first runs. It returns both responses once the
@@ -135,6 +137,7 @@ var concurrencyCases = []Case{{
 		o, winner, other := t.duplicate()
 		t.want(winner.ok(), "2xx for one of them", winner)
 		if t.run.profile.inFlight(other) {
+			t.coded(other, taxonomy.InFlight)
 			t.effect(1)
 			return
 		}
@@ -162,7 +165,7 @@ var concurrencyCases = []Case{{
 			other.header.Values("Retry-After")))
 	},
 }, {
-	Slug: "conc-mismatch", Level: Must, Needs: []Need{NeedSlow, NeedPayloads},
+	Slug: "conc-mismatch", Level: Must, Needs: []Need{NeedSlow, NeedPayloads, NeedOnePayload},
 	Sequence: "a slow request; another payload under its key while it runs",
 	Rule:     "Another payload is refused with a 4xx also while the first one is running, and has no effect.",
 	Why:      "Where the payload is compared only with finished records, both run.",

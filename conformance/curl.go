@@ -20,6 +20,10 @@ func (t *trial) curl(r request) string {
 			b.WriteString(" -H " + quote(f.name+": ") + `"$` + variable + `"`)
 			continue
 		}
+		if f.name == t.run.profile.FirstSent {
+			b.WriteString(" -H " + quote(f.name+": ") + `"$(LC_ALL=C date -u '+%a, %d %b %Y %T GMT')"`)
+			continue
+		}
 		value = t.run.mask.replace(value)
 		if value == "" {
 			b.WriteString(" -H " + quote(f.name+";")) // curl's syntax for an empty header
@@ -41,7 +45,11 @@ func (t *trial) curl(r request) string {
 		b.WriteString(" -H 'Transfer-Encoding: chunked'")
 	}
 	if len(r.body) > 0 {
-		b.WriteString(" --data-binary " + quote(t.run.mask.replace(string(r.body))))
+		body := quote(t.run.mask.replace(string(r.body)))
+		if i := slices.Index(t.keys, r.key); i >= 0 && strings.HasPrefix(body, "'") {
+			body = strings.ReplaceAll(body, r.key, fmt.Sprintf(`'"$K%d"'`, i+1))
+		}
+		b.WriteString(" --data-binary " + body)
 	}
 	return b.String() + " " + quote(strings.TrimSuffix(t.run.target.BaseURL, "/")+t.run.mask.path(r.path))
 }
@@ -70,10 +78,10 @@ func (t Target) variable(f field) string {
 
 // curls joins the requests of a case into one shell line. The line makes new keys and sends the requests again.
 // The result is "" if no such line can repeat the case: after races, after broken connections, and for more than a
-// few requests.
+// few requests. Few shells can make a UUID of version 7.
 func (t *trial) curls() string {
 	const most = 4
-	if len(t.exchanges) > most || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
+	if t.run.profile.KeyForm == UUIDv7 || len(t.exchanges) > most || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
 		return ""
 	}
 	var parts []string

@@ -162,23 +162,25 @@ func (d *dialer) exchange(ctx context.Context, r request) *answer {
 }
 
 // race sends requests so that they arrive together. It first writes each request except its last byte, and then
-// writes the last bytes.
+// writes the last bytes one after the other, with nothing in between.
 func (d *dialer) race(ctx context.Context, requests []request) []*answer {
-	answers := make([]*answer, len(requests))
-	ready := make(chan struct{})
-	var waiting, group sync.WaitGroup
-	waiting.Add(len(requests))
+	deliveries := make([]*delivery, len(requests))
+	var group sync.WaitGroup
 	for i, r := range requests {
 		group.Go(func() {
 			x := d.open(ctx, r)
 			_ = x.write(len(x.bytes) - 1) // finish reports the error
-			waiting.Done()
-			<-ready
-			answers[i] = x.finish()
+			deliveries[i] = x
 		})
 	}
-	waiting.Wait()
-	close(ready)
+	group.Wait()
+	for _, x := range deliveries {
+		_ = x.write(-1) // as above
+	}
+	answers := make([]*answer, len(requests))
+	for i, x := range deliveries {
+		group.Go(func() { answers[i] = x.finish() })
+	}
 	group.Wait()
 	return answers
 }

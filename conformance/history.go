@@ -76,7 +76,7 @@ func runHistory(t *trial) {
 		if t.run.ignoresPayload {
 			o.payload = 0
 		}
-		o.inFlight, o.mismatch = t.run.profile.inFlight(a), a.refused() && a.mayBe(taxonomy.PayloadMismatch)
+		o.inFlight, o.mismatch = t.run.profile.inFlight(a), a.refused() && t.run.profile.mayBe(a, taxonomy.PayloadMismatch)
 		if !o.success && !o.inFlight && !o.mismatch {
 			t.want(false, "2xx, or a refusal as in flight or as a mismatch", a)
 		}

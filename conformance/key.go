@@ -4,19 +4,29 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // refusal judges a response that must refuse a request with one of the statuses. A refusal with an effect is a
 // failure at every level.
-func (t *trial) refusal(a *answer, statuses []int) {
-	statuses = slices.Compact(slices.Sorted(slices.Values(statuses)))
-	t.want(slices.Contains(statuses, a.status), "status "+list(statuses), a)
+func (t *trial) refusal(a *answer, lists ...[]int) {
+	ok := slices.ContainsFunc(lists, func(statuses []int) bool { return has(statuses, a) })
+	t.want(ok, "status "+list(slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))), a)
 	if a.refused() {
 		t.effect(0)
 	}
 }
 
+// coded judges whether an error has the code, where the profile asks for it.
+func (t *trial) coded(a *answer, c taxonomy.Code) {
+	t.want(!t.run.profile.asks(c) || t.run.profile.code(a) == c, "the code "+t.run.profile.word(c), a)
+}
+
 func list(statuses []int) string {
+	if len(statuses) == 0 {
+		return "4xx"
+	}
 	words := make([]string, len(statuses))
 	for i, s := range statuses {
 		words[i] = fmt.Sprint(s)
@@ -40,6 +50,9 @@ var keyCases = []Case{{
 	run: func(t *trial) {
 		a := t.send("a request without a key", t.bare(t.operation(), t.payload()))
 		t.refusal(a, t.run.profile.MissingKey)
+		if a.refused() {
+			t.coded(a, taxonomy.KeyMissing)
+		}
 		if t.run.profile.Problems && a.refused() {
 			t.explained(a)
 		}
@@ -65,7 +78,7 @@ var keyCases = []Case{{
 	Sources:  []Source{draft("2.1", Must), contract("key format", Must)},
 	run: func(t *trial) {
 		a := t.send("an empty key", t.keyed(t.bare(t.operation(), t.payload()), ""))
-		t.refusal(a, slices.Concat(t.run.profile.MissingKey, t.run.profile.MalformedKey))
+		t.refusal(a, t.run.profile.MissingKey, t.run.profile.MalformedKey)
 	},
 }, {
 	Slug: "key-max-len", Level: Should, Needs: []Need{NeedFreeKeys}, gated: true,
@@ -137,14 +150,14 @@ var keyCases = []Case{{
 		t.effect(2)
 	},
 }, {
-	Slug: "key-header-case", Level: Must, gated: true,
+	Slug: "key-header-case", Level: Must, Needs: []Need{NeedHeader}, gated: true,
 	Sequence: "a request with the key header's name in small letters; the same in capitals",
 	Rule:     "The header's name is the same in any case: the second is a replay, with no further effect.",
 	Why: "HTTP/2 writes every name in small letters; a server that looks for one spelling runs the " +
 		"retry that came over another proxy.",
 	Sources: []Source{rfc("9110", "5.1", Must)},
 	run: func(t *trial) {
-		r, key, name := t.bare(t.operation(), t.payload()), t.form(t.key()), t.run.target.keyHeader()
+		r, key, name := t.firstSent(t.bare(t.operation(), t.payload())), t.form(t.key()), t.run.target.keyHeader()
 		a := t.send("the name in small letters", r.with(strings.ToLower(name), key))
 		b := t.send("the name in capitals", r.with(strings.ToUpper(name), key))
 		t.want(a.ok() && b.ok(), "2xx for both", fmt.Sprintf("%s, and %s", a, b))

@@ -24,7 +24,7 @@ func (t *trial) badBytes(value string) {
 }
 
 var keyFormCases = []Case{{
-	Slug: "key-sf-quoted", Level: Inform, gated: true,
+	Slug: "key-sf-quoted", Level: Inform, Needs: []Need{NeedHeader}, gated: true,
 	Sequence: "a key bare; the same in quotation marks",
 	Rule:     "Records whether a key in quotation marks is the same one, another one, or refused.",
 	Why: "The draft has keys quoted, most clients send them bare, and proxies and libraries change one " +
@@ -60,7 +60,7 @@ var keyFormCases = []Case{{
 		t.effect(2)
 	},
 }, {
-	Slug: "key-malformed", Level: Should, Needs: []Need{NeedKeyStrict},
+	Slug: "key-malformed", Level: Should, Needs: []Need{NeedKeyStrict, NeedHeader},
 	Sequence: "a key with an opening quotation mark alone",
 	Rule:     "A key that is no structured-field string is refused: 400, and no effect.",
 	Why:      "A key that is half read is another key than the client meant.",
@@ -70,7 +70,7 @@ var keyFormCases = []Case{{
 		t.refusal(a, t.run.profile.MalformedKey)
 	},
 }, {
-	Slug: "key-bad-bytes", Level: Should,
+	Slug: "key-bad-bytes", Level: Should, Needs: []Need{NeedHeader},
 	Sequence: "a key with the byte 0xE9",
 	Rule:     "A key that is not ASCII is refused with a 4xx. A 2xx is a warning, a 5xx a failure.",
 	Why: "What one hop reads as Latin-1 and the next as UTF-8 becomes two keys; a database that " +
@@ -78,14 +78,14 @@ var keyFormCases = []Case{{
 	Sources: []Source{draft("2.1", Must), draft("5", Should)},
 	run:     func(t *trial) { t.badBytes(t.key() + "\xE9") },
 }, {
-	Slug: "key-control-bytes", Level: Should,
+	Slug: "key-control-bytes", Level: Should, Needs: []Need{NeedHeader},
 	Sequence: "a key with the byte 0x01 in it",
 	Rule:     "A key with a control character is refused with a 4xx. A 2xx is a warning, a 5xx a failure.",
 	Why:      "It ends up in logs and stores that treat it as more than text.",
 	Sources:  []Source{rfc("9110", "5.5", Must), contract("key format", Must)},
 	run:      func(t *trial) { key := t.key(); t.badBytes(key[:18] + "\x01" + key[18:]) },
 }, {
-	Slug: "key-dup-header", Level: Should,
+	Slug: "key-dup-header", Level: Should, Needs: []Need{NeedHeader},
 	Sequence: "two lines of the key header with different keys",
 	Rule:     "Two different keys are refused: 400, and no effect.",
 	Why:      "Two hops that choose differently run the operation once under each key.",
@@ -95,7 +95,7 @@ var keyFormCases = []Case{{
 		t.refusal(t.send("two keys", r), t.run.profile.MalformedKey)
 	},
 }, {
-	Slug: "key-whitespace", Level: Must, gated: true,
+	Slug: "key-whitespace", Level: Must, Needs: []Need{NeedHeader}, gated: true,
 	Sequence: "a key; the same with spaces and tabs around it",
 	Rule:     "White space around the key is not part of it: the second is a replay, with no further effect.",
 	Why:      "HTTP allows it, proxies add and remove it, and a retry may take another way.",
@@ -107,7 +107,7 @@ var keyFormCases = []Case{{
 		t.again(a, b)
 	},
 }, {
-	Slug: "key-repeated", Level: Inform, gated: true,
+	Slug: "key-repeated", Level: Inform, Needs: []Need{NeedHeader}, gated: true,
 	Sequence: "a key; the same in two lines of the key header",
 	Rule:     "Records whether a key that is sent twice is the same one, another one, or refused.",
 	Why:      "A proxy that adds what is already there must not make a retry a new operation.",

@@ -57,13 +57,15 @@ type lab struct {
 	reopen   func(store.Store) store.Store        // what a restart does to the store in memory
 	describe func(t *Target)                      // changes the description
 	short    time.Duration                        // the expiring operation's real retention
+	lifetime string                               // the retention that is advertised
+	cors     cors                                 // what browsers may do
 	inner    func(next http.Handler) http.Handler // between the middleware and the shop
 }
 
 // newLab sets a lab up, to be changed before it is started.
 func newLab(t testing.TB) *lab {
 	l := &lab{
-		t: t, effects: map[string]int{}, short: shortRetention,
+		t: t, effects: map[string]int{}, short: shortRetention, lifetime: "P1D", cors: openCORS,
 		front:    func(h http.Handler) http.Handler { return h },
 		inner:    func(h http.Handler) http.Handler { return h },
 		wire:     func(c net.Conn) net.Conn { return c },
@@ -111,8 +113,12 @@ func (l *lab) open(st store.Store) {
 	}
 	mux.Handle("POST /short", guard(server.Retention(l.short))(l.app))
 	mux.Handle("GET /orders", plain(http.HandlerFunc(l.total)))
+	mux.Handle("QUERY /orders", plain(http.HandlerFunc(l.total)))
 	mux.HandleFunc("GET /effects", l.total)
-	l.handler = l.front(compressed(mux))
+	mux.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"idempotency-key-lifetime":%q}`, l.lifetime)
+	})
+	l.handler = l.front(l.cors.around(compressed(mux)))
 }
 
 // closeStore ends what the middleware still records, since nothing can be recorded in a closed store.
@@ -189,14 +195,19 @@ func (l *lab) target() Target {
 			{Name: "alice", Headers: map[string]string{"Authorization": "Bearer alice-secret"}},
 			{Name: "bob", Headers: map[string]string{"Authorization": "Bearer bobby-secret"}},
 		},
-		Effects:  &Effects{URL: "/effects?account={{case}}", Path: "count"},
-		Second:   &Operation{Path: "/refunds"},
-		Patch:    &Operation{Method: "PATCH"},
-		Empty:    &Operation{Path: "/empty"},
-		Large:    &Operation{Path: "/large"},
-		Invalid:  &Operation{Body: `{"account":"","item":"{{payload}}","amount":0}`},
-		Interim:  &Operation{Headers: map[string]string{"X-Interim": "1"}},
-		Get:      &Operation{Method: "GET", Path: "/orders?account={{case}}"},
+		Effects: &Effects{URL: "/effects?account={{case}}", Path: "count"},
+		Second:  &Operation{Path: "/refunds"},
+		Patch:   &Operation{Method: "PATCH"},
+		Empty:   &Operation{Path: "/empty"},
+		Large:   &Operation{Path: "/large"},
+		Invalid: &Operation{Body: `{"account":"","item":"{{payload}}","amount":0}`},
+		Interim: &Operation{Headers: map[string]string{"X-Interim": "1"}},
+		Get:     &Operation{Method: "GET", Path: "/orders?account={{case}}"},
+		Query:   &Operation{Method: "QUERY", Path: "/orders?account={{case}}", Body: `{"item":"{{payload}}"}`},
+		Origin:  shopOrigin,
+		Advertised: &Advertised{
+			Operation: Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
+		},
 		Slow:     &Slow{Operation: Operation{Headers: map[string]string{"X-Slow": slowness.String()}}, Takes: Duration(slowness)},
 		Fault:    &Fault{Operation: Operation{Headers: map[string]string{"X-Fault": "500"}}},
 		Limited:  &Operation{Headers: map[string]string{"X-Fault": "429"}},

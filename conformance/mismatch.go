@@ -52,10 +52,10 @@ func (t *trial) other(o Operation, label string) {
 }
 
 var mismatchCases = []Case{{
-	Slug: slugMismatch, Level: Must, Needs: []Need{NeedPayloads},
+	Slug: slugMismatch, Level: Must, Needs: []Need{NeedPayloads, NeedOnePayload},
 	Sequence: "one key with two payloads",
 	Rule: "Another payload under a used key is never a success, and has no effect. Its status should be " +
-		"the profile's: 409 (redo), 422 (ietf), 400 (stripe).",
+		"the profile's: 409 (redo, ucp), 422 (ietf, acp), 400 (stripe, azure).",
 	Why:     "A client that reuses a key by mistake would take the first order's answer for the second one's.",
 	Sources: []Source{draft("2.7", Should), rfc("9110", "15.5.21", ""), contract("same key, other payload", Must)},
 	run: func(t *trial) {
@@ -66,7 +66,7 @@ var mismatchCases = []Case{{
 		t.effect(1)
 	},
 }, {
-	Slug: "mismatch-path", Level: Must, Needs: []Need{NeedSecond}, gated: true,
+	Slug: "mismatch-path", Level: Must, Needs: []Need{NeedSecond, NeedOnePayload}, gated: true,
 	Sequence: "a key; the same for the second operation",
 	Rule:     "Another operation under the same key has its own result or a 4xx, and never the first one's response.",
 	Why:      "A refund that gets the answer of the payment was never made, and looks as if it was.",
@@ -75,7 +75,7 @@ var mismatchCases = []Case{{
 		t.other(*t.run.target.Second, "the second operation under the same key")
 	},
 }, {
-	Slug: "mismatch-method", Level: Must, Needs: []Need{NeedPatch}, gated: true,
+	Slug: "mismatch-method", Level: Must, Needs: []Need{NeedPatch, NeedOnePayload}, gated: true,
 	Sequence: "a key; the same by PATCH",
 	Rule:     "The same key with another method has its own result or a 4xx, and never the first one's response.",
 	Why:      "Creating and changing are two operations, also at one path.",
@@ -97,7 +97,7 @@ var mismatchCases = []Case{{
 		t.effect(1)
 	},
 }, {
-	Slug: slugSurvives, Level: Must, Needs: []Need{NeedPayloads}, gated: true,
+	Slug: slugSurvives, Level: Must, Needs: []Need{NeedPayloads, NeedOnePayload}, gated: true,
 	Sequence: "one key with the first payload, the second and the first again",
 	Rule:     "A mismatch leaves the record alone: the third request replays the first.",
 	Why:      "Otherwise a wrong client destroys the record, and the right one's retry runs again.",
@@ -138,9 +138,10 @@ var mismatchCases = []Case{{
 		t.explained(b)
 	},
 }, {
-	Slug: "mismatch-code", Level: Must, Needs: []Need{NeedPayloads, NeedCodes},
+	Slug: "mismatch-code", Level: Must, Needs: []Need{NeedPayloads, NeedCodes, NeedOnePayload},
 	Sequence: "one key with two payloads",
-	Rule:     "The refusal has the code CONFLICT.idempotency.payload_mismatch.",
+	Rule: "The refusal has the profile's code: CONFLICT.idempotency.payload_mismatch (redo), idempotency_conflict " +
+		"(acp), IDEMPOTENCY_CONFLICT (adcp).",
 	Why: "A mismatch and a key in flight have the same status: only the code keeps a client from " +
 		"retrying what can't work.",
 	Sources: []Source{contract("same key, other payload", Must)},
@@ -149,7 +150,7 @@ var mismatchCases = []Case{{
 		if !b.refused() {
 			t.block(slugMismatch, "the second payload was not refused: %s", b)
 		}
-		t.want(b.says(taxonomy.PayloadMismatch), string(taxonomy.PayloadMismatch), b)
+		t.coded(b, taxonomy.PayloadMismatch)
 	},
 }}
 

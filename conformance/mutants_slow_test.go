@@ -342,6 +342,7 @@ var scopeMutants = []mutant{{
 }, {
 	name:  "a stranger is told that the key is taken",
 	finds: []string{"scope-undetectable"},
+	also:  []string{"cors-preflight"}, // a preflight has no credentials
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool {
@@ -353,6 +354,7 @@ var scopeMutants = []mutant{{
 }, {
 	name:  "a stranger is told by a status that no profile has",
 	finds: []string{"scope-undetectable"},
+	also:  []string{"cors-preflight"}, // a preflight has no credentials
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool {

@@ -13,11 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
 func mutants() []mutant {
-	return slices.Concat(falsePasses, controlMutants, keyMutants, replayMutants, mismatchMutants, slowMutants, faultMutants, payloadMutants, scopeMutants)
+	return slices.Concat(falsePasses, controlMutants, keyMutants, replayMutants, mismatchMutants, slowMutants,
+		faultMutants, payloadMutants, scopeMutants, browserMutants, lifetimeMutants)
 }
 
 // keyed is a front that changes requests that have a key.
@@ -88,7 +90,7 @@ var keyMutants = []mutant{{
 	finds: []string{"key-missing"},
 	defect: func(l *lab) {
 		l.front = rerouting(func(w http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
-			if len(r.Header["Idempotency-Key"]) > 0 || r.Method == http.MethodGet {
+			if len(r.Header["Idempotency-Key"]) > 0 || wire.SafeMethod(r.Method) {
 				return false
 			}
 			http.Error(w, "no key", http.StatusBadRequest)
@@ -266,7 +268,7 @@ var replayMutants = []mutant{{
 	finds: []string{"replay-marker"},
 	defect: func(l *lab) {
 		l.front = rewriting(func(r *http.Request, a *httptest.ResponseRecorder) {
-			if r.Method != http.MethodGet {
+			if !wire.SafeMethod(r.Method) {
 				a.Header().Set("Idempotent-Replayed", "true")
 			}
 		})

@@ -23,12 +23,16 @@ type peer struct {
 	perRoute  bool   // a key belongs to its method and path
 	waits     bool   // duplicates wait for the first request
 	racy      bool   // a key is reserved only when its handler has ended, which is wrong
+	marked    bool   // replays have Idempotent-Replayed
+	keeps5xx  bool   // a 5xx is kept
+	any       bool   // payloads are not compared
 	late      bool   // the payload is compared after the key is known to be free
 	replayed  int    // status of a replay, default the first one's
 	mismatch  int    // default 422
 	inFlight  int    // default 409
 	problems  bool   // errors are problem documents
 	retention time.Duration
+	allExpire bool // all keys are kept for that time, not only those of /short
 
 	// respond writes the response of an effect. The default is an order in JSON.
 	respond func(w http.ResponseWriter, r *http.Request, o order, id string)
@@ -62,8 +66,12 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // half a request is none
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if r.Method == http.MethodGet {
+	switch r.Method {
+	case http.MethodGet, "QUERY":
 		p.count(w, r)
+		return
+	case http.MethodOptions:
+		w.Header().Set("Allow", "GET, POST, PATCH, OPTIONS, QUERY")
 		return
 	}
 	key, problem := p.key(r)
@@ -140,7 +148,7 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	default:
 	}
 	switch {
-	case payload != rec.payload && !(p.late && running):
+	case payload != rec.payload && !p.any && !(p.late && running):
 		p.refuse(w, or(p.mismatch, http.StatusUnprocessableEntity), "idempotency_key_reused")
 		return
 	case running && !p.waits:
@@ -156,6 +164,9 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	status := rec.response.Code
 	if p.replayed != 0 && status == http.StatusCreated {
 		status = p.replayed
+	}
+	if p.marked {
+		w.Header().Set("Idempotent-Replayed", "true")
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(rec.response.Body.Bytes())
@@ -177,8 +188,8 @@ func (p *peer) first(w http.ResponseWriter, r *http.Request, id string, rec *pee
 	}()
 	p.shop(out, r)
 	rec.response = out
-	kept = out.Code < 500 && out.Code != http.StatusTooManyRequests
-	if r.URL.Path == "/short" {
+	kept = (out.Code < 500 || p.keeps5xx) && out.Code != http.StatusTooManyRequests
+	if p.allExpire || r.URL.Path == "/short" {
 		rec.expires = time.Now().Add(p.retention)
 	}
 	copyHeader(w.Header(), out.Header())
@@ -306,14 +317,28 @@ func (b benign) start(t *testing.T) Target {
 		srv.Start()
 	}
 	t.Cleanup(func() { srv.Close(); p.pending.Wait() })
+	target := peerTarget(srv.URL)
 	required := !p.optional
-	target := Target{
-		Name: b.name, BaseURL: srv.URL, Profile: "ietf",
+	target.Name, target.Key.Header, target.Key.Required, target.Key.UUID = b.name, p.header, &required, p.uuid
+	target.Key.Strict, target.Key.Quoted = p.quoted, p.quoted
+	if srv.TLS != nil {
+		target.TLS = srv.Client().Transport.(*http.Transport).TLSClientConfig
+	}
+	if b.target != nil {
+		b.target(&target, srv)
+	}
+	return target
+}
+
+// peerTarget describes a peer.
+func peerTarget(url string) Target {
+	return Target{
+		BaseURL: url, Profile: "ietf",
 		Operation: Operation{
 			Method: "POST", Path: "/orders", Headers: map[string]string{"Content-Type": "application/json"},
 			Body: `{"account":"{{case}}","item":"{{payload}}","amount":{{number}}}`,
 		},
-		Key: Key{Header: p.header, Required: &required, MaxLength: 255, Strict: p.quoted, Quoted: p.quoted, UUID: p.uuid},
+		Key: Key{MaxLength: 255},
 		Principals: []Principal{
 			{Name: "alice", Headers: map[string]string{"Authorization": "Bearer alice-secret"}},
 			{Name: "bob", Headers: map[string]string{"Authorization": "Bearer bobby-secret"}},
@@ -325,6 +350,7 @@ func (b benign) start(t *testing.T) Target {
 		Large:   &Operation{Path: "/large"},
 		Invalid: &Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
 		Get:     &Operation{Method: "GET", Path: "/orders?account={{case}}"},
+		Query:   &Operation{Method: "QUERY", Path: "/orders?account={{case}}", Body: "amount > 0"},
 		Slow: &Slow{Operation: Operation{Headers: map[string]string{"X-Slow": slowness.String()}},
 			Takes: Duration(slowness)},
 		Fault:   &Fault{Operation: Operation{Headers: map[string]string{"X-Fault": "500"}}},
@@ -334,11 +360,4 @@ func (b benign) start(t *testing.T) Target {
 		Expiring: &Expiring{Operation: Operation{Path: "/short"}, Retention: Duration(shortRetention)},
 		Timeout:  Duration(30 * time.Second),
 	}
-	if srv.TLS != nil {
-		target.TLS = srv.Client().Transport.(*http.Transport).TLSClientConfig
-	}
-	if b.target != nil {
-		b.target(&target, srv)
-	}
-	return target
 }

@@ -15,6 +15,18 @@ import (
 type Profile struct {
 	// Name is the profile's name in reports.
 	Name string `json:"name"`
+	// Sources lists the URLs of the documents that have these rules.
+	Sources []string `json:"sources,omitempty"`
+
+	// Header is the key's header if the target declares none. Empty means Idempotency-Key.
+	Header string `json:"header,omitempty"`
+	// KeyMember is a path in the request's JSON. The key is there, and in no header. See [Effects] for paths.
+	KeyMember string `json:"key_member,omitempty"`
+	// FirstSent is a header with the time of a key's first request.
+	FirstSent string `json:"first_sent,omitempty"`
+	// KeyForm is the form that keys must have.
+	KeyForm KeyForm `json:"key_form,omitempty"`
+
 	// Mismatch lists the statuses for a key that was used with another payload.
 	Mismatch []int `json:"mismatch"`
 	// MissingKey lists the statuses for a request without a required key.
@@ -27,6 +39,8 @@ type Profile struct {
 	// MaxKey is the maximum key length in bytes if the target declares none. Zero means that the profile has no
 	// maximum.
 	MaxKey int `json:"max_key,omitempty"`
+	// Retention is the minimum time for which the API keeps a key. Zero means that the API leaves it open.
+	Retention Duration `json:"retention,omitzero"`
 	// ServerErrors is the result of a retry after a 5xx: Replayed, Executed or, by default, Either.
 	ServerErrors AfterError `json:"server_errors,omitempty"`
 	// Markers lists the headers that mark a replay. A replay must have one of them. An empty list requires no marker.
@@ -39,8 +53,23 @@ type Profile struct {
 	ExactHeaders bool `json:"exact_headers,omitempty"`
 	// Problems requires that errors are problem documents (RFC 9457) or have a Link.
 	Problems bool `json:"problems,omitempty"`
-	// Codes requires that errors have redo's codes, in the Error-Code header or in the problem document.
+	// Codes requires that errors have codes: those of Words, or redo's, in the Error-Code header or in the problem
+	// document.
 	Codes bool `json:"codes,omitempty"`
+	// Words has the API's own words for redo's codes.
+	Words map[taxonomy.Code]string `json:"words,omitempty"`
+	// WordsAt lists the paths in an error's JSON where such a word may be.
+	WordsAt []string `json:"words_at,omitempty"`
+	// WordsIn is a header where such a word may be.
+	WordsIn string `json:"words_in,omitempty"`
+	// FailsWith2xx states that a response with text at one of WordsAt is an error, whatever its status.
+	FailsWith2xx bool `json:"fails_with_2xx,omitempty"`
+	// Envelope lists the top members of a JSON response that belong to one response, and not to the operation.
+	Envelope []string `json:"envelope,omitempty"`
+	// NewBody states that a replay may have another body than the first response.
+	NewBody bool `json:"new_body,omitempty"`
+	// AnyPayload states that the API has no rule for a key that was used with another payload. Mismatch is then empty.
+	AnyPayload bool `json:"any_payload,omitempty"`
 	// BothForms requires that a key is the same with and without quotation marks.
 	BothForms bool `json:"both_forms,omitempty"`
 	// Query includes the query in the payload.
@@ -49,11 +78,40 @@ type Profile struct {
 	MismatchFirst bool `json:"mismatch_first,omitempty"`
 }
 
-// Marker is a header that distinguishes a replay from a first response. An empty value matches any value.
+// Marker is a header that distinguishes a replay from a first response, or a member of the response's JSON. An empty
+// value matches any value.
 type Marker struct {
-	Name  string `json:"name"`
-	Value string `json:"value,omitempty"`
+	Name   string `json:"name,omitempty"`   // of the header
+	Member string `json:"member,omitempty"` // the member's path
+	Value  string `json:"value,omitempty"`
 }
+
+// String returns the marker as a header line.
+func (m Marker) String() string { return m.Name + m.Member + ": " + m.Value }
+
+// in reports whether a response has the marker.
+func (m Marker) in(a *answer) bool {
+	if m.Member != "" {
+		v, err := valueAt(a.plainBody(), m.Member)
+		return err == nil && (m.Value == "" || fmt.Sprint(v) == m.Value)
+	}
+	for _, v := range a.header.Values(m.Name) {
+		if m.Value == "" || m.Value == v {
+			return true
+		}
+	}
+	return false
+}
+
+// KeyForm is a form of keys.
+type KeyForm string
+
+// These are the forms of keys.
+const (
+	AnyKey KeyForm = ""
+	UUID   KeyForm = "uuid"
+	UUIDv7 KeyForm = "uuid7"
+)
 
 // AfterError is the treatment of a key whose request ended in a 5xx.
 type AfterError string
@@ -65,47 +123,6 @@ const (
 	Executed AfterError = "execute" // the retry runs
 )
 
-// Profiles returns the named profiles: redo (the project's contract), ietf
-// (draft-ietf-httpapi-idempotency-key-header-07) and stripe (Stripe's documentation).
-func Profiles() []Profile {
-	replayed := Marker{Name: "Idempotent-Replayed", Value: "true"}
-	return []Profile{{
-		Name:   "redo",
-		MaxKey: 255,
-		// The contract also allows 422.
-		Mismatch:      []int{http.StatusConflict, http.StatusUnprocessableEntity},
-		MissingKey:    []int{http.StatusBadRequest},
-		MalformedKey:  []int{http.StatusBadRequest},
-		InFlight:      []int{http.StatusConflict, http.StatusTooEarly},
-		ServerErrors:  Executed,
-		Markers:       []Marker{replayed},
-		ExactStatus:   true,
-		ExactHeaders:  true,
-		Problems:      true,
-		Codes:         true,
-		BothForms:     true,
-		Query:         true,
-		MismatchFirst: true,
-	}, {
-		Name:         "ietf",
-		Mismatch:     []int{http.StatusUnprocessableEntity},
-		MissingKey:   []int{http.StatusBadRequest},
-		MalformedKey: []int{http.StatusBadRequest},
-		// The draft requires 409. A client that knows RFC 8470 treats 425 the same way.
-		InFlight: []int{http.StatusConflict, http.StatusTooEarly},
-		Problems: true,
-	}, {
-		Name:         "stripe",
-		Mismatch:     []int{http.StatusBadRequest},
-		MissingKey:   []int{http.StatusBadRequest},
-		MalformedKey: []int{http.StatusBadRequest},
-		InFlight:     []int{http.StatusConflict, http.StatusTooEarly},
-		ServerErrors: Replayed,
-		Markers:      []Marker{replayed},
-		ExactStatus:  true, // "the resulting status code and body of the first request"
-	}}
-}
-
 // ours returns the profile with redo's own rules, for a server that sends redo's headers.
 func (p Profile) ours() Profile {
 	p.ExactStatus, p.ExactHeaders, p.Codes = true, true, true
@@ -116,16 +133,6 @@ func (p Profile) ours() Profile {
 	return p
 }
 
-// profileNamed returns the profile of Profiles with the given name.
-func profileNamed(name string) (Profile, bool) {
-	all := Profiles()
-	i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == name })
-	if i < 0 {
-		return Profile{}, false
-	}
-	return all[i], true
-}
-
 func (p Profile) validate() error {
 	var wrong []error
 	for _, list := range []struct {
@@ -134,7 +141,7 @@ func (p Profile) validate() error {
 	}{
 		{"mismatch", p.Mismatch}, {"missing_key", p.MissingKey}, {"malformed_key", p.MalformedKey}, {"in_flight", p.InFlight},
 	} {
-		if len(list.statuses) == 0 {
+		if len(list.statuses) == 0 && !(p.AnyPayload && list.name == "mismatch") {
 			wrong = append(wrong, fmt.Errorf("the profile's %s names no status", list.name))
 		}
 		for _, s := range list.statuses {
@@ -149,57 +156,113 @@ func (p Profile) validate() error {
 		wrong = append(wrong, fmt.Errorf("the profile's server_errors is %q, it can be %q, %q or left out",
 			p.ServerErrors, Replayed, Executed))
 	}
+	switch p.KeyForm {
+	case AnyKey, UUID, UUIDv7:
+	default:
+		wrong = append(wrong, fmt.Errorf("the profile's key_form is %q, it can be %q, %q or left out",
+			p.KeyForm, UUID, UUIDv7))
+	}
+	for _, name := range []string{p.Header, p.FirstSent, p.WordsIn} {
+		if name != "" && !wire.Token(name) {
+			wrong = append(wrong, fmt.Errorf("the profile has %q, which is no header name", name))
+		}
+	}
 	for _, m := range p.Markers {
-		if !wire.Token(m.Name) {
-			wrong = append(wrong, fmt.Errorf("the profile's marker %q is no header name", m.Name))
+		if (m.Member == "") == (m.Name == "") || m.Name != "" && !wire.Token(m.Name) {
+			wrong = append(wrong, fmt.Errorf("the profile's marker %q is neither a header name nor a member", m.Name))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// marked reports whether the header marks a replay, by a marker of the profile or by a well-known one.
-func (p Profile) marked(h http.Header) bool {
-	return p.declares(h) || taxonomy.Replayed(h)
+// read notes what the profile makes of a response: an error with the status of a success, and the part of its body that
+// belongs to the operation.
+func (p Profile) read(a *answer) {
+	if a.err != nil {
+		return
+	}
+	if p.FailsWith2xx && a.status < 300 {
+		a.failed = len(p.said(a)) > 0
+	}
+	if doc := withoutMembers(a.content(), p.Envelope); doc != nil {
+		a.own = doc
+	}
 }
 
-// declares reports whether the header has one of the profile's own markers.
-func (p Profile) declares(h http.Header) bool {
-	for _, m := range p.Markers {
-		for _, v := range h.Values(m.Name) {
-			if m.Value == "" || m.Value == v {
-				return true
-			}
+// said returns the API's words in a response.
+func (p Profile) said(a *answer) []string {
+	var words []string
+	for _, path := range p.WordsAt {
+		if v, err := valueAt(a.plainBody(), path); err == nil && v != nil {
+			words = append(words, fmt.Sprint(v))
 		}
 	}
-	return false
+	return append(words, a.header.Values(p.WordsIn)...)
+}
+
+// code returns the code of an error: redo's, or the one that the API's word stands for.
+func (p Profile) code(a *answer) taxonomy.Code {
+	if c := a.code(); c != "" || a.err != nil || a.ok() {
+		return c
+	}
+	said := p.said(a)
+	for code, word := range p.Words {
+		if slices.Contains(said, word) {
+			return code
+		}
+	}
+	return ""
+}
+
+// word returns the text of a code in this API.
+func (p Profile) word(c taxonomy.Code) string {
+	if w := p.Words[c]; w != "" {
+		return w
+	}
+	return string(c)
+}
+
+// asks reports whether the profile requires the code.
+func (p Profile) asks(c taxonomy.Code) bool {
+	return p.Codes && (len(p.Words) == 0 || p.Words[c] != "")
+}
+
+// marked reports whether a response is marked as a replay, by a marker of the profile or by a well-known one.
+func (p Profile) marked(a *answer) bool { return p.declares(a) || taxonomy.Replayed(a.header) }
+
+// declares reports whether a response has one of the profile's own markers.
+func (p Profile) declares(a *answer) bool {
+	return slices.ContainsFunc(p.Markers, func(m Marker) bool { return m.in(a) })
+}
+
+// has reports whether a refusal has one of the statuses. An error with the status of a success has any. An empty list
+// has all: the API does not document the status.
+func has(statuses []int, a *answer) bool {
+	return a.err == nil && (a.failed || slices.Contains(statuses, a.status) || len(statuses) == 0 && a.refused())
 }
 
 // inFlight reports whether the response refuses a duplicate because the first request is still running. If a
 // mismatch has the same status, the code distinguishes them. A response without a code may be either.
-func (p Profile) inFlight(a *answer) bool {
-	return a.err == nil && slices.Contains(p.InFlight, a.status) && a.mayBe(taxonomy.InFlight)
-}
+func (p Profile) inFlight(a *answer) bool { return has(p.InFlight, a) && p.mayBe(a, taxonomy.InFlight) }
 
 // maybeRunning is like inFlight, but it also accepts a status that the profile does not list for this refusal.
 func (p Profile) maybeRunning(a *answer) bool {
-	return p.inFlight(a) || a.err == nil && slices.Contains(runningStatuses, a.status) && a.mayBe(taxonomy.InFlight)
+	return p.inFlight(a) || a.err == nil && slices.Contains(runningStatuses, a.status) && p.mayBe(a, taxonomy.InFlight)
 }
 
 var runningStatuses = []int{http.StatusConflict, http.StatusLocked, http.StatusTooEarly}
 
 // mismatch reports whether the response refuses another payload.
 func (p Profile) mismatch(a *answer) bool {
-	return a.err == nil && slices.Contains(p.Mismatch, a.status) && a.mayBe(taxonomy.PayloadMismatch)
+	return has(p.Mismatch, a) && p.mayBe(a, taxonomy.PayloadMismatch)
 }
 
-// mayBe reports whether the response has the given code, or has none of redo's codes for keys.
-func (a *answer) mayBe(code taxonomy.Code) bool {
-	c := a.code()
-	return c == code || !c.In(keyConflicts)
+// mayBe reports whether the response has the given code, or has none of the codes for keys. An error with the status of
+// a success has only its code.
+func (p Profile) mayBe(a *answer, code taxonomy.Code) bool {
+	c := p.code(a)
+	return c == code || !c.In(keyConflicts) && !a.failed
 }
 
 // keyConflicts is the common prefix of the codes for conflicts about keys.
 const keyConflicts = taxonomy.Conflict + ".idempotency"
-
-// says reports whether the response has the given code.
-func (a *answer) says(code taxonomy.Code) bool { return a.code() == code }

@@ -57,7 +57,7 @@ var replayCases = []Case{{
 		}
 	},
 }, {
-	Slug: slugBody, Level: Must, gated: true,
+	Slug: slugBody, Level: Must, Needs: []Need{NeedOneBody}, gated: true,
 	Sequence: "one key, one payload, three times",
 	Rule:     "A replay has the first response's body, byte for byte.",
 	Why:      "The retry needs the id of what the first request made. Bytes, because signatures and caches go by them.",
@@ -153,11 +153,10 @@ var replayCases = []Case{{
 	run: func(t *trial) {
 		first, again := t.thrice()
 		t.proven(t.operation(), first, again...)
-		t.want(!t.run.profile.marked(first.header), "no marker on the first response", markers(first.header))
+		t.want(!t.run.profile.marked(first), "no marker on the first response", markers(first.header))
 		for _, a := range again {
 			if len(t.run.profile.Markers) > 0 {
-				t.want(t.run.profile.declares(a.header), fmt.Sprintf("%s: %s on the replay", t.run.profile.Markers[0].Name,
-					t.run.profile.Markers[0].Value), markers(a.header))
+				t.want(t.run.profile.declares(a), t.run.profile.Markers[0].String()+" on the replay", markers(a.header))
 			}
 		}
 		if len(t.run.profile.Markers) == 0 && !t.ended() {

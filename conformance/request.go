@@ -18,7 +18,8 @@ type request struct {
 	fields []field
 	body   []byte
 
-	chunked bool // the body is sent in chunks, without its length
+	key     string // the key, if it is in the body
+	chunked bool   // the body is sent in chunks, without its length
 }
 
 // encode returns the request's bytes. Each request has its own connection, so it asks the server to close the

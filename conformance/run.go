@@ -86,10 +86,11 @@ func (r *runner) prepare(opts []Option) (err error) {
 	if r.settings, err = newSettings(opts); err != nil {
 		return err
 	}
+	r.profile, _ = r.target.profile() // Validate checks it
+	r.target = r.target.under(r.profile)
 	if err := r.target.Validate(); err != nil {
 		return err
 	}
-	r.profile, _ = r.target.profile() // Validate has checked it
 	if r.cases, err = selectCases(Cases(), r.settings); err != nil {
 		return err
 	}
@@ -129,6 +130,7 @@ func (r *runner) preflight(ctx context.Context) error {
 		return err
 	}
 	_ = conn.Close()
+	r.learnLifetime(ctx)
 	if r.target.Effects == nil || r.target.Effects.ResponseID != "" {
 		return nil
 	}

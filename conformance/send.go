@@ -100,6 +100,7 @@ const comeback = 2 * time.Second
 
 // keep records an exchange with any result.
 func (t *trial) keep(label, delivery string, r request, a *answer) {
+	t.run.profile.read(a)
 	if a.refusals > 0 {
 		delivery = joined(delivery, fmt.Sprintf("after %s of the target to serve it under its load", plural(a.refusals,
 			"refusal")))

@@ -44,6 +44,9 @@ func (c *tally) add(target Target, r request, a *answer) {
 			scope += " " + f.value
 		}
 	}
+	if r.key != "" {
+		keys = append(keys, r.key)
+	}
 	if key := strings.Join(keys, ","); key == "" {
 		c.unkeyed++
 	} else {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -30,7 +31,7 @@ type Target struct {
 	BaseURL string `json:"base_url"`
 	// CAFile is a file of PEM certificates to trust instead of the system's.
 	CAFile string `json:"ca_file,omitempty"`
-	// Profile is the name of one of Profiles. Empty means redo. It is ignored if CustomProfile is set.
+	// Profile is the name of one of [Profiles]. Empty means redo. It is ignored if CustomProfile is set.
 	Profile string `json:"profile,omitempty"`
 	// CustomProfile is a profile of this target's own.
 	CustomProfile *Profile `json:"custom_profile,omitempty"`
@@ -58,6 +59,12 @@ type Target struct {
 	Interim *Operation `json:"interim,omitempty"`
 	// Get reads something that every effect changes.
 	Get *Operation `json:"get,omitempty"`
+	// Query reads the same by QUERY. The method is QUERY.
+	Query *Operation `json:"query,omitempty"`
+	// Advertised is a request whose response advertises how long the target keeps keys.
+	Advertised *Advertised `json:"advertised,omitempty"`
+	// Origin is the origin of a web page that may send the operation from a browser, such as https://shop.example.
+	Origin string `json:"origin,omitempty"`
 	// Slow is an operation that takes a while.
 	Slow *Slow `json:"slow,omitempty"`
 	// Fault is an operation that fails before it makes an effect.
@@ -136,6 +143,16 @@ type Expiring struct {
 	Operation
 	// Retention is the time until the key expires.
 	Retention Duration `json:"retention"`
+}
+
+// Advertised is a request without a key, whose response has the time for which keys are kept: whole seconds or an ISO
+// 8601 duration. The time is in Header or in Member.
+type Advertised struct {
+	Operation
+	// Header is the name of the response's header.
+	Header string `json:"header,omitempty"`
+	// Member is a path in the JSON of the response, such as defaults.idempotency-key-lifetime. See [Effects].
+	Member string `json:"member,omitempty"`
 }
 
 // Restart describes how to stop the server and start it again.
@@ -224,6 +241,14 @@ func (t Target) profile() (Profile, error) {
 		return p, fmt.Errorf("there is no profile %q", excerpt(name))
 	}
 	return p, nil
+}
+
+// under returns the target with the profile's facts in place of those that it leaves out.
+func (t Target) under(p Profile) Target {
+	t.Key.Header = cmp.Or(t.Key.Header, p.Header)
+	t.Key.UUID = t.Key.UUID || p.KeyForm != AnyKey
+	t.Retention = cmp.Or(t.Retention, p.Retention)
+	return t
 }
 
 func (t Target) timeout() time.Duration {

@@ -25,7 +25,8 @@ const whole = `{
   "effects": {"url": "/effects?account={{case}}", "path": "data.0.count", "settle": "10ms"},
   "second_operation": {"path": "/refunds"}, "patch": {"method": "PATCH"}, "empty": {"path": "/empty"},
   "large": {"path": "/large"}, "invalid": {"body": "not json"}, "interim": {"path": "/interim"},
-  "get": {"method": "GET", "path": "/orders"},
+  "get": {"method": "GET", "path": "/orders"}, "query": {"method": "QUERY", "path": "/orders", "body": "q"},
+  "origin": "https://page.example", "advertised": {"method": "GET", "path": "/config", "member": "lifetime"},
   "slow": {"headers": {"X-Slow": "1"}, "takes": "300ms"},
   "fault": {"headers": {"X-Fail": "1"}, "replayed": true}, "rate_limited": {"headers": {"X-Limit": "1"}},
   "crash": {"headers": {"X-Crash": "1"}, "lease": "30s"}, "expiring": {"path": "/short", "retention": "2s"},
@@ -81,9 +82,20 @@ func TestDescriptionThatIsWrongIsRefused(t *testing.T) {
 		"a restart of nothing":    {`{"base_url":"http://h",` + operation + `,"restart":{}}`, "there must be one command"},
 		"a key of its own":        {`{"base_url":"http://h","operation":{"method":"POST","path":"/x","headers":{"idempotency-key":"1"}}}`, "the header Idempotency-Key is the harness's own"},
 		"a key too short":         {`{"base_url":"http://h",` + operation + `,"key":{"max_length":8}}`, "max_length 8 is less than 36"},
-		"a profile of nothing":    {`{"base_url":"http://h",` + operation + `,"custom_profile":{"name":"x"}}`, "the profile's mismatch names no status"},
-		"a profile of successes":  {`{"base_url":"http://h",` + operation + `,"custom_profile":{"mismatch":[200],"missing_key":[400],"malformed_key":[400],"in_flight":[409]}}`, "names 200, which is no status of a client error"},
-		"a huge one":              {strings.Repeat(" ", maxTarget+1), "more than 1048576 bytes"},
+		"a query by GET": {`{"base_url":"http://h",` + operation + `,"query":{"method":"GET","path":"/x"}}`,
+			`query: the method is "GET", it must be QUERY`},
+		"a page for an origin": {`{"base_url":"http://h",` + operation + `,"origin":"https://h/x"}`, "is no origin such as"},
+		"an origin without a scheme": {`{"base_url":"http://h",` + operation + `,"origin":"shop.example"}`,
+			"is no origin such as"},
+		"a retention in two places": {`{"base_url":"http://h",` + operation +
+			`,"advertised":{"method":"GET","path":"/c","header":"A","member":"b"}}`, "one of header and member"},
+		"a retention nowhere": {`{"base_url":"http://h",` + operation + `,"advertised":{"method":"GET","path":"/c"}}`,
+			"one of header and member"},
+		"a retention in no header": {`{"base_url":"http://h",` + operation +
+			`,"advertised":{"method":"GET","path":"/c","header":"a b"}}`, "is no header name"},
+		"a profile of nothing":   {`{"base_url":"http://h",` + operation + `,"custom_profile":{"name":"x"}}`, "the profile's mismatch names no status"},
+		"a profile of successes": {`{"base_url":"http://h",` + operation + `,"custom_profile":{"mismatch":[200],"missing_key":[400],"malformed_key":[400],"in_flight":[409]}}`, "names 200, which is no status of a client error"},
+		"a huge one":             {strings.Repeat(" ", maxTarget+1), "more than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadTarget(strings.NewReader(c.document))

@@ -2,9 +2,11 @@ package conformance
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,13 +109,18 @@ func (t *trial) values(p payload) map[string]string {
 	return map[string]string{varPayload: p.word, varNumber: p.number, varCase: t.word, varRun: t.run.nonce}
 }
 
-// key returns a fresh key, a UUID of version 4, which every service accepts.
+// key returns a fresh key, a UUID of version 4 or, where the profile asks for it, 7.
 func (t *trial) key() string {
 	var u [16]byte
 	for i := range u {
 		u[i] = byte(t.fresh.Uint32())
 	}
 	u[6], u[8] = u[6]&0x0F|0x40, u[8]&0x3F|0x80
+	if t.run.profile.KeyForm == UUIDv7 {
+		u[6] = u[6]&0x0F | 0x70
+		now := binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMilli()))
+		copy(u[:6], now[2:])
+	}
 	s := hex.EncodeToString(u[:])
 	key := strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
 	t.keys = append(t.keys, key)
@@ -162,9 +169,25 @@ func (t *trial) request(o Operation, key string, p payload) request {
 	return t.keyed(t.bare(o, p), t.form(key))
 }
 
-// keyed adds a key header with the unchanged value.
+// keyed adds a key with the unchanged value: a header, or a member of the body. Requests without a body get no member.
 func (t *trial) keyed(r request, value string) request {
-	return r.with(t.run.target.keyHeader(), value)
+	member := t.run.profile.KeyMember
+	if member == "" {
+		return t.firstSent(r).with(t.run.target.keyHeader(), value)
+	}
+	if body, err := withMember(r.body, member, value); err == nil {
+		r.body, r.key = body, value
+	}
+	return r
+}
+
+// firstSent adds the time of the first request, where the profile has a header for it. All of a trial have one time: a
+// retry has that of its first request.
+func (t *trial) firstSent(r request) request {
+	if t.run.profile.FirstSent == "" {
+		return r
+	}
+	return r.set(t.run.profile.FirstSent, t.began.UTC().Format(http.TimeFormat))
 }
 
 // form formats a key in the target's syntax.

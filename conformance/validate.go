@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -28,10 +29,11 @@ func (t Target) Validate() error {
 	if _, err := t.base(); err != nil {
 		wrong = append(wrong, err)
 	}
-	if _, err := t.profile(); err != nil {
+	p, err := t.profile()
+	if err != nil {
 		wrong = append(wrong, err)
 	}
-	err := t.Operation.validate()
+	err = t.Operation.validate()
 	part("operation", err)
 	for _, v := range t.variants() {
 		if err == nil {
@@ -40,6 +42,8 @@ func (t Target) Validate() error {
 		check(!v.operation.has(t.keyHeader()), "%s: the header %s is the harness's own to set", v.name, t.keyHeader())
 	}
 	check(!t.Operation.has(t.keyHeader()), "operation: the header %s is the harness's own to set", t.keyHeader())
+	_, keyErr := withMember([]byte(fill(string(t.Operation.Body), sampleValues)), p.KeyMember, "k")
+	part("operation", keyErr)
 	method := t.Operation.Method
 	check(method == "" || !wire.SafeMethod(method), "operation: %s makes no effect", method)
 	check(t.Key.MaxLength >= 0, "key: max_length %d is negative", t.Key.MaxLength)
@@ -74,12 +78,31 @@ func (t Target) Validate() error {
 		check(t.Expiring.Retention <= Duration(maxWait), "expiring: retention %v is longer than %v, too long to wait for",
 			t.Expiring.Retention, maxWait)
 	}
+	if t.Query != nil {
+		check(t.Query.Method == wire.MethodQuery, "query: the method is %q, it must be QUERY", t.Query.Method)
+	}
+	if a := t.Advertised; a != nil {
+		check((a.Header == "") != (a.Member == ""), "advertised: there must be one of header and member")
+		check(a.Header == "" || wire.Token(a.Header), "advertised: %q is no header name", a.Header)
+	}
+	if t.Origin != "" {
+		part("origin", validateOrigin(t.Origin))
+	}
 	if t.Restart != nil {
 		check((len(t.Restart.Command) > 0) != (t.Restart.Func != nil), "restart: there must be one command")
 		check(t.Restart.Within >= 0, "restart: within %v is negative", t.Restart.Within)
 	}
 	if len(wrong) > 0 {
 		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(wrong...))
+	}
+	return nil
+}
+
+// validateOrigin returns an error for what no browser sends as an Origin.
+func validateOrigin(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || u.Host == "" || s != u.Scheme+"://"+u.Host {
+		return fmt.Errorf("%q is no origin such as https://shop.example", s)
 	}
 	return nil
 }
@@ -104,6 +127,10 @@ func (t Target) variants() []variant {
 	add("invalid", t.Invalid)
 	add("interim", t.Interim)
 	add("get", t.Get)
+	add("query", t.Query)
+	if t.Advertised != nil {
+		add("advertised", &t.Advertised.Operation)
+	}
 	add("rate_limited", t.Limited)
 	if t.Slow != nil {
 		add("slow", &t.Slow.Operation)
@@ -169,6 +196,18 @@ func (t Target) declares(n Need, p Profile) bool {
 		return t.Interim != nil
 	case NeedGet:
 		return t.Get != nil
+	case NeedQueryMethod:
+		return t.Query != nil
+	case NeedOrigin:
+		return t.Origin != ""
+	case NeedAdvertised:
+		return t.Advertised != nil
+	case NeedHeader:
+		return p.KeyMember == ""
+	case NeedOnePayload:
+		return !p.AnyPayload
+	case NeedOneBody:
+		return !p.NewBody
 	case NeedProblems:
 		return p.Problems
 	case NeedCodes:

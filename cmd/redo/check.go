@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo/cmd/redo/internal/form"
-	"github.com/redo-go/redo/cmd/redo/internal/reference"
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
 	"github.com/redo-go/redo/conformance"
 )
@@ -82,7 +81,7 @@ An interrupt ends the run, and what was found by then is reported.`,
 	complete(cmd, "skip", caseNames)
 	complete(cmd, "explain", caseNames)
 	complete(cmd, "format", form.Names)
-	complete(cmd, "profile", reference.Profiles)
+	complete(cmd, "profile", conformance.ProfileNames)
 	return cmd
 }
 

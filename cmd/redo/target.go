@@ -29,7 +29,8 @@ type targetFlags struct {
 var onlyWithURL = []string{"method", "body", "effects", "effects-path", "key-required"}
 
 func (t *targetFlags) flags(f *pflag.FlagSet) {
-	f.StringVar(&t.profile, "profile", "", "judge by the `house` redo, ietf or stripe (default the file's, or redo; with a URL ietf)")
+	f.StringVar(&t.profile, "profile", "", "judge by the `profile` "+strings.Join(conformance.ProfileNames(), ", ")+
+		" (default the file's, or redo; with a URL ietf)")
 	f.StringVar(&t.baseURL, "base-url", "", "the server's `URL` in place of the file's")
 	f.StringArrayVar(&t.headers, "header", nil, "send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
 	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")

@@ -106,10 +106,32 @@ func (c Config) guard(st store.Store) (func(http.Handler) http.Handler, error) {
 			usual.ServeHTTP(w, r)
 		})
 		if c.Profile == "stripe" {
-			return stripeStatuses(routes)
+			return browsers(stripeStatuses(routes))
 		}
-		return routes
+		return browsers(routes)
 	}, nil
+}
+
+// origin is the origin of the pages that may send orders.
+const origin = "http://localhost:3000"
+
+// browsers lets pages of that origin send orders. It is outside of the middleware: a preflight has no key, and a replay
+// has the headers for its own page.
+func browsers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		if r.Header.Get("Origin") == origin {
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Expose-Headers", wire.HeaderReplayed+", "+wire.HeaderStatus)
+			if r.Method == http.MethodOptions {
+				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, "+wire.HeaderKey)
+				h.Set("Access-Control-Allow-Methods", "POST, PATCH")
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // principal is whose token it is. Those without one are one principal.
@@ -170,19 +192,26 @@ func Target(baseURL string, c Config) conformance.Target {
 			{Name: "alice", Headers: map[string]string{"Authorization": "Bearer alice-of-redo-serve"}},
 			{Name: "bob", Headers: map[string]string{"Authorization": "Bearer bob-of-redo-serve"}},
 		},
-		Effects:  &conformance.Effects{URL: "/effects?account={{case}}", Path: "count"},
-		Second:   &conformance.Operation{Path: "/refunds"},
-		Patch:    &conformance.Operation{Method: "PATCH"},
-		Empty:    &conformance.Operation{Path: "/empty"},
-		Large:    &conformance.Operation{Path: "/large"},
-		Invalid:  &conformance.Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
-		Interim:  &conformance.Operation{Headers: map[string]string{headerInterim: "1"}},
-		Get:      &conformance.Operation{Method: "GET", Path: "/orders?account={{case}}"},
+		Effects: &conformance.Effects{URL: "/effects?account={{case}}", Path: "count"},
+		Second:  &conformance.Operation{Path: "/refunds"},
+		Patch:   &conformance.Operation{Method: "PATCH"},
+		Empty:   &conformance.Operation{Path: "/empty"},
+		Large:   &conformance.Operation{Path: "/large"},
+		Invalid: &conformance.Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
+		Interim: &conformance.Operation{Headers: map[string]string{headerInterim: "1"}},
+		Get:     &conformance.Operation{Method: "GET", Path: "/orders?account={{case}}"},
+		Query:   &conformance.Operation{Method: "QUERY", Path: "/orders?account={{case}}", Body: `{"item":"{{payload}}"}`},
+		Advertised: &conformance.Advertised{
+			Operation: conformance.Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
+		},
 		Fault:    &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{headerFault: "500"}}},
 		Limited:  &conformance.Operation{Headers: map[string]string{headerFault: "429"}},
 		Slow:     &conformance.Slow{Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}}, Takes: conformance.Duration(slowness)},
 		Crash:    &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{headerFault: "crash"}}, Lease: conformance.Duration(2 * lease)},
 		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"}, Retention: conformance.Duration(shortRetention)},
+	}
+	if !c.Bare {
+		t.Origin = origin
 	}
 	return t
 }

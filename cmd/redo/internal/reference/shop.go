@@ -35,7 +35,11 @@ func newShop() *shop {
 		s.mux.HandleFunc(route, s.order)
 	}
 	s.mux.HandleFunc("GET /orders", s.effects)
+	s.mux.HandleFunc("QUERY /orders", s.effects)
 	s.mux.HandleFunc("GET /effects", s.effects)
+	s.mux.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"idempotency-key-lifetime": "P1D"}) // the middleware's default
+	})
 	s.mux.HandleFunc("GET /requests", s.requests)
 	return s
 }

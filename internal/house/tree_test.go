@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -106,10 +107,13 @@ func (t *tree) at(pos token.Pos) string {
 // A check finds the violations of one rule, each as "place: what is wrong and what the rule is".
 type check func(*tree) []string
 
+// checkout is this repository, read once for all rules.
+var checkout = sync.OnceValues(func() (*tree, error) { return load(os.DirFS("../..")) })
+
 // holds fails the test with each violation that the check finds in this repository.
 func holds(t *testing.T, c check) {
 	t.Helper()
-	repo, err := load(os.DirFS("../.."))
+	repo, err := checkout()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,14 +42,6 @@ func Example_retryablehttp() {
 	// Output: 201
 }
 
-// endpoint is the second part of docs/tutorial.md.
-func endpoint(st *boltstore.Store, createRefund func(http.ResponseWriter, *http.Request)) http.Handler {
-	once := server.Middleware(st, server.Required(), server.Principal(customer))
-	mux := http.NewServeMux()
-	mux.Handle("POST /refunds", once(http.HandlerFunc(createRefund)))
-	return mux
-}
-
 // pod is the snippet of docs/kubernetes.md. It is compiled only: it ends with the process.
 func pod(st *boltstore.Store) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -69,7 +61,4 @@ func pod(st *boltstore.Store) error {
 	return srv.ListenAndServe()
 }
 
-var (
-	_ = endpoint
-	_ = pod
-)
+var _ = pod

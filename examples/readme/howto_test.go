@@ -52,7 +52,7 @@ func pod(st *boltstore.Store) error {
 	go func() {
 		<-ctx.Done()
 		time.Sleep(5 * time.Second) // the service's endpoints forget this pod
-		grace, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+		grace, cancel := context.WithTimeout(context.Background(), 70*time.Second)
 		defer cancel()
 		_ = srv.Shutdown(grace)        // no request is running after this
 		_ = background.Shutdown(grace) // no outcome is waiting after this

@@ -14,13 +14,13 @@ var (
 	elision = regexp.MustCompile(`(?m)^\s*…\n`)
 )
 
-// checkSnippets wants each fragment of Go in README.md and docs to be part of one file that tests compile and run, line
-// by line and in order. Indentation does not count, and a line "…" stands for other lines. Whole programs are not
+// checkSnippets wants each fragment of Go in README.md and docs to be part of one file of a test, an example or verify,
+// line by line and in order. Indentation does not count, and a line "…" stands for other lines. Whole programs are not
 // checked here: .ci/release builds them as a user does.
 func checkSnippets(t *tree) []string {
 	var sources []string
 	for _, f := range t.files {
-		if f.test || within(f.dir, "examples") {
+		if f.test || within(f.dir, "examples") || within(f.dir, "verify") {
 			if content, err := fs.ReadFile(t.fsys, f.path); err == nil {
 				sources = append(sources, unindented(string(content)))
 			}

@@ -137,11 +137,7 @@ func finds(t *testing.T, c check, breaches []breach) {
 	t.Helper()
 	for _, b := range breaches {
 		t.Run(b.rule, func(t *testing.T) {
-			fsys := fstest.MapFS{}
-			for name, content := range b.files {
-				fsys[name] = &fstest.MapFile{Data: []byte(content)}
-			}
-			tr, err := load(fsys)
+			tr, err := load(inMemory(b.files))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,6 +146,15 @@ func finds(t *testing.T, c check, breaches []breach) {
 			}
 		})
 	}
+}
+
+// inMemory returns a file system of these files.
+func inMemory(files map[string]string) fs.FS {
+	fsys := fstest.MapFS{}
+	for name, content := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return fsys
 }
 
 func TestLoad(t *testing.T) {

@@ -17,8 +17,8 @@ var (
 	commandSpan = regexp.MustCompile("`(?:redo|go run ./cmd/redo) ([a-z][^`]*)`")
 )
 
-// wrongCommands returns an error for each command of a page that the program would refuse: an unknown command or flag,
-// or, for a line of its own, a wrong number of arguments. A command in a sentence may lack its arguments.
+// wrongCommands returns an error for each command of a page that the program would refuse. It tries the command, its
+// flags and, for a line of a block, the number of arguments. A command in a sentence may lack its arguments.
 func wrongCommands(t *testing.T, page string) (wrong []error, seen int) {
 	t.Helper()
 	try := func(line string, whole bool) {

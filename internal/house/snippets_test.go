@@ -14,9 +14,9 @@ var (
 	elision = regexp.MustCompile(`(?m)^\s*…\n`)
 )
 
-// checkSnippets wants each fragment of Go in README.md and docs to be part of one file of a test, an example or verify,
-// line by line and in order. Indentation does not count, and a line "…" stands for other lines. Whole programs are not
-// checked here: .ci/release builds them as a user does.
+// checkSnippets wants each fragment of Go in README.md and docs to be in one file, line by line and in order. The file
+// is a test or part of examples or verify, so it is compiled and run. Indentation does not count, and a line "…" stands
+// for other lines. Whole programs are not checked here: .ci/release builds them as a user does.
 func checkSnippets(t *tree) []string {
 	var sources []string
 	for _, f := range t.files {

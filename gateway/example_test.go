@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,7 +9,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/gateway"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 )
 
@@ -50,4 +53,50 @@ func Example() {
 	// the phone's key goes upstream: false
 	// charge 1 stored
 	// charge 1 replayed
+}
+
+func serve(ctx context.Context, address string, target *url.URL, st store.Store, secret []byte) error {
+	user := func(r *http.Request) string { return r.Header.Get("X-User") }
+	g, err := gateway.New(target, st, gateway.Principal(user), gateway.Secret(secret))
+	if err != nil {
+		return err
+	}
+	go g.Run(ctx) // continues what a killed gateway has left behind
+	err = http.ListenAndServe(address, g)
+	return err
+}
+
+// The address is wrong, so this gateway ends at once.
+func ExampleGateway_Run() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	target := &url.URL{Scheme: "https", Host: "payments.example"}
+	fmt.Println(serve(ctx, "no port", target, memstore.New(), []byte("at least 16 bytes, from a vault")))
+	// Output: listen tcp: address no port: missing port in address
+}
+
+// The gateway calls its upstream with credentials of its own, so it can continue any request after a crash.
+func ExampleClient() {
+	serviceToken := func() string { return "secret" }
+	credentials := gateway.Client(redo.WithCredentials(func(r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+serviceToken())
+		return nil
+	}))
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Header.Get("Authorization"))
+	}))
+	defer upstream.Close()
+	target, _ := url.Parse(upstream.URL)
+	g, err := gateway.New(target, memstore.New(), credentials,
+		gateway.Principal(func(*http.Request) string { return "ann" }),
+		gateway.Secret([]byte("at least 16 bytes, from a vault")),
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tap := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader("{}"))
+	tap.Header.Set("Idempotency-Key", "tap-1")
+	g.ServeHTTP(httptest.NewRecorder(), tap)
+	// Output: Bearer secret
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,47 +57,6 @@ func TestTheOwnerOfADestinationReadsNoAddress(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, c.want, reason(err))
 	}
-}
-
-var snippet = regexp.MustCompile("(?s)```go\n(.*?)```")
-
-// unindented drops the indentation of each line, so that a snippet matches inside a function.
-func unindented(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimSpace(l)
-	}
-	return strings.Join(lines, "\n") + "\n"
-}
-
-// missing returns the first line of each snippet that source does not have.
-func missing(page, source string) (lines []string, snippets int) {
-	for _, s := range snippet.FindAllStringSubmatch(page, -1) {
-		snippets++
-		if !strings.Contains(unindented(source), unindented(s[1])) {
-			lines = append(lines, strings.SplitN(s[1], "\n", 2)[0])
-		}
-	}
-	return lines, snippets
-}
-
-// Each snippet of docs/security.md is part of this package's examples and tests, which are compiled and run.
-func TestTheSnippetsOfTheDocsAreRun(t *testing.T) {
-	page, err := os.ReadFile("../docs/security.md")
-	require.NoError(t, err)
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
-	var source strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		source.Write(text)
-	}
-	lines, snippets := missing(string(page), source.String())
-	require.Empty(t, lines)
-	require.Equal(t, 10, snippets)
-	lines, _ = missing("```go\nno.File(hasThis)\n```", strings.Repeat("x", 10))
-	require.Equal(t, []string{"no.File(hasThis)"}, lines)
 }
 
 // The table of docs/security.md names each range that the Dialer refuses.

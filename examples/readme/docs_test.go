@@ -3,6 +3,7 @@ package readme
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,20 +13,51 @@ import (
 
 var query = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// What docs/stores.md tells operators to ask the database can be asked.
+// The queries for operators run. Those with "…" are about partitions, which the tests of pgstore make.
 func TestEveryQueryOfTheDocsRuns(t *testing.T) {
 	databaseURL, conn := database(t)
 	st, err := pgstore.Open(t.Context(), databaseURL, pgstore.WithMigrate())
 	require.NoError(t, err)
 	require.NoError(t, st.Close())
-	docs, err := os.ReadFile("../../docs/stores.md")
-	require.NoError(t, err)
-	queries := query.FindAllStringSubmatch(string(docs), -1)
-	require.NotEmpty(t, queries)
-	for _, q := range queries {
-		_, err := conn.Exec(t.Context(), q[1])
-		require.NoError(t, err, q[1])
+	for _, page := range []string{"stores.md", "operations.md"} {
+		queries := queriesOf(t, page)
+		for _, q := range queries {
+			if !strings.Contains(q, "…") {
+				_, err := conn.Exec(t.Context(), q)
+				require.NoError(t, err, q)
+			}
+		}
 	}
+}
+
+// The two statements of docs/effects.md let the owner with the higher fence write, and no other.
+func TestTheFenceOfTheDocsRefusesAnEarlierOwner(t *testing.T) {
+	_, conn := database(t)
+	_, err := conn.Exec(t.Context(), "CREATE TABLE refunds (id text PRIMARY KEY, state text, fence bigint)")
+	require.NoError(t, err)
+	update, insert, ok := strings.Cut(queriesOf(t, "effects.md")[0], ";\n")
+	require.True(t, ok)
+	for _, c := range []struct {
+		statement     string
+		fence, writes int64
+	}{{update, 5, 0}, {insert, 5, 1}, {update, 4, 0}, {insert, 4, 0}, {update, 5, 1}, {insert, 6, 1}, {update, 7, 1}} {
+		tag, err := conn.Exec(t.Context(), c.statement, c.fence, "re_1")
+		require.NoError(t, err, c.statement)
+		require.Equal(t, c.writes, tag.RowsAffected(), "%s with fence %d", c.statement, c.fence)
+	}
+}
+
+// queriesOf returns the blocks of SQL of a page.
+func queriesOf(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + page)
+	require.NoError(t, err)
+	var queries []string
+	for _, q := range query.FindAllStringSubmatch(string(text), -1) {
+		queries = append(queries, q[1])
+	}
+	require.NotEmpty(t, queries)
+	return queries
 }
 
 // A row of docs/architecture.md: functions, and then the file that declares them.

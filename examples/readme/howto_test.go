@@ -42,14 +42,6 @@ func Example_retryablehttp() {
 	// Output: 201
 }
 
-// endpoint is the second part of docs/tutorial.md.
-func endpoint(st *boltstore.Store, createRefund func(http.ResponseWriter, *http.Request)) http.Handler {
-	once := server.Middleware(st, server.Required(), server.Principal(customer))
-	mux := http.NewServeMux()
-	mux.Handle("POST /refunds", once(http.HandlerFunc(createRefund)))
-	return mux
-}
-
 // pod is the snippet of docs/kubernetes.md. It is compiled only: it ends with the process.
 func pod(st *boltstore.Store) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -60,7 +52,7 @@ func pod(st *boltstore.Store) error {
 	go func() {
 		<-ctx.Done()
 		time.Sleep(5 * time.Second) // the service's endpoints forget this pod
-		grace, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+		grace, cancel := context.WithTimeout(context.Background(), 70*time.Second)
 		defer cancel()
 		_ = srv.Shutdown(grace)        // no request is running after this
 		_ = background.Shutdown(grace) // no outcome is waiting after this
@@ -69,7 +61,4 @@ func pod(st *boltstore.Store) error {
 	return srv.ListenAndServe()
 }
 
-var (
-	_ = endpoint
-	_ = pod
-)
+var _ = pod

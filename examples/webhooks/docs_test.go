@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -104,28 +102,4 @@ func fillOutbox(t *testing.T, p *place[pgx.Tx], pool *pgxpool.Pool) {
 		require.Empty(t, lost)
 	}
 	require.NoError(t, p.queue.Disable(t.Context(), "https://gone.example/", down))
-}
-
-// What docs/webhooks.md prints of Go stands, line by line, in a file that is compiled and run.
-func TestEverySnippetOfTheDocsIsCompiled(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	var source strings.Builder
-	for _, name := range append(files, "../readme/webhook_test.go", "../../inbox/example_accept_test.go") {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		source.Write(text)
-	}
-	for _, b := range blocks(t, "go") {
-		require.Contains(t, unindented(source.String()), unindented(b))
-	}
-}
-
-// unindented drops what indents a line, so that a snippet matches inside a function.
-func unindented(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimSpace(l)
-	}
-	return strings.Join(lines, "\n") + "\n"
 }

@@ -19,6 +19,9 @@ var (
 	// namedFile matches what can only be meant as a file or a directory of this repository.
 	namedFile = regexp.MustCompile(`^(?:\./[\w./-]*|(?:[\w.*-]+/)*(?:[\w.*-]+\.(?:go|json|md|mod|sh|sum|txt|work|ya?ml)|LICENSE|Makefile|\.gitignore|\.editorconfig)|\.ci/run|(?:[\w.-]+/)+)$`)
 
+	// writtenFile matches a file of the reader's own, whose text follows.
+	writtenFile = regexp.MustCompile("Write `([^`]+)`:")
+
 	// commandPath matches a path from the root in a fenced command, and no file that the command would make.
 	commandPath = regexp.MustCompile(`(?:^|\s)(\./(?:[\w.-]+/)*(?:[\w-]+(?:\.go|\.sh)?|\.\.\.)?)(?:\s|$)`)
 )
@@ -35,6 +38,7 @@ func checkLinks(t *tree) []string {
 			found = append(found, p+": "+err.Error())
 			continue
 		}
+		written := writtenFile.FindAllStringSubmatch(string(content), -1)
 		number, fenced := 0, false
 		for line := range strings.Lines(string(content)) {
 			number++
@@ -43,11 +47,20 @@ func checkLinks(t *tree) []string {
 				continue
 			}
 			for _, missing := range t.missing(p, line, fenced) {
+				if slices.ContainsFunc(written, func(w []string) bool { return isWritten(w[1], missing) }) {
+					continue
+				}
 				found = append(found, fmt.Sprintf("%s:%d: %s does not exist", p, number, missing))
 			}
 		}
 	}
 	return found
+}
+
+// isWritten reports whether name is a file that a page tells its reader to write, or the directory of that file.
+func isWritten(file, name string) bool {
+	name = path.Clean(name)
+	return name == file || name == path.Dir(file)
 }
 
 // missing returns what a line of the Markdown file p names that does not exist.
@@ -120,6 +133,7 @@ func TestLinksCanFail(t *testing.T) {
 				"README.md": "`doc.go`, `.ci/run`, `taxonomy/`, `codes.json`, `*.json`, `go test ./...`, `encoding/json`, `net/http`, `payments.redo`, `m => ../`\n" +
 					"```sh\ngo test ./taxonomy/...\nredo -store ./payments.redo\n[x](gone.md)\n```\n",
 				"CHANGELOG.md": "`gone.go`",
+				"tutorial.md":  "Write `mine/main.go`:\n```sh\ngo run ./mine\n```\n",
 			},
 		},
 		{
@@ -128,6 +142,7 @@ func TestLinksCanFail(t *testing.T) {
 				"docs/one.md":  "[up](../gone.md)\n[ref]: gone.png\n",
 				"README.md":    "`gone.go` and `store/gone/` and `./gone`\n```sh\ngo run ./examples/gone\n```\n`go run ./gone.go`",
 				"CHANGELOG.md": "[old](gone.md)",
+				"tutorial.md":  "Write `mine/main.go`:\n```sh\ngo run ./yours\n```\n",
 			},
 			want: []string{
 				"CHANGELOG.md:1: gone.md does not exist",
@@ -138,6 +153,7 @@ func TestLinksCanFail(t *testing.T) {
 				"README.md:5: ./gone.go does not exist",
 				"docs/one.md:1: ../gone.md does not exist",
 				"docs/one.md:2: gone.png does not exist",
+				"tutorial.md:3: ./yours does not exist",
 			},
 		},
 	})

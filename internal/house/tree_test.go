@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -106,10 +107,13 @@ func (t *tree) at(pos token.Pos) string {
 // A check finds the violations of one rule, each as "place: what is wrong and what the rule is".
 type check func(*tree) []string
 
+// checkout is this repository, read once for all rules.
+var checkout = sync.OnceValues(func() (*tree, error) { return load(os.DirFS("../..")) })
+
 // holds fails the test with each violation that the check finds in this repository.
 func holds(t *testing.T, c check) {
 	t.Helper()
-	repo, err := load(os.DirFS("../.."))
+	repo, err := checkout()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,11 +137,7 @@ func finds(t *testing.T, c check, breaches []breach) {
 	t.Helper()
 	for _, b := range breaches {
 		t.Run(b.rule, func(t *testing.T) {
-			fsys := fstest.MapFS{}
-			for name, content := range b.files {
-				fsys[name] = &fstest.MapFile{Data: []byte(content)}
-			}
-			tr, err := load(fsys)
+			tr, err := load(inMemory(b.files))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,6 +146,15 @@ func finds(t *testing.T, c check, breaches []breach) {
 			}
 		})
 	}
+}
+
+// inMemory returns a file system of these files.
+func inMemory(files map[string]string) fs.FS {
+	fsys := fstest.MapFS{}
+	for name, content := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return fsys
 }
 
 func TestLoad(t *testing.T) {

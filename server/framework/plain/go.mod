@@ -8,7 +8,9 @@ replace github.com/redo-go/redo => ../../../
 require (
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
-	github.com/stretchr/testify v1.12.1
 )
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
+require (
+	github.com/stretchr/testify v1.12.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)

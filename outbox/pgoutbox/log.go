@@ -14,7 +14,8 @@ const deliverySQL = `o.seq, f.fence, f.attempts, o.id, o.type, o.destination, o.
 // it. So the cursor also keeps which transactions may: those that were open when the log was read. They are the ones
 // in the statement's snapshot, and those from the snapshot's xmax to the statement's own transaction, which began
 // later. A row's transaction has its number before the row draws its place from the sequence. So a row before the head
-// that the snapshot does not see is of one of these transactions.
+// that the snapshot does not see is of one of these transactions. The statement gets its own number in a subquery,
+// because the planner would evaluate the bare function, before the snapshot.
 //
 // More rows of pending transactions may appear at once than a claim reads. The cursor then keeps the transactions that
 // have ended as reading, and the place up to which they were read. The head does not move until all are read.
@@ -94,7 +95,7 @@ moved AS (
 			ELSE ARRAY(
 				SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) AS x
 				UNION ALL SELECT generate_series(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-					pg_current_xact_id()::text::bigint - 1)) END,
+					(SELECT pg_current_xact_id())::text::bigint - 1)) END,
 		CASE WHEN NOT cut THEN '{}'
 			WHEN cur.reading = '{}' THEN ARRAY(
 				SELECT x FROM unnest(cur.pending) AS x WHERE EXISTS (SELECT FROM {table} AS o WHERE o.xid = x))

@@ -140,3 +140,22 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 		})
 	}
 }
+
+// The planner evaluates stable functions to estimate rows. If it gave the transaction its number, the snapshot that
+// follows could miss rows of transactions with a later number, and the cursor would not keep those as pending.
+func TestPlanningGivesNoTransactionNumber(t *testing.T) {
+	d := newDesk(t)
+	tx := d.begin(pgx.ReadCommitted)
+	numbered := func() (yes bool) {
+		require.NoError(t, tx.QueryRow(t.Context(), "SELECT pg_current_xact_id_if_assigned() IS NOT NULL").Scan(&yes))
+		return yes
+	}
+	args := append([]any{pgx.QueryExecModeExec}, logArgs(2)...)
+	tx.exec("EXPLAIN "+d.q.Statements().Log, args...)
+	require.False(t, numbered())
+	tx.exec(d.q.Statements().Log, args...)
+	require.False(t, numbered(), "there is nothing to claim")
+	d.enqueue(outbox.Event{ID: "e"})
+	tx.exec(d.q.Statements().Log, args...)
+	require.True(t, numbered())
+}

@@ -179,23 +179,20 @@ func (f *claiming) readLog(ctx context.Context, ask question) (at reading, err e
 // deliveries returns what a statement has claimed. Each of its rows has other columns before those of the delivery.
 func (f *claiming) deliveries(
 	ctx context.Context, on *pgx.Conn, text string, args []any, others ...any,
-) ([]outbox.Delivery, error) {
-	rows, err := on.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	var ds []outbox.Delivery
-	for rows.Next() {
-		d, err := scanDelivery(rows, others...)
-		if err != nil {
-			rows.Close()
-			return nil, err
+) (ds []outbox.Delivery, err error) {
+	err = planned(ctx, on, text, args, func(rows pgx.Rows) error {
+		for rows.Next() {
+			d, err := scanDelivery(rows, others...)
+			if err != nil {
+				return err
+			}
+			if d.Lease.Seq != 0 {
+				ds = append(ds, d)
+			}
 		}
-		if d.Lease.Seq != 0 {
-			ds = append(ds, d)
-		}
-	}
-	return ds, rows.Err()
+		return rows.Err()
+	})
+	return ds, err
 }
 
 // scanDelivery reads the columns of deliverySQL behind other columns. A row without a delivery has no Seq. A header

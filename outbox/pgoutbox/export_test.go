@@ -1,5 +1,8 @@
 package pgoutbox
 
+// PlanSQL goes before statements.
+const PlanSQL = planSQL
+
 // Texts are those of statements, as they are sent.
 type Texts struct{ Log, Late, ReadyLines, Lines, Settle, Extend, Sweep, Purge string }
 

@@ -27,17 +27,16 @@ const deliverySQL = `o.seq, f.fence, f.attempts, o.id, o.type, o.destination, o.
 // deleted, and takes nothing. An updated row would be slow to read while another transaction holds an old snapshot.
 //
 // The limits of 1000 and the comparisons of rows are for the planner, which must use the one index that has the order.
-// The parameters are in subqueries, so that it does not make a new plan for each value.
 const logSQL = `
 WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
 cur AS MATERIALIZED (SELECT n, head, pending, reading, place, swept FROM {.cursor} ORDER BY n DESC LIMIT 1),
 alarm AS MATERIALIZED (
-	SELECT $7::boolean AND (late OR ready OR held) AS due, (SELECT $7::boolean) AND expired AS expired FROM (
+	SELECT $7::boolean AND (late OR ready OR held) AS due, $7::boolean AND expired AS expired FROM (
 		SELECT coalesce((SELECT true FROM {.late} WHERE state = 1 AND ordering_key IS NULL AND due_at <= present.at
 				ORDER BY due_at LIMIT 1), false) AS late,
 			coalesce((SELECT true FROM {.line} WHERE fence = 0 AND NOT held AND due_at <= present.at
 				ORDER BY held, due_at LIMIT 1), false) AS ready,
-			NOT (SELECT $3::boolean) AND coalesce((SELECT true FROM {.line} WHERE fence = 0 AND held AND due_at <= present.at
+			NOT $3::boolean AND coalesce((SELECT true FROM {.line} WHERE fence = 0 AND held AND due_at <= present.at
 				ORDER BY held, due_at LIMIT 1), false) AS held,
 			coalesce((SELECT true FROM {.claim} WHERE lease_end > cur.swept AND lease_end <= present.at
 				ORDER BY lease_end LIMIT 1), false) AS expired
@@ -52,29 +51,29 @@ older AS MATERIALIZED (
 		WHERE (o.xid, o.seq) > (x.xid, cur.place) AND (o.xid, o.seq) <= (x.xid, cur.head)
 		ORDER BY o.xid, o.seq LIMIT 1000) AS e
 	WHERE (SELECT yes FROM quiet)
-	ORDER BY e.seq LIMIT 1000) AS e LIMIT (SELECT $8::bigint)
+	ORDER BY e.seq LIMIT 1000) AS e LIMIT $8::bigint
 ),
 newer AS MATERIALIZED (
 	SELECT e.* FROM (
 		SELECT o.* FROM {table} AS o
 		WHERE (SELECT yes FROM quiet) AND (SELECT reading = '{}' FROM cur) AND o.seq > (SELECT head FROM cur)
 		ORDER BY o.seq LIMIT 1000) AS e
-	LIMIT (SELECT $8::bigint) - (SELECT count(*) FROM older)
+	LIMIT $8::bigint - (SELECT count(*) FROM older)
 ),
 seen AS MATERIALIZED (
-	SELECT s.*, coalesce(r.room, (SELECT $4::bigint)) AS room,
+	SELECT s.*, coalesce(r.room, $4::bigint) AS room,
 		d.destination IS NOT NULL OR CASE WHEN s.ordering_key IS NULL THEN false
 		ELSE coalesce((SELECT true FROM {.line} AS l
 			WHERE l.destination = s.destination AND l.ordering_key = s.ordering_key), false) END AS shut
-	FROM (SELECT *, true AS pass FROM older UNION ALL SELECT *, (SELECT $9::boolean) FROM newer) AS s
+	FROM (SELECT *, true AS pass FROM older UNION ALL SELECT *, $9::boolean FROM newer) AS s
 	LEFT JOIN {.disabled} AS d ON d.destination = s.destination
-	LEFT JOIN unnest((SELECT $5::text[]), (SELECT $6::bigint[])) AS r (destination, room) ON r.destination = s.destination
+	LEFT JOIN unnest($5::text[], $6::bigint[]) AS r (destination, room) ON r.destination = s.destination
 ),
 ranked AS MATERIALIZED (
 	SELECT s.*, NOT s.shut AND row_number() OVER (PARTITION BY s.destination, s.shut ORDER BY s.seq) <= s.room AS fits
 	FROM seen AS s
 ),
-fitting AS MATERIALIZED (SELECT seq FROM ranked WHERE fits ORDER BY seq LIMIT (SELECT $1::bigint)),
+fitting AS MATERIALIZED (SELECT seq FROM ranked WHERE fits ORDER BY seq LIMIT $1::bigint),
 edge AS MATERIALIZED (SELECT max(seq) AS seq FROM fitting),
 judged AS MATERIALIZED (
 	SELECT r.*, NOT r.fits OR r.seq > coalesce(edge.seq, 0) AS late FROM ranked AS r, edge WHERE r.pass OR r.seq <= edge.seq
@@ -85,7 +84,7 @@ locked AS MATERIALIZED (
 		AND ((SELECT count(*) FROM judged) > 0 OR (SELECT reading <> '{}' FROM cur))
 	FOR UPDATE SKIP LOCKED
 ),
-left_behind AS (DELETE FROM {.cursor} AS c USING locked WHERE c.n = locked.n RETURNING c.n),
+left_behind AS (DELETE FROM {.cursor} AS c WHERE c.n = (SELECT n FROM locked) RETURNING c.n),
 moved AS (
 	INSERT INTO {.cursor} AS c (n, head, pending, reading, place, swept)
 	SELECT cur.n + 1, greatest(cur.head, (SELECT max(seq) FROM judged)),
@@ -101,8 +100,8 @@ moved AS (
 				SELECT x FROM unnest(cur.pending) AS x WHERE EXISTS (SELECT FROM {table} AS o WHERE o.xid = x))
 			ELSE cur.reading END,
 		CASE WHEN cut THEN (SELECT max(seq) FROM older) ELSE 0 END,
-		CASE WHEN (SELECT $7::boolean) THEN present.at - interval '2 seconds' ELSE cur.swept END
-	FROM left_behind, present, cur, (SELECT count(*) = (SELECT $8::bigint) AS cut FROM older) AS o
+		CASE WHEN $7::boolean THEN present.at - interval '2 seconds' ELSE cur.swept END
+	FROM left_behind, present, cur, (SELECT count(*) = $8::bigint AS cut FROM older) AS o
 	RETURNING c.n
 ),
 chunks AS MATERIALIZED (
@@ -137,7 +136,7 @@ fenced AS MATERIALIZED (
 claims AS (
 	INSERT INTO {.claim} (fence, part, open, lease_end, claimed_at, destination, ordering_key)
 	SELECT f.fence, 0, array_agg(f.seq ORDER BY f.seq),
-		present.at + (SELECT $2::bigint) * interval '1 microsecond', present.at,
+		present.at + $2::bigint * interval '1 microsecond', present.at,
 		min(f.destination), min(f.ordering_key)
 	FROM fenced AS f, present GROUP BY f.fence, present.at
 ),

@@ -1,13 +1,16 @@
 package pgoutbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/outbox"
@@ -76,10 +79,13 @@ func TestHeldSnapshotMakesNoClaimReadMore(t *testing.T) {
 		p := explainIn(t, sub, execute)
 		return p.Hit + p.Read
 	}
+	tx.exec("PREPARE few AS " + d.q.Statements().Few)
+	const few = "EXECUTE few (10, 3600000000, false, 10, '{}', '{}', true)"
 	const log = "EXECUTE log (10, 3600000000, false, 10, '{}', '{}', true, 10, false)"
 	settle := func(of outbox.Delivery) string {
 		return fmt.Sprintf("EXECUTE settle ('{%d}', '{%d}', '{1}', '{0}', '{NULL}')", of.Lease.Seq, of.Lease.Fence)
 	}
+	pages(few)
 	pages(log)
 	pages(settle(outbox.Delivery{}))
 	other := d.begin(pgx.RepeatableRead)
@@ -93,7 +99,7 @@ func TestHeldSnapshotMakesNoClaimReadMore(t *testing.T) {
 			d.settle(outbox.Sent, ds...)
 		}
 		d.enqueue(outbox.Event{ID: round})
-		claim = pages(log)
+		claim = pages(log) + pages(few)
 		head := d.claim(round)[0]
 		settlement = pages(settle(head))
 		d.settle(outbox.Sent, head)
@@ -154,6 +160,7 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 				ended[4] = append(ended[4].([]*string), nil)
 			}
 			for name, p := range map[string]plan{
+				"few":        d.explain(text.Few, most, most, false, most, none, []int64{}, false),
 				"log":        d.explain(text.Log, most, most, false, most, none, []int64{}, false, most, false),
 				"late":       d.explain(text.Late, most, most, most, none, []int64{}),
 				"readyLines": d.explain(text.ReadyLines, most, false, most, none, []int64{}),
@@ -178,12 +185,74 @@ func TestPlanningGivesNoTransactionNumber(t *testing.T) {
 		require.NoError(t, tx.QueryRow(t.Context(), "SELECT pg_current_xact_id_if_assigned() IS NOT NULL").Scan(&yes))
 		return yes
 	}
-	args := append([]any{pgx.QueryExecModeExec}, logArgs(2)...)
-	tx.exec("EXPLAIN "+d.q.Statements().Log, args...)
-	require.False(t, numbered())
-	tx.exec(d.q.Statements().Log, args...)
-	require.False(t, numbered(), "there is nothing to claim")
+	for _, claim := range []struct {
+		text string
+		args []any
+	}{{d.q.Statements().Log, logArgs(2)}, {d.q.Statements().Few, fewArgs(2)}} {
+		args := append([]any{pgx.QueryExecModeExec}, claim.args...)
+		tx.exec("EXPLAIN "+claim.text, args...)
+		require.False(t, numbered())
+		tx.exec(claim.text, args...)
+		require.False(t, numbered(), "there is nothing to claim")
+	}
 	d.enqueue(outbox.Event{ID: "e"})
-	tx.exec(d.q.Statements().Log, args...)
+	tx.exec(d.q.Statements().Few, append([]any{pgx.QueryExecModeExec}, fewArgs(2)...)...)
 	require.True(t, numbered())
 }
+
+// A claim of few events is one statement, and so is each later claim of the same kind.
+func TestKindOfTheLastEventsDecidesTheStatement(t *testing.T) {
+	p := newPlace(t)
+	sent := &sentTexts{}
+	p.change = func(c *pgxpool.Config) { c.ConnConfig.Tracer = sent }
+	q, pool := p.open(t)
+	d := desk{p, t, q, pool}
+	few, log := q.Statements().Few, q.Statements().Log
+	for _, step := range []struct {
+		key  string
+		n    int
+		want []string
+	}{
+		{"", 1, []string{few}},
+		{"", 5, []string{few}},
+		{"", 0, []string{few}},
+		{"a", 2, []string{few, log}},
+		{"b", 1, []string{log}},
+		{"", 0, []string{log}},
+		{"", 1, []string{log}},
+		{"", 1, []string{few}},
+	} {
+		var evs []outbox.Event
+		for range step.n {
+			evs = append(evs, outbox.Event{OrderingKey: step.key})
+		}
+		d.enqueue(evs...)
+		sent.texts = nil
+		ds, err := q.Claim(t.Context(), outbox.Claim{Max: 16, Lease: time.Hour})
+		require.NoError(t, err)
+		require.Len(t, ds, step.n)
+		require.Equal(t, step.want, sent.of(few, log))
+		d.settle(outbox.Sent, ds...)
+	}
+}
+
+// sentTexts keeps the statements that were sent in batches.
+type sentTexts struct{ texts []string }
+
+func (s *sentTexts) of(texts ...string) []string {
+	return slices.DeleteFunc(s.texts, func(text string) bool { return !slices.Contains(texts, text) })
+}
+
+func (s *sentTexts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	s.texts = append(s.texts, q.SQL)
+}
+
+func (s *sentTexts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+func (s *sentTexts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (s *sentTexts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (s *sentTexts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

@@ -7,11 +7,12 @@ const (
 	stuckAfter  = time.Second            // the events behind an attempt then return to the queue
 	slowPlaces  = 64                     // for each worker
 	bufferedFor = 64                     // events for each worker
+	mostHeld    = 2 * MaxClaim           // events: while one claim is settled, another one is delivered
 	forgetAfter = time.Minute            // an idle lane
 )
 
 // capacity returns the maximum number of claimed events that wait in the relay.
-func (r *run) capacity() int { return min(bufferedFor*r.workers, MaxClaim) }
+func (r *run) capacity() int { return min(bufferedFor*r.workers, mostHeld) }
 
 func (r *run) free() int { return r.capacity() - r.buffered - r.unsettled }
 

@@ -73,6 +73,26 @@ func Prepare(ev Event) (Event, error) {
 	return ev, nil
 }
 
+// PrepareBatch is Prepare for the events of a batch. It also returns their ids. It returns [ErrDuplicate] if two events
+// have the same id and the same destination.
+func PrepareBatch(evs []Event) ([]Event, []string, error) {
+	prepared, ids := make([]Event, len(evs)), make([]string, len(evs))
+	seen := make(map[[2]string]bool, len(evs))
+	for i, ev := range evs {
+		ev, err := Prepare(ev)
+		if err != nil {
+			return nil, nil, err
+		}
+		name := [2]string{ev.ID, ev.Destination}
+		if seen[name] {
+			return nil, nil, fmt.Errorf("%w: %q", ErrDuplicate, ev.ID)
+		}
+		seen[name] = true
+		prepared[i], ids[i] = ev, ev.ID
+	}
+	return prepared, ids, nil
+}
+
 // Validate returns an error wrapping store.ErrInvalid that names the part which is out of its limits. An empty ID
 // is an error too. The payload does not appear in the error.
 func (ev Event) Validate() error {

@@ -79,3 +79,20 @@ func TestOptions(t *testing.T) {
 	require.ErrorContains(t, err, "Workers")
 	require.ErrorContains(t, err, "PollInterval", "every wrong option is named")
 }
+
+func TestBatchHasNoEventTwice(t *testing.T) {
+	evs, ids, err := PrepareBatch([]Event{{ID: "a"}, {}, {ID: "a", Destination: "d"}, {}})
+	require.NoError(t, err)
+	require.Len(t, evs, 4)
+	for i, ev := range evs {
+		require.Equal(t, ids[i], ev.ID)
+	}
+	require.Equal(t, []string{"a", "a"}, []string{ids[0], ids[2]})
+	require.NotEqual(t, ids[1], ids[3])
+
+	_, _, err = PrepareBatch([]Event{{ID: "a", Destination: "d"}, {ID: "b"}, {ID: "a", Destination: "d"}})
+	require.ErrorIs(t, err, ErrDuplicate)
+	require.ErrorContains(t, err, `"a"`)
+	_, _, err = PrepareBatch([]Event{{ID: "a"}, {ID: "\n"}})
+	require.ErrorIs(t, err, store.ErrInvalid)
+}

@@ -57,7 +57,7 @@ func newLane(name string, now time.Time, limit int) *lane {
 
 // share returns the number of events of the destination that the relay may hold. It is the number of deliveries in
 // the last second, and at least the destination's concurrency.
-func (l *lane) share(now time.Time) int { return min(max(l.window, l.rate.last(now)), MaxClaim) }
+func (l *lane) share(now time.Time) int { return min(max(l.window, l.rate.last(now)), mostHeld) }
 
 // room returns the number of events that may be claimed for the destination.
 func (l *lane) room(now time.Time) int {

@@ -97,7 +97,10 @@ func (q *Queue) Enqueue(ctx context.Context, tx *boltstore.Tx, ev outbox.Event) 
 // EnqueueBatch writes all events in the caller's transaction, or none, and returns their ids. Its errors are those of
 // Enqueue. Two events of the batch with one id and one destination are outbox.ErrDuplicate.
 func (q *Queue) EnqueueBatch(ctx context.Context, tx *boltstore.Tx, events []outbox.Event) ([]string, error) {
-	events, err := prepare(ctx, events)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	events, ids, err := outbox.PrepareBatch(events)
 	if err != nil {
 		return nil, err
 	}
@@ -118,30 +121,12 @@ func (q *Queue) EnqueueBatch(ctx context.Context, tx *boltstore.Tx, events []out
 		return nil, explain(err)
 	}
 	tx.OnCommit(q.bell.ring)
-	ids := make([]string, len(events))
-	for i, ev := range events {
-		ids[i] = ev.ID
-	}
 	return ids, nil
-}
-
-func prepare(ctx context.Context, events []outbox.Event) ([]outbox.Event, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	prepared := make([]outbox.Event, len(events))
-	for i, ev := range events {
-		var err error
-		if prepared[i], err = outbox.Prepare(ev); err != nil {
-			return nil, err
-		}
-	}
-	return prepared, nil
 }
 
 // Append implements [outbox.Queue].
 func (q *Queue) Append(ctx context.Context, events ...outbox.Event) error {
-	events, err := prepare(ctx, events)
+	events, _, err := outbox.PrepareBatch(events)
 	if err != nil {
 		return err
 	}

@@ -9,13 +9,10 @@ import (
 
 // enqueue writes the events, or none of them after an error that wraps outbox.ErrDuplicate.
 func (f *file) enqueue(events []outbox.Event) error {
-	seen := make(map[string]bool, len(events))
 	for _, ev := range events {
-		id := string(state{ID: ev.ID, Destination: ev.Destination}.id())
-		if seen[id] || f.get(f.ids, []byte(id)) != nil {
+		if f.get(f.ids, state{ID: ev.ID, Destination: ev.Destination}.id()) != nil {
 			return fmt.Errorf("%w: %q", outbox.ErrDuplicate, ev.ID)
 		}
-		seen[id] = true
 	}
 	for _, ev := range events {
 		seq := f.next(f.events)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -42,27 +41,27 @@ func (q *Queue) EnqueueBatch(ctx context.Context, tx *Tx, evs []outbox.Event) ([
 	if tx == nil || tx.queue != q {
 		return nil, errors.New("memoutbox: the transaction is of another queue")
 	}
+	evs, ids, err := outbox.PrepareBatch(evs)
+	if err != nil {
+		return nil, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if tx.ended {
 		return nil, ErrTxEnded
 	}
-	ids, rows, names, now := make([]string, len(evs)), make([]*row, len(evs)), map[name]bool{}, time.Now()
-	for i, ev := range evs {
-		ev, err := outbox.Prepare(ev)
-		if err != nil {
-			return nil, err
-		}
-		n := nameOf(ev)
-		if q.names[n] != nil || tx.names[n] || names[n] {
+	for _, ev := range evs {
+		if n := nameOf(ev); q.names[n] != nil || tx.names[n] {
 			return nil, fmt.Errorf("%w: %q", outbox.ErrDuplicate, ev.ID)
 		}
+	}
+	now := time.Now()
+	for _, ev := range evs {
 		ev.Payload = slices.Clone(ev.Payload)
 		q.seq++
-		ids[i], rows[i], names[n] = ev.ID, &row{seq: q.seq, event: ev, enqueued: now, due: now}, true
+		tx.rows = append(tx.rows, &row{seq: q.seq, event: ev, enqueued: now, due: now})
+		tx.names[nameOf(ev)] = true
 	}
-	tx.rows = append(tx.rows, rows...)
-	maps.Copy(tx.names, names)
 	return ids, nil
 }
 

@@ -60,18 +60,26 @@ func (f *claiming) run(ctx context.Context) error {
 		}
 	}
 	ask := question{fresh: true, rows: int64(f.Max)}
+	if !f.q.many.Load() {
+		ask.few, ask.rows = true, int64(min(f.Max, fewEvents))
+	}
 	for passed, tries := int64(0), 0; f.Max > 0 && passed < mostPassed; {
 		at, err := f.readLog(ctx, ask)
 		if err != nil {
 			return err
 		}
 		passed += at.passed
-		switch all := at.seen == ask.rows; {
+		few, all := ask.few, at.seen == ask.rows
+		if few {
+			ask.few, ask.rows = false, int64(f.Max)
+		}
+		switch {
 		case at.expired || at.due:
 			ask.fresh = false
 			if err := f.takeLate(ctx, at.expired); err != nil {
 				return err
 			}
+		case few && at.reading: // it can't claim them
 		case !at.moved && (at.passed > 0 || at.reading): // another claim was faster
 			if tries++; tries == mostTries {
 				return nil
@@ -144,6 +152,7 @@ func (f *claiming) rooms() ([]string, []int64) {
 
 // A question is what a statement reads of the log.
 type question struct {
+	few   bool // by fewSQL
 	fresh bool // nothing, if late events are due or leases have expired
 	rows  int64
 	pass  bool // pass rows that may not be claimed
@@ -153,25 +162,33 @@ type question struct {
 type reading struct {
 	due, expired   bool  // there are late events or expired leases, and nothing was read
 	seen, passed   int64 // rows
-	moved, reading bool  // the cursor has moved; it was among rows of pending transactions
+	moved, reading bool  // the cursor has moved; it was among rows of pending transactions, or fewSQL can't claim them
 	last           int64 // the place of the last row that was read
 	claimed        int
 }
 
 func (f *claiming) readLog(ctx context.Context, ask question) (at reading, err error) {
 	names, limits := f.rooms()
+	text := f.q.sql.log
 	args := []any{
-		int64(f.Max), micros(f.Lease), f.HoldKeys, int64(f.PerDestination), names, limits, ask.fresh, ask.rows, ask.pass,
+		ask.rows, micros(f.Lease), f.HoldKeys, int64(f.PerDestination), names, limits, ask.fresh, int64(f.Max), ask.pass,
+	}
+	if ask.few {
+		text, args = f.q.sql.few, args[:7]
 	}
 	var ds []outbox.Delivery
 	err = f.q.run(ctx, true, func(on *pgx.Conn) error {
-		ds, err = f.deliveries(ctx, on, f.q.sql.log, args,
+		ds, err = f.deliveries(ctx, on, text, args,
 			&at.due, &at.expired, &at.seen, &at.passed, &at.moved, &at.reading, &at.last)
 		return err
 	})
 	if err == nil {
 		f.add(ds)
 		at.claimed = len(ds)
+		keyed := slices.ContainsFunc(ds, func(d outbox.Delivery) bool { return d.Event.OrderingKey != "" })
+		if at.seen > 0 {
+			f.q.many.Store(keyed || at.seen >= fewEvents || int64(len(ds)) < at.seen)
+		}
 	}
 	return at, err
 }
@@ -179,23 +196,20 @@ func (f *claiming) readLog(ctx context.Context, ask question) (at reading, err e
 // deliveries returns what a statement has claimed. Each of its rows has other columns before those of the delivery.
 func (f *claiming) deliveries(
 	ctx context.Context, on *pgx.Conn, text string, args []any, others ...any,
-) ([]outbox.Delivery, error) {
-	rows, err := on.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	var ds []outbox.Delivery
-	for rows.Next() {
-		d, err := scanDelivery(rows, others...)
-		if err != nil {
-			rows.Close()
-			return nil, err
+) (ds []outbox.Delivery, err error) {
+	err = planned(ctx, on, text, args, func(rows pgx.Rows) error {
+		for rows.Next() {
+			d, err := scanDelivery(rows, others...)
+			if err != nil {
+				return err
+			}
+			if d.Lease.Seq != 0 {
+				ds = append(ds, d)
+			}
 		}
-		if d.Lease.Seq != 0 {
-			ds = append(ds, d)
-		}
-	}
-	return ds, rows.Err()
+		return rows.Err()
+	})
+	return ds, err
 }
 
 // scanDelivery reads the columns of deliverySQL behind other columns. A row without a delivery has no Seq. A header

@@ -167,7 +167,7 @@ func (q *Queue) enqueueBatch(
 	if err := ctx.Err(); err != nil || len(evs) == 0 {
 		return nil, err
 	}
-	evs, ids, err := prepare(evs)
+	evs, ids, err := outbox.PrepareBatch(evs)
 	if err != nil {
 		return nil, err
 	}
@@ -195,25 +195,6 @@ func (q *Queue) enqueueBatch(
 }
 
 type batchTexts struct{ enqueue, undo string }
-
-// prepare returns the events with their ids, and the ids.
-func prepare(evs []outbox.Event) ([]outbox.Event, []string, error) {
-	prepared, ids := make([]outbox.Event, len(evs)), make([]string, len(evs))
-	seen := make(map[[2]string]bool, len(evs))
-	for i, ev := range evs {
-		ev, err := outbox.Prepare(ev)
-		if err != nil {
-			return nil, nil, err
-		}
-		name := [2]string{ev.ID, ev.Destination}
-		if seen[name] {
-			return nil, nil, duplicate(ev.ID)
-		}
-		seen[name] = true
-		prepared[i], ids[i] = ev, ev.ID
-	}
-	return prepared, ids, nil
-}
 
 func batchArrays(evs []outbox.Event) ([]any, error) {
 	var ids, destinations, types, keys, headers []string
@@ -245,7 +226,7 @@ func (q *Queue) Append(ctx context.Context, evs ...outbox.Event) error {
 	if err := ctx.Err(); err != nil || len(evs) == 0 {
 		return err
 	}
-	evs, _, err := prepare(evs) // their ids are the same if the transaction is repeated
+	evs, _, err := outbox.PrepareBatch(evs) // their ids are the same if the transaction is repeated
 	if err != nil {
 		return err
 	}

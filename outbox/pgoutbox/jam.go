@@ -14,18 +14,18 @@ import (
 const lookSQL = `
 WITH page AS MATERIALIZED (
 	SELECT o.seq, o.destination, o.ordering_key FROM {table} AS o
-	WHERE o.seq > (SELECT $1::bigint) ORDER BY o.seq LIMIT 10000
+	WHERE o.seq > $1::bigint ORDER BY o.seq LIMIT 10000
 ),
 free AS MATERIALIZED (
 	SELECT p.* FROM page AS p
 	LEFT JOIN {.disabled} AS d ON d.destination = p.destination
-	LEFT JOIN unnest((SELECT $3::text[]), (SELECT $4::bigint[])) AS r (destination, room) ON r.destination = p.destination
-	WHERE d.destination IS NULL AND coalesce(r.room, (SELECT $2::bigint)) > 0
+	LEFT JOIN unnest($3::text[], $4::bigint[]) AS r (destination, room) ON r.destination = p.destination
+	WHERE d.destination IS NULL AND coalesce(r.room, $2::bigint) > 0
 	ORDER BY p.seq
 )
 SELECT coalesce((SELECT f.seq FROM free AS f WHERE f.ordering_key IS NULL OR (SELECT true FROM {.line} AS l
 		WHERE l.destination = f.destination AND l.ordering_key = f.ordering_key) IS NULL LIMIT 1), 0),
-	coalesce((SELECT max(seq) FROM page), (SELECT $1::bigint)),
+	coalesce((SELECT max(seq) FROM page), $1::bigint),
 	(SELECT count(*) FROM page) = 10000`
 
 // A jam is a beginning of the log that may not be claimed, because its destinations have no room or its lines are held.

@@ -25,17 +25,17 @@ dest (destination) AS (
 ),
 picked AS MATERIALIZED (
 	SELECT e.seq FROM present CROSS JOIN dest
-	LEFT JOIN unnest((SELECT $4::text[]), (SELECT $5::bigint[])) AS r (destination, room)
+	LEFT JOIN unnest($4::text[], $5::bigint[]) AS r (destination, room)
 		ON r.destination = dest.destination
 	CROSS JOIN LATERAL (
 		SELECT * FROM (SELECT l.seq, l.due_at FROM {.late} AS l
 			WHERE l.state = 1 AND l.ordering_key IS NULL
 				AND l.destination = dest.destination AND l.due_at <= present.at
 			ORDER BY l.destination, l.due_at, l.seq LIMIT 1000) AS l
-		LIMIT least((SELECT $1::bigint), coalesce(r.room, (SELECT $3::bigint)))) AS e
+		LIMIT least($1::bigint, coalesce(r.room, $3::bigint))) AS e
 	WHERE dest.destination IS NOT NULL
 		AND (SELECT true FROM {.disabled} AS d WHERE d.destination = dest.destination) IS NULL
-	ORDER BY e.due_at, e.seq LIMIT (SELECT $1::bigint)
+	ORDER BY e.due_at, e.seq LIMIT $1::bigint
 ),
 locked AS MATERIALIZED (
 	SELECT l.seq FROM {.late} AS l
@@ -52,7 +52,7 @@ const takeLateSQL = `chunks AS MATERIALIZED (
 fenced AS MATERIALIZED (SELECT fence, unnest(open) AS seq FROM chunks),
 claims AS (
 	INSERT INTO {.claim} (fence, part, open, lease_end, claimed_at)
-	SELECT c.fence, 0, c.open, present.at + (SELECT $2::bigint) * interval '1 microsecond', present.at
+	SELECT c.fence, 0, c.open, present.at + $2::bigint * interval '1 microsecond', present.at
 	FROM chunks AS c, present
 ),
 ` + takenSQL

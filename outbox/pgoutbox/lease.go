@@ -58,7 +58,7 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, leases ...outbox.Le
 	}
 	var live map[outbox.Lease]bool
 	err := q.run(ctx, true, func(on *pgx.Conn) (err error) {
-		live, err = leasesOf(on.Query(ctx, q.sql.extend, seqs, fences, micros(d)))
+		live, err = leasesOf(ctx, on, q.sql.extend, seqs, fences, micros(d))
 		return err
 	})
 	if err != nil {
@@ -73,16 +73,16 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, leases ...outbox.Le
 	return lost, nil
 }
 
-// leasesOf reads rows of a seq and a fence.
-func leasesOf(rows pgx.Rows, err error) (map[outbox.Lease]bool, error) {
-	if err != nil {
-		return nil, err
-	}
+// leasesOf sends a statement whose rows are a seq and a fence.
+func leasesOf(ctx context.Context, on *pgx.Conn, text string, args ...any) (map[outbox.Lease]bool, error) {
 	found := map[outbox.Lease]bool{}
-	var seq, fence int64
-	_, err = pgx.ForEachRow(rows, []any{&seq, &fence}, func() error {
-		found[outbox.Lease{Seq: uint64(seq), Fence: uint64(fence)}] = true
-		return nil
+	err := planned(ctx, on, text, args, func(rows pgx.Rows) error {
+		var seq, fence int64
+		_, err := pgx.ForEachRow(rows, []any{&seq, &fence}, func() error {
+			found[outbox.Lease{Seq: uint64(seq), Fence: uint64(fence)}] = true
+			return nil
+		})
+		return err
 	})
 	return found, err
 }

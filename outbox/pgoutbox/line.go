@@ -16,7 +16,7 @@ WITH RECURSIVE present AS MATERIALIZED (SELECT clock_timestamp() AS at),
 dest (held, destination) AS (
 	SELECT h.held, (SELECT destination FROM {.line} AS l WHERE l.fence = 0 AND l.held = h.held
 		ORDER BY l.held, l.destination LIMIT 1)
-	FROM (VALUES (false), (true)) AS h (held) WHERE NOT (h.held AND (SELECT $2::boolean))
+	FROM (VALUES (false), (true)) AS h (held) WHERE NOT (h.held AND $2::boolean)
 	UNION ALL
 	SELECT dest.held, (SELECT l.destination FROM {.line} AS l
 		WHERE l.fence = 0 AND l.held = dest.held AND l.destination > dest.destination
@@ -25,16 +25,16 @@ dest (held, destination) AS (
 ),
 picked AS MATERIALIZED (
 	SELECT e.* FROM present CROSS JOIN dest
-	LEFT JOIN unnest((SELECT $4::text[]), (SELECT $5::bigint[])) AS r (destination, room)
+	LEFT JOIN unnest($4::text[], $5::bigint[]) AS r (destination, room)
 		ON r.destination = dest.destination
 	CROSS JOIN LATERAL (
 		SELECT * FROM (SELECT l.destination, l.ordering_key, l.due_at FROM {.line} AS l
 			WHERE l.fence = 0 AND l.held = dest.held AND l.destination = dest.destination AND l.due_at <= present.at
 			ORDER BY l.held, l.destination, l.due_at LIMIT 1000) AS l
-		LIMIT least((SELECT $1::bigint), coalesce(r.room, (SELECT $3::bigint)))) AS e
+		LIMIT least($1::bigint, coalesce(r.room, $3::bigint))) AS e
 	WHERE dest.destination IS NOT NULL
 		AND (SELECT true FROM {.disabled} AS d WHERE d.destination = dest.destination) IS NULL
-	ORDER BY e.due_at LIMIT (SELECT $1::bigint)
+	ORDER BY e.due_at LIMIT $1::bigint
 )
 SELECT l.destination, l.ordering_key FROM present CROSS JOIN picked AS p
 CROSS JOIN LATERAL (SELECT l.destination, l.ordering_key FROM {.line} AS l
@@ -49,10 +49,10 @@ CROSS JOIN LATERAL (SELECT l.destination, l.ordering_key FROM {.line} AS l
 // It takes the first event of each line, then the second, and so on.
 const linesSQL = `
 WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
-line AS MATERIALIZED (SELECT * FROM unnest((SELECT $7::text[]), (SELECT $8::text[])) AS l (destination, ordering_key)),
+line AS MATERIALIZED (SELECT * FROM unnest($7::text[], $8::text[]) AS l (destination, ordering_key)),
 waiting AS MATERIALIZED (
 	SELECT line.destination, line.ordering_key, e.seq, e.due_at,
-		(SELECT $3::boolean) AND coalesce((SELECT d.seq FROM {.late} AS d
+		$3::boolean AND coalesce((SELECT d.seq FROM {.late} AS d
 			WHERE d.state = 3 AND d.ordering_key IS NOT NULL
 				AND d.destination = line.destination AND d.ordering_key = line.ordering_key
 			ORDER BY d.destination, d.ordering_key, d.seq LIMIT 1) < e.seq, false) AS held
@@ -61,7 +61,7 @@ waiting AS MATERIALIZED (
 			WHERE l.state = 1 AND l.ordering_key IS NOT NULL
 				AND l.destination = line.destination AND l.ordering_key = line.ordering_key
 			ORDER BY l.destination, l.ordering_key, l.seq LIMIT 1000) AS l
-		LIMIT (SELECT $1::bigint)) AS e
+		LIMIT $1::bigint) AS e
 ),
 judged AS MATERIALIZED (
 	SELECT w.*, row_number() OVER line AS nth, bool_and(w.due_at <= present.at AND NOT w.held) OVER line AS free
@@ -71,9 +71,9 @@ ranked AS MATERIALIZED (
 	SELECT j.* FROM (
 		SELECT j.*, row_number() OVER (PARTITION BY j.destination ORDER BY j.nth, j.seq) AS place
 		FROM judged AS j WHERE j.free) AS j
-	LEFT JOIN unnest((SELECT $5::text[]), (SELECT $6::bigint[])) AS r (destination, room) ON r.destination = j.destination
-	WHERE j.place <= coalesce(r.room, (SELECT $4::bigint))
-	ORDER BY j.nth, j.seq LIMIT (SELECT $1::bigint)
+	LEFT JOIN unnest($5::text[], $6::bigint[]) AS r (destination, room) ON r.destination = j.destination
+	WHERE j.place <= coalesce(r.room, $4::bigint)
+	ORDER BY j.nth, j.seq LIMIT $1::bigint
 ),
 locked AS MATERIALIZED ( -- the owner of an expired lease may settle an event meanwhile
 	SELECT l.seq FROM {.late} AS l WHERE l.seq = ANY (ARRAY(SELECT seq FROM ranked)) AND l.state = 1
@@ -86,7 +86,7 @@ wanted AS MATERIALIZED (
 fenced AS MATERIALIZED (SELECT fence, unnest(open) AS seq FROM wanted),
 claims AS (
 	INSERT INTO {.claim} (fence, part, open, lease_end, claimed_at, destination, ordering_key)
-	SELECT w.fence, 0, w.open, present.at + (SELECT $2::bigint) * interval '1 microsecond', present.at, w.destination,
+	SELECT w.fence, 0, w.open, present.at + $2::bigint * interval '1 microsecond', present.at, w.destination,
 		w.ordering_key
 	FROM wanted AS w, present
 ),

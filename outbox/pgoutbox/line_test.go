@@ -115,7 +115,12 @@ func (o open) commit() {
 
 // logArgs are the arguments of the log's statement for a claim of n events that passes what it may not claim.
 func logArgs(n int64) []any {
-	return []any{n, int64(3_600_000_000), false, n, []string{}, []int64{}, false, int64(1000), true}
+	return []any{int64(1000), int64(3_600_000_000), false, n, []string{}, []int64{}, false, n, true}
+}
+
+// fewArgs are the arguments of the small statement for a claim of n events.
+func fewArgs(n int64) []any {
+	return []any{n, int64(3_600_000_000), false, n, []string{}, []int64{}, true}
 }
 
 // settleArgs are the arguments of the settlement of an event that was sent.

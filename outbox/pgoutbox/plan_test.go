@@ -1,16 +1,20 @@
 package pgoutbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/outbox/pgoutbox"
 )
 
 type plan struct {
@@ -30,11 +34,19 @@ func (d desk) explain(text string, args ...any) plan {
 	tx, err := d.pool.Begin(d.Context())
 	require.NoError(d, err)
 	defer func() { require.NoError(d, tx.Rollback(d.Context())) }()
+	_, err = tx.Exec(d.Context(), pgoutbox.PlanSQL)
+	require.NoError(d, err)
+	return explainIn(d.T, tx, text, args...)
+}
+
+// explainIn executes a statement in the transaction.
+func explainIn(t *testing.T, tx pgx.Tx, text string, args ...any) plan {
+	t.Helper()
 	var found []byte
 	args = append([]any{pgx.QueryExecModeExec}, args...)
-	require.NoError(d, tx.QueryRow(d.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+text, args...).Scan(&found))
+	require.NoError(t, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+text, args...).Scan(&found))
 	var plans []struct{ Plan plan }
-	require.NoError(d, json.Unmarshal(found, &plans))
+	require.NoError(t, json.Unmarshal(found, &plans))
 	return plans[0].Plan
 }
 
@@ -50,12 +62,35 @@ func (p plan) scans() (tables []string) {
 }
 
 // While another transaction holds an old snapshot nothing that was deleted can be removed. A claim and a settlement
-// read as many pages after five hundred claims as after a hundred.
+// read as many pages after five hundred claims as after a hundred, with plans that were made for small tables.
 func TestHeldSnapshotMakesNoClaimReadMore(t *testing.T) {
 	d := newDesk(t)
+	for _, suffix := range []string{"", "_cursor", "_claim", "_late", "_line", "_disabled"} {
+		d.exec(t, "VACUUM ANALYZE "+d.named(suffix))
+	}
+	tx := d.begin(pgx.ReadCommitted)
+	tx.exec(pgoutbox.PlanSQL)
+	tx.exec("PREPARE log AS " + d.q.Statements().Log)
+	tx.exec("PREPARE settle AS " + d.q.Statements().Settle)
+	pages := func(execute string) int {
+		sub, err := tx.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, sub.Rollback(t.Context())) }()
+		p := explainIn(t, sub, execute)
+		return p.Hit + p.Read
+	}
+	tx.exec("PREPARE few AS " + d.q.Statements().Few)
+	const few = "EXECUTE few (10, 3600000000, false, 10, '{}', '{}', true)"
+	const log = "EXECUTE log (10, 3600000000, false, 10, '{}', '{}', true, 10, false)"
+	settle := func(of outbox.Delivery) string {
+		return fmt.Sprintf("EXECUTE settle ('{%d}', '{%d}', '{1}', '{0}', '{NULL}')", of.Lease.Seq, of.Lease.Fence)
+	}
+	pages(few)
+	pages(log)
+	pages(settle(outbox.Delivery{}))
 	other := d.begin(pgx.RepeatableRead)
 	other.exec("SELECT count(*) FROM " + d.table())
-	read := func(round string) (claim, settle int) {
+	read := func(round string) (claim, settlement int) {
 		for i := range 100 {
 			d.enqueue(outbox.Event{ID: fmt.Sprint(round, i)}, keyed(fmt.Sprint(round, "-", i), fmt.Sprint(round, "line", i)))
 			ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 10, Lease: time.Hour})
@@ -64,22 +99,21 @@ func TestHeldSnapshotMakesNoClaimReadMore(t *testing.T) {
 			d.settle(outbox.Sent, ds...)
 		}
 		d.enqueue(outbox.Event{ID: round})
-		log := d.explain(d.q.Statements().Log, int64(10), int64(3_600_000_000), false,
-			int64(10), []string{}, []int64{}, true, int64(10), false)
+		claim = pages(log) + pages(few)
 		head := d.claim(round)[0]
-		of := d.explain(d.q.Statements().Settle, settleArgs(head)...)
+		settlement = pages(settle(head))
 		d.settle(outbox.Sent, head)
-		return log.Hit + log.Read, of.Hit + of.Read
+		return claim, settlement
 	}
-	claim, settle := read("a")
+	claim, settlement := read("a")
 	for _, round := range []string{"b", "c", "d"} {
 		read(round)
 	}
-	claimLater, settleLater := read("e")
-	t.Logf("pages: claim %d and %d, settlement %d and %d", claim, claimLater, settle, settleLater)
+	claimLater, settlementLater := read("e")
+	t.Logf("pages: claim %d and %d, settlement %d and %d", claim, claimLater, settlement, settlementLater)
 	const deeper = 10 // the indexes may have grown by a level
 	require.LessOrEqual(t, claimLater, claim+deeper)
-	require.LessOrEqual(t, settleLater, settle+deeper)
+	require.LessOrEqual(t, settlementLater, settlement+deeper)
 }
 
 // The planner may have seen empty tables, and believes it until the next ANALYZE.
@@ -126,6 +160,7 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 				ended[4] = append(ended[4].([]*string), nil)
 			}
 			for name, p := range map[string]plan{
+				"few":        d.explain(text.Few, most, most, false, most, none, []int64{}, false),
 				"log":        d.explain(text.Log, most, most, false, most, none, []int64{}, false, most, false),
 				"late":       d.explain(text.Late, most, most, most, none, []int64{}),
 				"readyLines": d.explain(text.ReadyLines, most, false, most, none, []int64{}),
@@ -140,3 +175,84 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 		})
 	}
 }
+
+// The planner evaluates stable functions to estimate rows. If it gave the transaction its number, the snapshot that
+// follows could miss rows of transactions with a later number, and the cursor would not keep those as pending.
+func TestPlanningGivesNoTransactionNumber(t *testing.T) {
+	d := newDesk(t)
+	tx := d.begin(pgx.ReadCommitted)
+	numbered := func() (yes bool) {
+		require.NoError(t, tx.QueryRow(t.Context(), "SELECT pg_current_xact_id_if_assigned() IS NOT NULL").Scan(&yes))
+		return yes
+	}
+	for _, claim := range []struct {
+		text string
+		args []any
+	}{{d.q.Statements().Log, logArgs(2)}, {d.q.Statements().Few, fewArgs(2)}} {
+		args := append([]any{pgx.QueryExecModeExec}, claim.args...)
+		tx.exec("EXPLAIN "+claim.text, args...)
+		require.False(t, numbered())
+		tx.exec(claim.text, args...)
+		require.False(t, numbered(), "there is nothing to claim")
+	}
+	d.enqueue(outbox.Event{ID: "e"})
+	tx.exec(d.q.Statements().Few, append([]any{pgx.QueryExecModeExec}, fewArgs(2)...)...)
+	require.True(t, numbered())
+}
+
+// A claim of few events is one statement, and so is each later claim of the same kind.
+func TestKindOfTheLastEventsDecidesTheStatement(t *testing.T) {
+	p := newPlace(t)
+	sent := &sentTexts{}
+	p.change = func(c *pgxpool.Config) { c.ConnConfig.Tracer = sent }
+	q, pool := p.open(t)
+	d := desk{p, t, q, pool}
+	few, log := q.Statements().Few, q.Statements().Log
+	for _, step := range []struct {
+		key  string
+		n    int
+		want []string
+	}{
+		{"", 1, []string{few}},
+		{"", 5, []string{few}},
+		{"", 0, []string{few}},
+		{"a", 2, []string{few, log}},
+		{"b", 1, []string{log}},
+		{"", 0, []string{log}},
+		{"", 1, []string{log}},
+		{"", 1, []string{few}},
+	} {
+		var evs []outbox.Event
+		for range step.n {
+			evs = append(evs, outbox.Event{OrderingKey: step.key})
+		}
+		d.enqueue(evs...)
+		sent.texts = nil
+		ds, err := q.Claim(t.Context(), outbox.Claim{Max: 16, Lease: time.Hour})
+		require.NoError(t, err)
+		require.Len(t, ds, step.n)
+		require.Equal(t, step.want, sent.of(few, log))
+		d.settle(outbox.Sent, ds...)
+	}
+}
+
+// sentTexts keeps the statements that were sent in batches.
+type sentTexts struct{ texts []string }
+
+func (s *sentTexts) of(texts ...string) []string {
+	return slices.DeleteFunc(s.texts, func(text string) bool { return !slices.Contains(texts, text) })
+}
+
+func (s *sentTexts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	s.texts = append(s.texts, q.SQL)
+}
+
+func (s *sentTexts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+func (s *sentTexts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (s *sentTexts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (s *sentTexts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

@@ -33,18 +33,19 @@ type Queue struct {
 	sql     statements
 	notices notices
 	jam     jam
+	many    atomic.Bool  // the last events were not of the kind that fewSQL claims
 	swept   atomic.Int64 // when this process last looked for all expired leases, in Unix nanoseconds
 	purged  atomic.Int64 // the place in the log at which the next Purge begins
 }
 
 type statements struct {
-	enqueue                                   string
-	batch, batchJSON                          batchTexts
-	log, look, late, readyLines, lines, sweep string
-	extend, settle                            string
-	disable, enable, disabled                 string
-	stats, dead, passed, unread               string
-	redrive, drop, purge, notify              string
+	enqueue                                        string
+	batch, batchJSON                               batchTexts
+	few, log, look, late, readyLines, lines, sweep string
+	extend, settle                                 string
+	disable, enable, disabled                      string
+	stats, dead, passed, unread                    string
+	redrive, drop, purge, notify                   string
 }
 
 // New returns a Queue over a pool, which the caller closes. It does not connect: call Migrate or Check before the first
@@ -70,7 +71,7 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Queue, error) {
 	}
 	q := &Queue{pool: pool, table: t, silent: cfg.silent, sql: statements{
 		enqueue: fill(enqueueSQL), batch: batch(givenArraysSQL), batchJSON: batch(givenJSONSQL),
-		log: fill(logSQL), late: fill(lateSQL), readyLines: fill(readyLinesSQL), look: fill(lookSQL), lines: fill(linesSQL),
+		few: fill(fewSQL), log: fill(logSQL), late: fill(lateSQL), readyLines: fill(readyLinesSQL), look: fill(lookSQL), lines: fill(linesSQL),
 		sweep: fill(sweepSQL), extend: fill(extendSQL), settle: fill(settleSQL),
 		disable: fill(disableSQL), enable: fill(enableSQL), disabled: fill(disabledSQL),
 		stats: fill(statsSQL), dead: fill(deadSQL), passed: fill(passedSQL), unread: fill(unreadSQL),

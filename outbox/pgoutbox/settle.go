@@ -52,11 +52,14 @@ rest AS MATERIALIZED (
 	WHERE o.failed IS NOT NULL
 ),
 gone AS (
-	DELETE FROM {.claim} AS c USING rest AS r WHERE c.fence = r.fence AND c.part = r.part AND r.open IS NULL
+	DELETE FROM {.claim} AS c USING rest AS r
+	WHERE c.fence = ANY (ARRAY(SELECT fence FROM rest WHERE open IS NULL))
+		AND c.fence = r.fence AND c.part = r.part AND r.open IS NULL
 ),
 kept AS (
 	UPDATE {.claim} AS c SET open = r.open FROM rest AS r
-	WHERE c.fence = r.fence AND c.part = r.part AND r.open IS NOT NULL
+	WHERE c.fence = ANY (ARRAY(SELECT fence FROM rest WHERE open IS NOT NULL))
+		AND c.fence = r.fence AND c.part = r.part AND r.open IS NOT NULL
 ),
 touched AS MATERIALIZED (
 	SELECT l.destination, l.ordering_key, l.queued OR r.failed AS queued, r.open IS NULL AS free
@@ -158,7 +161,7 @@ func (q *Queue) settle(ctx context.Context, batch []outbox.Settlement) (settled 
 		}
 	}
 	err = q.run(ctx, true, func(on *pgx.Conn) (err error) {
-		settled, err = leasesOf(on.Query(ctx, q.sql.settle, seqs, fences, results, waits, failures))
+		settled, err = leasesOf(ctx, on, q.sql.settle, seqs, fences, results, waits, failures)
 		return err
 	})
 	if settled[outbox.Lease{}] {

@@ -1,13 +1,10 @@
 package readme
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redo-go/redo"
@@ -50,26 +47,4 @@ func endpoint(st *boltstore.Store, createRefund func(http.ResponseWriter, *http.
 	return mux
 }
 
-// pod is the snippet of docs/kubernetes.md. It is compiled only: it ends with the process.
-func pod(st *boltstore.Store) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	var background server.Background
-	once := server.Middleware(st, server.Required(), server.Principal(customer), server.RunIn(&background))
-	srv := &http.Server{Addr: ":8080", Handler: once(http.HandlerFunc(createPayment)), ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		<-ctx.Done()
-		time.Sleep(5 * time.Second) // the service's endpoints forget this pod
-		grace, cancel := context.WithTimeout(context.Background(), 40*time.Second)
-		defer cancel()
-		_ = srv.Shutdown(grace)        // no request is running after this
-		_ = background.Shutdown(grace) // no outcome is waiting after this
-		_ = st.Close()
-	}()
-	return srv.ListenAndServe()
-}
-
-var (
-	_ = endpoint
-	_ = pod
-)
+var _ = endpoint

@@ -26,6 +26,7 @@ func TestEverySnippetIsCompiledAndRun(t *testing.T) {
 	var source []byte
 	for _, name := range []string{
 		"snippets_test.go", "client_test.go", "transaction_test.go", "webhook_test.go", "conformance_test.go", "howto_test.go",
+		"../kubernetes/main.go",
 	} {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)

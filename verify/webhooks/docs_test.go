@@ -111,7 +111,7 @@ func TestEverySnippetOfTheDocsIsCompiled(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	var source strings.Builder
-	for _, name := range append(files, "../readme/webhook_test.go", "../../inbox/example_accept_test.go") {
+	for _, name := range append(files, "../../examples/readme/webhook_test.go", "../../inbox/example_accept_test.go") {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		source.Write(text)

@@ -27,6 +27,7 @@ var importRules = map[string]importRule{
 	"internal/wire":     {},
 	"internal/house":    {},
 	"internal/flight":   {},
+	"internal/stage":    {},
 	"internal/turn":     {module: []string{"store"}},
 	"internal/ledger":   {module: []string{"store"}},
 	"internal/exchange": {module: []string{"taxonomy", "internal/wire"}},

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 const (
@@ -17,15 +19,15 @@ const (
 // producer and the consumer does what it likes and the secret is rotated. The moments are the scheduler's: a seed does not
 // repeat a run to the letter.
 type campaign struct {
-	*stage
+	*system
 	rand    *rand.Rand
-	client  *process
+	client  *stage.Process
 	done    int // orders
 	rotated int // steps of the rotation
 }
 
-func (s *stage) campaign(ctx context.Context, kills int, r *rand.Rand) (tally, error) {
-	c := campaign{stage: s, rand: r}
+func (s *system) campaign(ctx context.Context, kills int, r *rand.Rand) (tally, error) {
+	c := campaign{system: s, rand: r}
 	err := c.begin()
 	for k := 0; k < kills && err == nil; k++ {
 		err = c.round(ctx, k, kills)
@@ -71,7 +73,7 @@ func (c *campaign) round(ctx context.Context, k, kills int) error {
 	if victim != "client" {
 		return c.restart(victim)
 	}
-	c.client.kill()
+	c.client.Kill()
 	return c.begin()
 }
 
@@ -85,8 +87,8 @@ func (c *campaign) work(ctx context.Context, d time.Duration) error {
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-c.client.ended:
-			if c.client.wait() == nil { // or it gave up, and begins the same again
+		case <-c.client.Ended:
+			if c.client.Wait() == nil { // or it gave up, and begins the same again
 				c.done += ordersAtATime
 			}
 			if err := c.begin(); err != nil {
@@ -98,11 +100,11 @@ func (c *campaign) work(ctx context.Context, d time.Duration) error {
 
 // finish lets the client do what it has begun, and the relay deliver everything.
 func (c *campaign) finish(ctx context.Context) error {
-	if c.client.wait() != nil {
+	if c.client.Wait() != nil {
 		if err := c.begin(); err != nil {
 			return err
 		}
-		if err := c.client.wait(); err != nil {
+		if err := c.client.Wait(); err != nil {
 			return err
 		}
 	}
@@ -116,11 +118,11 @@ func weather(r *rand.Rand) string {
 	for i := range steps {
 		switch n := r.IntN(60); {
 		case n == 0:
-			steps[i] = fault429
+			steps[i] = stage.Limited
 		case n < 30:
-			steps[i] = []string{faultReset, fault503, faultLose, faultTruncate}[n%4]
+			steps[i] = []string{stage.Reset, stage.Unavailable, stage.Lose, stage.Truncate}[n%4]
 		default:
-			steps[i] = faultNone
+			steps[i] = stage.None
 		}
 	}
 	return strings.Join(steps, " ")

@@ -19,7 +19,7 @@ func TestCampaign(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			s, err := newStage(t.Context(), e.url(t), &strings.Builder{})
+			s, err := newSystem(t.Context(), e.url(t), &strings.Builder{})
 			require.NoError(t, err)
 			t.Cleanup(s.close)
 			got, err := s.campaign(t.Context(), kills, rand.New(rand.NewPCG(seed, seed)))

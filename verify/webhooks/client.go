@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/store/boltstore"
 )
@@ -30,7 +31,7 @@ func act(ctx context.Context, r role) error {
 	defer func() { _ = ops.Close() }()
 	client, err := redo.New(
 		redo.WithStore(ops),
-		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 100, BaseDelay: 40 * time.Millisecond, MaxDelay: 200 * time.Millisecond, MaxElapsed: patience}),
+		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 100, BaseDelay: 40 * time.Millisecond, MaxDelay: 200 * time.Millisecond, MaxElapsed: stage.Patience}),
 		redo.WithBudget(limit.Budget{Unlimited: true}), // few requests and many faults, which is not what a budget is made for
 		redo.WithObserver(diary{voice: "client"}),
 	)
@@ -72,7 +73,7 @@ func (c customer) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		voice("client").say("%s is pending in its file", op.Name)
+		stage.Voice("client").Say("%s is pending in its file", op.Name)
 		resp, err := c.client.Resume(ctx, op)
 		if err != nil {
 			return err
@@ -127,7 +128,7 @@ func operationsOf(n int) []string {
 }
 
 // A diary tells what the client does.
-type diary struct{ voice voice }
+type diary struct{ voice stage.Voice }
 
 // StartOperation implements [redo.Observer].
 func (diary) StartOperation(ctx context.Context, _ redo.OperationStart) context.Context { return ctx }
@@ -136,11 +137,11 @@ func (diary) StartOperation(ctx context.Context, _ redo.OperationStart) context.
 func (d diary) EndOperation(_ context.Context, end redo.OperationEnd) {
 	switch {
 	case end.Err != nil:
-		d.voice.say("%s: %s, effect %s", end.Operation, end.Err.Code, end.Effect)
+		d.voice.Say("%s: %s, effect %s", end.Operation, end.Err.Code, end.Effect)
 	case end.Replayed:
-		d.voice.good("%s complete: the producer replayed its first answer", end.Operation)
+		d.voice.Good("%s complete: the producer replayed its first answer", end.Operation)
 	case !end.Stored:
-		d.voice.good("%s complete", end.Operation)
+		d.voice.Good("%s complete", end.Operation)
 	}
 }
 
@@ -157,5 +158,5 @@ func (d diary) EndAttempt(_ context.Context, end redo.AttemptEnd) {
 	if a.Status == 0 {
 		what = "no answer"
 	}
-	d.voice.say("%s: %s (%s), again in %v", end.Operation, what, a.Code, a.Wait.Round(time.Millisecond))
+	d.voice.Say("%s: %s (%s), again in %v", end.Operation, what, a.Code, a.Wait.Round(time.Millisecond))
 }

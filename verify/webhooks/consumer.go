@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/webhook"
 )
 
@@ -33,7 +34,7 @@ type consumer[T any] struct {
 	*place[T]
 	source  string // of the webhooks: ids of different sources don't meet
 	secrets []secret
-	voice   voice
+	voice   stage.Voice
 }
 
 // handler verifies each webhook and hands it to the inbox, which gives each event to apply once.
@@ -82,7 +83,7 @@ func (c *consumer[T]) apply(ctx context.Context, tx T, ev inbox.Event) error {
 	if err := c.books.enter(ctx, tx, e); err != nil {
 		return err
 	}
-	c.voice.say("%s: the %s secret signed it; its entry and its mark: one transaction", ev.ID, e.Verified)
+	c.voice.Say("%s: the %s secret signed it; its entry and its mark: one transaction", ev.ID, e.Verified)
 	return nil
 }
 
@@ -92,9 +93,6 @@ func serveConsumer[T any](p *place[T], r role) error {
 	if err != nil {
 		return fmt.Errorf("the consumer: %w", err)
 	}
-	on("entries", func([]string) answer {
-		entries, err := c.books.entries(context.Background())
-		return answered(answer{Entries: entries}, err)
-	})
-	return serve(r.Address, c.voice, h)
+	stage.On("entries", func([]string) (any, error) { return c.books.entries(context.Background()) })
+	return stage.Serve(r.Address, c.voice, h)
 }

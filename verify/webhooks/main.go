@@ -23,12 +23,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 func main() {
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == "process" {
-		err = play(os.Stdin)
+	if stage.IsPart() {
+		err = stage.Play(play)
 	} else {
 		// Whoever ends the program, or the one that it prints to, finds nothing left behind.
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
@@ -50,7 +52,7 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	s, err := newStage(ctx, *url, out)
+	s, err := newSystem(ctx, *url, out)
 	if err != nil {
 		return err
 	}
@@ -64,5 +66,5 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "killed: %v; webhooks verified with the old secret: %d, with the new one: %d\n", s.killed, t.verified[oldSecret], t.verified[newSecret])
-	return s.timeline.verdict(t)
+	return t.verdict(out, s.timeline)
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
-	"syscall"
-	"time"
 
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/server"
 )
@@ -63,7 +61,7 @@ func produce(ctx context.Context, r role) error {
 type producer[T any] struct {
 	*place[T]
 	webhooks string // the URL of the consumer's
-	voice    voice
+	voice    stage.Voice
 }
 
 func newProducer[T any](p *place[T], r role) *producer[T] {
@@ -104,7 +102,7 @@ func (p *producer[T]) apply(kind string) http.Handler {
 			http.Error(w, "the ledger can't be written", http.StatusServiceUnavailable) // rolled back: the retry runs this again
 			return
 		}
-		p.voice.say("%s of %s, its record and its event: one transaction", e.ID, cents(e.Amount))
+		p.voice.Say("%s of %s, its record and its event: one transaction", e.ID, cents(e.Amount))
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(receipt{ID: e.ID, Amount: e.Amount})
@@ -134,39 +132,7 @@ func eventID(id string) string { return "ev_" + id }
 
 // serve runs until the process is killed.
 func (p *producer[T]) serve(address string) error {
-	on("entries", func([]string) answer {
-		entries, err := p.books.entries(context.Background())
-		return answered(answer{Entries: entries}, err)
-	})
-	on("outbox", func([]string) answer {
-		stats, err := p.queue.Stats(context.Background())
-		return answered(answer{Waiting: stats.Waiting, Dead: stats.Dead}, err)
-	})
-	return serve(address, p.voice, p.handler())
-}
-
-// serve listens where it is told to, behind a network with faults.
-func serve(address string, v voice, h http.Handler) error {
-	l, err := listen(address)
-	if err != nil {
-		return err
-	}
-	f := &faults{next: h, voice: v}
-	on("faults", f.script)
-	srv := &http.Server{
-		Handler: f, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-	}
-	emit(word{Up: true, Address: l.Addr().String()})
-	return srv.Serve(l)
-}
-
-// listen takes an address that a process had which was killed a moment ago. Somebody else's connection may have its
-// port for a while.
-func listen(address string) (net.Listener, error) {
-	for deadline := time.Now().Add(patience / 2); ; time.Sleep(5 * time.Millisecond) {
-		l, err := net.Listen("tcp", address)
-		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
-			return l, err
-		}
-	}
+	stage.On("entries", func([]string) (any, error) { return p.books.entries(context.Background()) })
+	stage.On("outbox", func([]string) (any, error) { return p.queue.Stats(context.Background()) })
+	return stage.Serve(address, p.voice, p.handler())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/webhook"
 )
@@ -23,7 +24,7 @@ func relay(ctx context.Context, r role) error {
 	if err != nil {
 		return err
 	}
-	emit(word{Up: true})
+	stage.Up("")
 	return deliver.Run(ctx)
 }
 
@@ -60,17 +61,17 @@ func newRelay(queue outbox.Queue, secrets []secret) (*outbox.Relay, error) {
 }
 
 // A narrator tells what the relay does.
-type narrator struct{ voice voice }
+type narrator struct{ voice stage.Voice }
 
 // ObserveAttempt implements [outbox.Observer].
 func (n narrator) ObserveAttempt(_ context.Context, a outbox.Attempt) {
 	switch a.Result {
 	case outbox.Sent:
-		n.voice.good("%s delivered with attempt %d", a.ID, a.Number)
+		n.voice.Good("%s delivered with attempt %d", a.ID, a.Number)
 	case outbox.Waiting:
-		n.voice.say("%s: attempt %d: %s, again in %v", a.ID, a.Number, a.Code, a.Wait.Round(time.Millisecond))
+		n.voice.Say("%s: attempt %d: %s, again in %v", a.ID, a.Number, a.Code, a.Wait.Round(time.Millisecond))
 	case outbox.Dead:
-		n.voice.say("%s: attempt %d: %s, given up: %v", a.ID, a.Number, a.Code, a.Err)
+		n.voice.Say("%s: attempt %d: %s, given up: %v", a.ID, a.Number, a.Code, a.Err)
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 // A scene is one thing that goes wrong.
@@ -12,44 +14,44 @@ type scene struct {
 	// What happens to the producer's requests, and to the consumer's.
 	requests, webhooks string
 	applies            string // the operation that is to be in both ledgers, once, when it is over
-	run                func(*stage, scene) error
+	run                func(*system, scene) error
 }
 
 var scenes = []scene{
 	{title: "A payment, and nothing goes wrong", part: "payment", applies: "payment:1138"},
-	{title: "The consumer's answer is lost", part: "refund shoes 1000", webhooks: faultLose, applies: "refund:1138:shoes"},
-	{title: "The consumer answers 503, then 429 with Retry-After", part: "refund hat 500", webhooks: fault503 + " " + fault429, applies: "refund:1138:hat"},
+	{title: "The consumer's answer is lost", part: "refund shoes 1000", webhooks: stage.Lose, applies: "refund:1138:shoes"},
+	{title: "The consumer answers 503, then 429 with Retry-After", part: "refund hat 500", webhooks: stage.Unavailable + " " + stage.Limited, applies: "refund:1138:hat"},
 	{
 		title: "The webhook is lost, then its answer is cut off", part: "refund scarf 800",
-		webhooks: faultReset + " " + faultTruncate, applies: "refund:1138:scarf",
+		webhooks: stage.Reset + " " + stage.Truncate, applies: "refund:1138:scarf",
 	},
 	{
 		title: "The consumer is killed after its commit and before its answer", part: "refund coat 2000",
-		webhooks: faultHold, applies: "refund:1138:coat", run: killing("consumer", "consumer"),
+		webhooks: stage.Hold, applies: "refund:1138:coat", run: killing("consumer", "consumer"),
 	},
 	{
 		title: "The relay is killed while its webhook is under way", part: "refund gloves 900",
-		webhooks: faultHold, applies: "refund:1138:gloves", run: killing("consumer", "relay"),
+		webhooks: stage.Hold, applies: "refund:1138:gloves", run: killing("consumer", "relay"),
 	},
 	{
 		title: "The producer is killed after its commit and before its answer", part: "refund belt 700",
-		requests: faultHold, applies: "refund:1138:belt", run: killing("producer", "producer"),
+		requests: stage.Hold, applies: "refund:1138:belt", run: killing("producer", "producer"),
 	},
 	{
 		title: "The client is killed while the answer is under way", part: "refund socks 300",
-		requests: faultHold, applies: "refund:1138:socks", run: killing("producer", "client"),
+		requests: stage.Hold, applies: "refund:1138:socks", run: killing("producer", "client"),
 	},
 	{title: "The webhook secret is rotated, and the rest of the payment is voided", part: "void", applies: "void:1138", run: rotate},
 }
 
 // story plays the scenes and counts the ledgers.
-func (s *stage) story(ctx context.Context) error {
+func (s *system) story(ctx context.Context) error {
 	var wanted []string
 	for i, sc := range scenes {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.timeline.title(i+1, sc.title)
+		s.timeline.Title(i+1, sc.title)
 		run := sc.run
 		if run == nil {
 			run = plain
@@ -61,7 +63,7 @@ func (s *stage) story(ctx context.Context) error {
 		if err == nil {
 			err = s.settled(ctx)
 		}
-		s.timeline.flush()
+		s.timeline.Flush()
 		if err != nil {
 			return fmt.Errorf("%s: %w", sc.title, err)
 		}
@@ -71,52 +73,51 @@ func (s *stage) story(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.timeline.ledgers(t)
-	return s.timeline.verdict(t)
+	t.ledgers(s.out, s.timeline)
+	return t.verdict(s.out, s.timeline)
 }
 
-func (s *stage) set(sc scene) error {
+func (s *system) set(sc scene) error {
 	if err := s.script("producer", sc.requests); err != nil {
 		return err
 	}
 	return s.script("consumer", sc.webhooks)
 }
 
-func plain(s *stage, sc scene) error { return s.playOut(sc.part) }
+func plain(s *system, sc scene) error { return s.playOut(sc.part) }
 
 // killing plays a scene in which one process holds its answer back until another, or it itself, is killed.
-func killing(holds, dies string) func(*stage, scene) error {
-	return func(s *stage, sc scene) error {
+func killing(holds, dies string) func(*system, scene) error {
+	return func(s *system, sc scene) error {
 		client, err := s.play(sc.part)
 		if err != nil {
 			return err
 		}
-		holder := s.running[holds]
-		if _, err := await(holder, holder.held, "it held an answer back"); err != nil {
+		if err := s.running[holds].Held(); err != nil {
 			return err
 		}
 		switch {
 		case dies == "client":
-			s.timeline.note("the client is killed (SIGKILL), and started again on its file")
-			client.kill()
+			s.timeline.Note("the client is killed (SIGKILL), and started again on its file")
+			client.Kill()
 			return s.playOut("resume")
 		case dies == "relay" && s.relayer() == "producer":
-			s.timeline.note("the producer, which the relay runs in, is killed (SIGKILL), and started again")
+			s.timeline.Note("the producer, which the relay runs in, is killed (SIGKILL), and started again")
 			err = s.restart("producer")
 		default:
-			s.timeline.note("the " + dies + " is killed (SIGKILL), and started again")
+			s.timeline.Note("the " + dies + " is killed (SIGKILL), and started again")
 			err = s.restart(dies)
 		}
 		if err != nil {
 			return err
 		}
-		return client.wait()
+		return client.Wait()
 	}
 }
 
 // rotate replaces the secret without refusing a webhook on the way: first who verifies learns the new one, then who signs
 // uses both and then the new one alone, and at last the old one is forgotten.
-func rotate(s *stage, sc scene) error {
+func rotate(s *system, sc scene) error {
 	for step := range rotation {
 		if err := s.rotate(step); err != nil {
 			return err
@@ -133,8 +134,8 @@ var rotation = []string{
 	"the consumer forgets the old one",
 }
 
-func (s *stage) rotate(step int) error {
-	s.timeline.note(rotation[step])
+func (s *system) rotate(step int) error {
+	s.timeline.Note(rotation[step])
 	switch step {
 	case 0:
 		s.trusted = []secret{s.new, s.old}

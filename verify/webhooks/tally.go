@@ -1,8 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 // A tally is both ledgers held against what was asked for.
@@ -80,4 +85,27 @@ func (t tally) ok() bool {
 func (t tally) String() string {
 	return fmt.Sprintf("payments=%d refunds=%d voids=%d producer_effects=%d consumer_effects=%d duplicates=%d lost=%d",
 		t.payments, t.refunds, t.voids, t.producer, t.consumer, t.duplicates, t.lost)
+}
+
+// ledgers prints both.
+func (t tally) ledgers(out io.Writer, timeline *stage.Timeline) {
+	for i, owner := range []string{"producer", "consumer"} {
+		fmt.Fprintf(out, "\n%s\n", timeline.Paint(stage.Bold, "The "+owner+"'s ledger"))
+		for _, e := range t.entries[i] {
+			fmt.Fprintf(out, "  %2d  %-10s %8s  %s\n", e.Number, e.ID, cents(e.Amount), e.Reference)
+		}
+	}
+}
+
+// verdict prints the tally, and returns an error if the ledgers do not hold each operation once.
+func (t tally) verdict(out io.Writer, timeline *stage.Timeline) error {
+	style := stage.Green
+	if !t.ok() {
+		style = stage.Red
+	}
+	fmt.Fprintf(out, "\n%s\n", timeline.Paint(style, t.String()))
+	if !t.ok() {
+		return errors.New("the ledgers do not hold each operation once: " + strings.Join(t.strays, "; "))
+	}
+	return nil
 }

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 // TestMain lets the test binary be any of the processes, as the program itself is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "process" {
-		if err := play(os.Stdin); err != nil {
+	if stage.IsPart() {
+		if err := stage.Play(play); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -114,7 +116,7 @@ func TestTheCountFailsWhenALedgerIsWrong(t *testing.T) {
 			require.Equal(t, "payments=1 refunds=1 voids=0 "+c.want, got.String())
 			require.Equal(t, c.ok, got.ok())
 			var out strings.Builder
-			require.Equal(t, c.ok, newTimeline(&out).verdict(got) == nil)
+			require.Equal(t, c.ok, got.verdict(&out, stage.NewTimeline(&out, nil)) == nil)
 		})
 	}
 }

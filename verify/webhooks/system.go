@@ -8,27 +8,35 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/redo-go/redo/internal/stage"
+	"github.com/redo-go/redo/outbox"
 )
 
-// A stage is where the processes play. The client is started for each of its parts, the others stay.
-type stage struct {
+// A system is the processes. The client is started for each of its parts, the others stay.
+type system struct {
 	dir      string
 	database *database // nil: everything is in files
-	timeline *timeline
+	out      io.Writer
+	timeline *stage.Timeline
 
 	old, new secret
 	relaying []secret // what the relay signs with
 	trusted  []secret // what the consumer verifies with
 
 	addresses map[string]string // of those who listen, the same after a restart
-	running   map[string]*process
+	running   map[string]*stage.Process
 	killed    map[string]int
 }
 
-// newStage starts the producer, the consumer and, on Postgres, the relay.
-func newStage(ctx context.Context, postgres string, out io.Writer) (*stage, error) {
-	s := &stage{
-		timeline: newTimeline(out), killed: map[string]int{}, running: map[string]*process{},
+var styles = map[string]stage.Style{
+	"client": stage.Cyan, "producer": stage.Yellow, "relay": stage.Blue, "consumer": stage.Magenta,
+}
+
+// newSystem starts the producer, the consumer and, on Postgres, the relay.
+func newSystem(ctx context.Context, postgres string, out io.Writer) (*system, error) {
+	s := &system{
+		out: out, timeline: stage.NewTimeline(out, styles), killed: map[string]int{}, running: map[string]*stage.Process{},
 		addresses: map[string]string{"producer": "127.0.0.1:0", "consumer": "127.0.0.1:0"},
 	}
 	if err := s.open(ctx, postgres); err != nil {
@@ -38,7 +46,7 @@ func newStage(ctx context.Context, postgres string, out io.Writer) (*stage, erro
 	return s, nil
 }
 
-func (s *stage) open(ctx context.Context, postgres string) error {
+func (s *system) open(ctx context.Context, postgres string) error {
 	var err error
 	if s.dir, err = os.MkdirTemp("", "redo-webhooks-"); err != nil {
 		return err
@@ -65,7 +73,7 @@ func (s *stage) open(ctx context.Context, postgres string) error {
 
 // servants are the processes that stay, in the order in which they are started: the consumer's address has to be known
 // to the producer.
-func (s *stage) servants() []string {
+func (s *system) servants() []string {
 	if s.database != nil {
 		return []string{"consumer", "producer", "relay"}
 	}
@@ -73,16 +81,16 @@ func (s *stage) servants() []string {
 }
 
 // relayer is the process that the relay runs in.
-func (s *stage) relayer() string {
+func (s *system) relayer() string {
 	if s.database != nil {
 		return "relay"
 	}
 	return "producer"
 }
 
-func (s *stage) close() {
+func (s *system) close() {
 	for _, p := range s.running {
-		p.kill()
+		p.Kill()
 	}
 	if s.database != nil {
 		s.database.close()
@@ -91,7 +99,7 @@ func (s *stage) close() {
 }
 
 // start starts a process that stays, on the files and the address that it had before.
-func (s *stage) start(name string) error {
+func (s *system) start(name string) error {
 	r := role{Name: name, Address: s.addresses[name], File: filepath.Join(s.dir, name+".redo")}
 	if s.database != nil {
 		r.Postgres, r.Schema = s.database.url, s.database.schemas[name]
@@ -103,18 +111,18 @@ func (s *stage) start(name string) error {
 	case s.relayer():
 		r.Secrets = s.relaying
 	}
-	p, err := start(s.timeline, r)
+	p, err := stage.Start(s.timeline, name, r)
 	if err != nil {
 		return err
 	}
 	s.running[name] = p
-	s.addresses[name], err = await(p, p.up, "it was up")
+	s.addresses[name], err = p.Up()
 	return err
 }
 
 // play starts the client on one of its parts.
-func (s *stage) play(part string) (*process, error) {
-	p, err := start(s.timeline, role{
+func (s *system) play(part string) (*stage.Process, error) {
+	p, err := stage.Start(s.timeline, "client", role{
 		Name: "client", File: filepath.Join(s.dir, "client.redo"), Producer: "http://" + s.addresses["producer"], Part: part,
 	})
 	if err == nil {
@@ -124,66 +132,66 @@ func (s *stage) play(part string) (*process, error) {
 }
 
 // playOut lets the client do a part and end by itself.
-func (s *stage) playOut(part string) error {
+func (s *system) playOut(part string) error {
 	p, err := s.play(part)
 	if err != nil {
 		return err
 	}
-	return p.wait()
+	return p.Wait()
 }
 
 // restart kills a process that stays, and starts it again.
-func (s *stage) restart(name string) error {
-	s.running[name].kill()
+func (s *system) restart(name string) error {
+	s.running[name].Kill()
 	return s.start(name)
 }
 
 // script says what happens to the next requests of a process, and leaves nothing of what was said before.
-func (s *stage) script(name, steps string) error {
-	_, err := s.running[name].ask("faults " + steps)
+func (s *system) script(name, steps string) error {
+	_, err := stage.Ask[any](s.running[name], "faults "+steps)
 	return err
 }
 
 // settled waits until every event is delivered.
-func (s *stage) settled(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (s *system) settled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stage.Patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		a, err := s.running["producer"].ask("outbox")
+		stats, err := stage.Ask[outbox.Stats](s.running["producer"], "outbox")
 		switch {
 		case err != nil:
 			return err
-		case a.Dead > 0:
-			return fmt.Errorf("%d events became dead letters", a.Dead)
-		case a.Waiting == 0:
+		case stats.Dead > 0:
+			return fmt.Errorf("%d events became dead letters", stats.Dead)
+		case stats.Waiting == 0:
 			return s.silent()
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%d events wait in the outbox: %w", a.Waiting, ctx.Err())
+			return fmt.Errorf("%d events wait in the outbox: %w", stats.Waiting, ctx.Err())
 		}
 	}
 }
 
-// silent waits until all that the processes said has been heard: what a process answers comes after what it said.
-func (s *stage) silent() error {
+// silent waits until all reports of the processes are on the timeline.
+func (s *system) silent() error {
 	var errs []error
 	for _, name := range s.servants() {
-		_, err := s.running[name].ask(heard)
+		_, err := stage.Ask[any](s.running[name], "")
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
 // count holds both ledgers against what was asked for.
-func (s *stage) count(wanted []string) (tally, error) {
-	producer, err := s.running["producer"].ask("entries")
+func (s *system) count(wanted []string) (tally, error) {
+	producer, err := stage.Ask[[]entry](s.running["producer"], "entries")
 	if err != nil {
 		return tally{}, err
 	}
-	consumer, err := s.running["consumer"].ask("entries")
-	return count(wanted, producer.Entries, consumer.Entries), err
+	consumer, err := stage.Ask[[]entry](s.running["consumer"], "entries")
+	return count(wanted, producer, consumer), err
 }

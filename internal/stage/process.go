@@ -41,7 +41,7 @@ type answer struct {
 	Error string          `json:"error,omitempty"`
 }
 
-// Start starts a part of this program. Its reports go to t.
+// Start starts a part of this program. Its reports go to t, which may be nil.
 func Start(t *Timeline, name string, role any) (*Process, error) {
 	return StartProgram("", t, name, role)
 }
@@ -91,7 +91,7 @@ func (p *Process) listen(t *Timeline, out io.Reader) {
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			continue // a killed process may leave half a line
 		}
-		if m.Text != "" {
+		if m.Text != "" && t != nil {
 			m.pid = p.cmd.Process.Pid
 			t.add(m)
 		}

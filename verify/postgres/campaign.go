@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/limit"
 )
 
@@ -25,6 +26,7 @@ type campaign struct {
 	rand     *rand.Rand
 
 	schema, address string
+	service         *stage.Process
 	clients         [2]*redo.Client
 	next            atomic.Int64
 	over            atomic.Bool
@@ -41,9 +43,6 @@ func (c *campaign) run(ctx context.Context) (tally, error) {
 	if c.schema, err = c.database.tables(ctx); err != nil {
 		return tally{}, err
 	}
-	if c.address, err = freeAddress(); err != nil {
-		return tally{}, err
-	}
 	c.answered = map[string]int64{}
 	for i := range c.clients {
 		if c.clients[i], err = newClient(); err != nil {
@@ -51,24 +50,31 @@ func (c *campaign) run(ctx context.Context) (tally, error) {
 		}
 		defer func() { _ = c.clients[i].Close() }()
 	}
+	if c.address, err = c.start("127.0.0.1:0"); err != nil {
+		return tally{}, err
+	}
+	defer func() { c.service.Kill() }()
 	calls := make(chan error, 1)
 	go func() { calls <- c.callAll(ctx, cancel) }()
-
-	err = c.killAll(ctx)
-	var last *process
-	if err == nil {
-		last, err = c.start(ctx)
-	}
-	if err != nil {
+	if err := c.killAll(ctx); err != nil {
 		cancel()
 		return tally{}, errors.Join(err, <-calls)
 	}
-	defer last.kill()
 	c.over.Store(true)
 	if err := <-calls; err != nil {
 		return tally{}, err
 	}
 	return c.count(ctx)
+}
+
+// start starts the service, and returns the address that it listens on.
+func (c *campaign) start(address string) (string, error) {
+	p, err := stage.Start(nil, "service", role{Mode: c.mode.name, Address: address, URL: c.url, Schema: c.schema})
+	if err != nil {
+		return "", err
+	}
+	c.service = p
+	return p.Up()
 }
 
 // newClient returns a client that gives up on nothing but a final answer.
@@ -78,20 +84,17 @@ func newClient() (*redo.Client, error) {
 	}))
 }
 
-// killAll starts the service and kills it at a random moment, again and again.
+// killAll kills the service at random moments, and starts it again.
 func (c *campaign) killAll(ctx context.Context) error {
 	for range c.kills {
-		p, err := c.start(ctx)
-		if err != nil {
-			return err
-		}
 		select {
 		case <-time.After(time.Duration(c.rand.Int64N(int64(60 * time.Millisecond)))):
 		case <-ctx.Done():
-		}
-		p.kill()
-		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		c.service.Kill()
+		if _, err := c.start(c.address); err != nil {
+			return err
 		}
 	}
 	return nil

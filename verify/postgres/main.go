@@ -20,6 +20,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 // here is where Postgres is looked for when nothing says otherwise.
@@ -29,8 +31,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		err = serve(ctx, os.Args[2:])
+	if stage.IsPart() {
+		err = stage.Play(serve)
 	} else {
 		err = tell(ctx, os.Args[1:], os.Stdout)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,12 +9,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 // The test binary is the service too: the campaign starts copies of itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		if err := serve(context.Background(), os.Args[2:]); err != nil {
+	if stage.IsPart() {
+		if err := stage.Play(serve); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

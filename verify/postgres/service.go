@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store/pgstore"
 )
@@ -20,54 +21,43 @@ import (
 // leaseTTL is how long a dead process blocks a key, short so that the campaign does not wait long.
 const leaseTTL = 250 * time.Millisecond
 
-// serve is the service's process. It runs until it is killed.
-func serve(ctx context.Context, args []string) error {
-	if len(args) != 4 {
-		return errors.New("serve wants a mode, an address, a URL and a schema")
-	}
-	for _, m := range modes {
-		if m.name == args[0] {
-			return listen(ctx, m, args[1], args[2], args[3])
-		}
-	}
-	return fmt.Errorf("there is no mode %q", args[0])
+// A role is the part of a process.
+type role struct {
+	Mode    string `json:"mode"`
+	Address string `json:"address"`
+	URL     string `json:"url"` // of the database
+	Schema  string `json:"schema"`
 }
 
-func listen(ctx context.Context, m mode, address, url, schema string) error {
-	cfg, err := pgxpool.ParseConfig(url)
+// serve is the service's process. It runs until it is killed.
+func serve(r role) error {
+	i := slices.IndexFunc(modes, func(m mode) bool { return m.name == r.Mode })
+	if i < 0 {
+		return fmt.Errorf("there is no mode %q", r.Mode)
+	}
+	cfg, err := pgxpool.ParseConfig(r.URL)
 	if err != nil {
 		return err
 	}
 	cfg.MaxConns = 8
-	cfg.ConnConfig.RuntimeParams["search_path"] = schema // where the service's own tables are
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	cfg.ConnConfig.RuntimeParams["search_path"] = r.Schema // where the service's own tables are
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	st, err := pgstore.New(pool, pgstore.WithSchema(schema))
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", address)
+	st, err := pgstore.New(pool, pgstore.WithSchema(r.Schema))
 	if err != nil {
 		return err
 	}
 	s := &service{db: pool}
-	once, err := server.New(st, append(m.options(s), server.Required(), server.SharedKeys(), server.LeaseTTL(leaseTTL), server.Wait(2*leaseTTL))...)
+	once, err := server.New(st, append(modes[i].options(s), server.Required(), server.SharedKeys(), server.LeaseTTL(leaseTTL), server.Wait(2*leaseTTL))...)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /refunds", once(http.HandlerFunc(s.refund)))
-	srv := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-	}
-	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return stage.Serve(r.Address, "service", mux)
 }
 
 // A service makes refunds: rows of its ledger.

@@ -56,12 +56,12 @@ func refund(ctx context.Context, url, file string) error {
 	if err != nil {
 		return err
 	}
-	defer ops.Close()
+	defer func() { _ = ops.Close() }()
 	client, err := redo.New(redo.WithStore(ops))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 
 	// The name identifies the operation: the same name has the same key, in every run.
 	ctx, report := redo.WithReport(redo.WithOperation(ctx, "refund:ch_9ab:1000"))
@@ -102,7 +102,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	for range 2 {
 		if err := refund(ctx, api.URL, filepath.Join(dir, "payments.redo")); err != nil {
 			return err

@@ -17,7 +17,7 @@ func demo() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	paid := make(chan error, 1)
 	err = serve("127.0.0.1:0", filepath.Join(dir, "payments.redo"), 0, func(url string) {
 		go func() { paid <- pay(url + "/payments") }()

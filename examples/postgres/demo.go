@@ -67,7 +67,7 @@ func try(ctx context.Context, st *pgstore.Store, pool *pgxpool.Pool, mode string
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	_, err = redo.Call[any](redo.WithKey(ctx, "refund-1"), client, "POST", srv.URL, map[string]int{"amount": 1000})
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func resume(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	defer ops.Close()
+	defer func() { _ = ops.Close() }()
 	client, err := redo.New(redo.WithStore(ops), redo.WithCredentials(func(r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer "+os.Getenv("API_TOKEN")) // credentials are never stored
 		return nil
@@ -50,7 +50,7 @@ func resume(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	for op, err := range client.Pending(ctx) {
 		if err != nil {
 			log.Print(err) // a damaged record hides no other
@@ -73,12 +73,12 @@ func refund(ctx context.Context, url, file string) error {
 	if err != nil {
 		return err
 	}
-	defer ops.Close()
+	defer func() { _ = ops.Close() }()
 	client, err := redo.New(redo.WithStore(ops))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	ctx = redo.WithOperation(ctx, "refund:ch_9ab:1000")
 	_, err = redo.Call[any](ctx, client, "POST", url+"/refunds", map[string]int{"amount": 1000})
 	return err
@@ -99,7 +99,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "payments.redo")
 
 	first := exec.CommandContext(ctx, os.Args[0], api.URL, file)

@@ -17,7 +17,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var failures []error

@@ -49,7 +49,7 @@ func serve(ctx context.Context, address, file string, up func(url string)) error
 	if err != nil {
 		return err
 	}
-	defer st.Close()
+	defer func() { _ = st.Close() }()
 	once, err := server.New(st, server.Required(), server.Principal(customer), server.Wait(5*time.Second))
 	if err != nil {
 		return err

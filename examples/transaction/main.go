@@ -99,7 +99,7 @@ func demo(file string) error {
 	if err != nil {
 		return err
 	}
-	defer st.Close()
+	defer func() { _ = st.Close() }()
 	bank, err := newBank(st)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Webhooks sends a webhook for each refund, and receives it once. sender.go is the half to copy for a service that sends
-// webhooks, and receiver.go the half for a service that receives them. The client sends its request twice, and the
-// response to the first delivery is lost.
+// Webhooks sends a webhook for each refund, and receives it once. Copy sender.go for a service that sends webhooks, and
+// receiver.go for one that receives them. The client sends its request twice. The response to the first delivery is
+// lost.
 //
 //	$ go run ./examples/webhooks
 //	bank: 201 stored
@@ -45,12 +45,12 @@ func demo(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer shop.Close()
+	defer func() { _ = shop.Close() }()
 	bank, err := boltstore.Open(filepath.Join(dir, "bank.redo"))
 	if err != nil {
 		return err
 	}
-	defer bank.Close()
+	defer func() { _ = bank.Close() }()
 	secret, err := webhook.NewSecret(nil)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 )
 
 // A sender makes refunds, and sends a webhook for each. A refund, the record of its request and its event are one
-// transaction: an event is sent if and only if its refund is made. pgoutbox does the same over Postgres.
+// transaction. So an event is sent if and only if its refund is made. pgoutbox does the same over Postgres.
 type sender struct {
 	st    *boltstore.Store
 	queue *boltoutbox.Queue
@@ -105,7 +105,7 @@ func (s *sender) relay(ctx context.Context, secret webhook.Secret, network http.
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	publisher, err := outbox.HTTP(client)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// tell runs the campaign in each mode and prints what came of it.
+// tell runs the campaign in each mode and prints its tally.
 func tell(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("postgres", flag.ContinueOnError)
 	url := flags.String("postgres", cmp.Or(os.Getenv("REDO_TEST_POSTGRES"), here), "the `URL` of a Postgres in which a schema may be made")

@@ -1,7 +1,7 @@
-// Webhooks shows the whole way of a refund: a client asks for it, the producer writes it into its ledger together with the
-// record of the request and an event for the outbox, a relay sends the event as a signed webhook, and the consumer's inbox
-// enters it into a ledger of its own. Everything on the way is lost, refused, repeated or killed. At the end both ledgers
-// hold each operation once.
+// Webhooks shows the whole way of a refund. A client asks for it. The producer writes the refund, the record of the
+// request and an event for the outbox in one transaction. A relay sends the event as a signed webhook. The consumer's
+// inbox enters it into a ledger of its own. Everything on the way is lost, refused, repeated or killed. At the end both
+// ledgers hold each operation once.
 //
 //	go run ./verify/webhooks
 //	go run ./verify/webhooks -kills 100

@@ -56,14 +56,14 @@ func publish(ctx context.Context, endpoint *string, topic, file string) error {
 	if err != nil {
 		return err
 	}
-	defer ops.Close()
+	defer func() { _ = ops.Close() }()
 	fifo := profile.AWS
 	fifo.Retention = 5 * time.Minute // for so long SNS recognizes a MessageDeduplicationId
 	client, err := redo.New(redo.WithStore(ops), redo.WithProfile(fifo))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	sdk := sns.New(sns.Options{
 		Region: os.Getenv("AWS_REGION"), BaseEndpoint: endpoint, Credentials: aws.CredentialsProviderFunc(credentials),
 		HTTPClient: &http.Client{Transport: client.Transport()},
@@ -108,7 +108,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	topic, file := "arn:aws:sns:eu-central-1:123456789012:orders.fifo", filepath.Join(dir, "messages.redo")
 	for range 2 {
 		if err := publish(ctx, &api.URL, topic, file); err != nil {

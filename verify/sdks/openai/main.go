@@ -51,13 +51,13 @@ func ask(ctx context.Context, url, key, model, file string) error {
 	if err != nil {
 		return err
 	}
-	defer ops.Close()
+	defer func() { _ = ops.Close() }()
 	// Under an SDK the time limits are the SDK's: option.WithRequestTimeout limits a call.
 	client, err := redo.New(redo.WithStore(ops))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	sdk := openai.NewClient(option.WithBaseURL(url), option.WithAPIKey(key),
 		option.WithHTTPClient(&http.Client{Transport: client.Transport()}),
 		option.WithMaxRetries(0), // one layer retries
@@ -105,7 +105,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	for range 2 {
 		if err := ask(ctx, api.URL, "sk-redo", "gpt-redo", filepath.Join(dir, "completions.redo")); err != nil {
 			return err

@@ -49,12 +49,12 @@ func refund(ctx context.Context, url, key, payment, file string) error {
 	if err != nil {
 		return err
 	}
-	defer ops.Close()
+	defer func() { _ = ops.Close() }()
 	client, err := redo.New(redo.WithStore(ops), redo.WithProfile(profile.Stripe))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	sc := stripe.NewClient(key, stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
 		HTTPClient:        &http.Client{Transport: client.Transport(), Timeout: time.Minute},
 		MaxNetworkRetries: stripe.Int64(0), // one layer retries
@@ -100,7 +100,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	for range 2 {
 		if err := refund(ctx, api.URL, "sk_test_redo", "pi_1", filepath.Join(dir, "payments.redo")); err != nil {
 			return err

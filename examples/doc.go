@@ -1,6 +1,6 @@
-// Package examples stands over runnable programs, one directory each. Run one from anywhere in the checkout
-// with "go run ./examples/quickstart"; each says in its package comment what it shows, needs nothing but Go
-// unless it says so, and ends by itself with status 0.
+// Package examples is above programs to copy, one directory each. README.md lists them. Run one from anywhere in the
+// checkout with "go run ./examples/client". Each package comment states what the program shows and what it prints. Each
+// program ends by itself.
 //
-// It is a module of its own and is never released, so that what an example imports binds nobody.
+// It is a module of its own and is never released, so that the imports of an example bind no user.
 package examples

@@ -6,7 +6,6 @@ go 1.26.0
 replace (
 	github.com/redo-go/redo => ../
 	github.com/redo-go/redo/broker/nats => ../broker/nats
-	github.com/redo-go/redo/outbox/pgoutbox => ../outbox/pgoutbox
 	github.com/redo-go/redo/store/pgstore => ../store/pgstore
 	github.com/redo-go/redo/store/redisstore => ../store/redisstore
 )
@@ -17,7 +16,6 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/broker/nats v0.0.0-00010101000000-000000000000
-	github.com/redo-go/redo/outbox/pgoutbox v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/redisstore v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1

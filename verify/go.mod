@@ -5,6 +5,7 @@ go 1.26.0
 // Never released: it always checks the stores of the checkout it stands in.
 replace (
 	github.com/redo-go/redo => ../
+	github.com/redo-go/redo/outbox/pgoutbox => ../outbox/pgoutbox
 	github.com/redo-go/redo/store/mysqlstore => ../store/mysqlstore
 	github.com/redo-go/redo/store/pgstore => ../store/pgstore
 	github.com/redo-go/redo/store/redisstore => ../store/redisstore
@@ -17,6 +18,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/rueidis v1.0.79
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
+	github.com/redo-go/redo/outbox/pgoutbox v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/mysqlstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/redisstore v0.0.0-00010101000000-000000000000

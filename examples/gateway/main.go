@@ -4,11 +4,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/redo-go/redo/gateway"
 	"github.com/redo-go/redo/store/boltstore"
@@ -40,9 +44,21 @@ func serve(upstream, address, file string) error {
 	if err != nil {
 		return err
 	}
-	go func() { log.Print(g.Run(context.Background())) }() // continues what a killed gateway has left behind
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() { log.Print(g.Run(ctx)) }() // continues what a killed gateway has left behind
+	srv := &http.Server{Addr: address, Handler: g, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- srv.ListenAndServe() }()
 	fmt.Println("serving")
-	return http.ListenAndServe(address, g)
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return errors.Join(srv.Shutdown(grace), g.Shutdown(grace), st.Close())
 }
 
 // user returns the authenticated user. A real service checks a token here.

@@ -65,10 +65,8 @@ func Insert[T any](ctx context.Context, db Beginner, k Row[T]) (row T, inserted 
 		if err == nil {
 			return row, true, nil
 		}
-		if pg, ok := errors.AsType[*pgconn.PgError](
-			err,
-		); !ok || pg.Code != uniqueViolation ||
-			pg.ConstraintName != k.Constraint {
+		pg, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || pg.Code != uniqueViolation || pg.ConstraintName != k.Constraint {
 			return zero, false, err
 		}
 		row, err = within(ctx, db, false, k.Find)
@@ -77,11 +75,8 @@ func Insert[T any](ctx context.Context, db Beginner, k Row[T]) (row T, inserted 
 		case err != nil:
 			return zero, false, err
 		case !k.Same(row):
-			return row, false, fmt.Errorf(
-				"keyed: the key of %q was used for another payload: %w",
-				k.Constraint,
-				taxonomy.PayloadMismatch,
-			)
+			return row, false, fmt.Errorf("keyed: the key of %q was used for another payload: %w",
+				k.Constraint, taxonomy.PayloadMismatch)
 		default:
 			return row, false, nil
 		}

@@ -1,74 +1,80 @@
-// Postgres shows what a record beside the effect can't promise, and a record inside its transaction can. A refund
-// service keeps its ledger and redo's records in one Postgres. It is killed with SIGKILL again and again, wherever it is,
-// while clients call it: each operation from two clients at once, retried until it is answered. At the end the ledger is
-// counted, for each way to run the service.
+// Postgres commits a refund, its record and the response in one transaction. The handler dies after its first write. In
+// one transaction that write is undone, and the retry makes the only refund. In two steps the write stays, and the
+// retry makes another refund.
 //
-//	go run ./examples/postgres
-//	go run ./examples/postgres -kills 200 -postgres postgres://app@db/test
+//	$ go run ./examples/postgres
+//	one transaction: refunds: 1
+//	two steps: refunds: 2
 //
-// It wants a Postgres: on this machine, or where -postgres or REDO_TEST_POSTGRES says. It makes a schema of its own and
-// drops it at the end.
+// It uses the Postgres at the URL in its argument or in REDO_TEST_POSTGRES, or else the one on this machine. It makes a
+// schema of its own and drops it at the end. "go run ./verify/postgres" kills such a service many times, and counts
+// its ledger.
 package main
 
 import (
 	"cmp"
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
-	"math/rand/v2"
+	"encoding/json"
+	"log"
+	"net/http"
 	"os"
-	"os/signal"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/redo-go/redo/server"
 )
 
-// here is where Postgres is looked for when nothing says otherwise.
-const here = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
-
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	var err error
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		err = serve(ctx, os.Args[2:])
-	} else {
-		err = tell(ctx, os.Args[1:], os.Stdout)
+	url := cmp.Or(os.Getenv("REDO_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
+	if len(os.Args) > 1 {
+		url = os.Args[1]
 	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "postgres:", err)
-		os.Exit(1)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := demo(ctx, url); err != nil {
+		log.Fatal(err)
 	}
 }
 
-// tell runs the campaign in each mode and prints what came of it.
-func tell(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("postgres", flag.ContinueOnError)
-	url := flags.String("postgres", cmp.Or(os.Getenv("REDO_TEST_POSTGRES"), here), "the `URL` of a Postgres in which a schema may be made")
-	kills := flags.Int("kills", 25, "how often the service is killed in each mode")
-	seed := flags.Uint64("seed", rand.Uint64(), "for the moments of the kills")
-	if err := flags.Parse(args); err != nil {
-		return err
+// A bank makes refunds: rows of a table.
+type bank struct {
+	db   *pgxpool.Pool
+	dies bool // the next handler dies after its write
+}
+
+// A querier is a transaction or a pool.
+type querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// createRefund writes through the middleware's transaction. A 5xx and a panic roll it back. Any other response commits
+// it, and is sent after the commit.
+func (b *bank) createRefund(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Amount int }
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Amount <= 0 {
+		http.Error(w, "the amount must be positive", http.StatusUnprocessableEntity)
+		return
 	}
-	db, err := openDatabase(ctx, *url)
-	if err != nil {
-		return err
+	db := querier(b.db)
+	if tx, ok := server.Tx[pgx.Tx](r.Context()); ok {
+		db = tx
 	}
-	defer db.close()
-	fmt.Fprintf(out, "A refund service is killed %d times in each mode (seed %d). Its ledger, counted afterwards:\n\n", *kills, *seed)
-	fmt.Fprintf(out, "%-28s%7s%12s%9s%12s%12s%6s\n", "record and effect", "kills", "operations", "effects", "taken over", "duplicates", "lost")
-	for _, m := range modes {
-		c := campaign{mode: m, kills: *kills, url: *url, database: db, rand: rand.New(rand.NewPCG(*seed, *seed))}
-		t, err := c.run(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.title, err)
-		}
-		fmt.Fprintf(out, "%-28s%7d%12d%9d%12d%12d%6d\n", m.title, t.kills, t.operations, t.effects, t.takenOver, t.duplicates, t.lost)
-		if err := t.judge(m); err != nil {
-			return fmt.Errorf("%s: %w", m.title, err)
-		}
+	if _, err := db.Exec(r.Context(), "INSERT INTO refunds (amount) VALUES ($1)", in.Amount); err != nil {
+		http.Error(w, "try again", http.StatusServiceUnavailable)
+		return
 	}
-	fmt.Fprint(out, "\nIn one transaction nothing is ever taken over: what a killed process had begun is undone. In two steps\n"+
-		"a process can die after the effect and before its record. The next request takes the key over, and the\n"+
-		"policy decides: looking into the ledger finds the effect, running again makes it twice.\n")
-	return nil
+	if b.dies {
+		b.dies = false
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(http.StatusCreated)
+}
+
+// customer returns the authenticated caller. A real service checks the password before the middleware runs.
+func customer(r *http.Request) string {
+	name, _, _ := r.BasicAuth()
+	return name
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -17,23 +18,21 @@ import (
 type customer struct {
 	client  *redo.Client
 	url     string
-	say     func(string, ...any)
 	connect func() (*redo.Client, error) // makes another client of the same store
 }
 
 // act runs one scene's part of the client.
-func act(scene, url, storePath string) error {
-	ops, err := boltstore.Open(storePath)
+func act(r role) error {
+	ops, err := boltstore.Open(r.File)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = ops.Close() }()
-	say := speaker("client")
 	connect := func() (*redo.Client, error) {
 		return redo.New(
 			redo.WithStore(ops),
 			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 12, MaxElapsed: 15 * time.Second}),
-			redo.WithObserver(narrator{say}),
+			redo.WithObserver(narrator{}),
 		)
 	}
 	client, err := connect()
@@ -41,10 +40,10 @@ func act(scene, url, storePath string) error {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	c := customer{client, url, say, connect}
-	run, ok := parts[scene]
+	c := customer{client, "http://" + r.Address, connect}
+	run, ok := parts[r.Part]
 	if !ok {
-		return fmt.Errorf("unknown scene %q", scene)
+		return fmt.Errorf("the client has no part %q", r.Part)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -106,7 +105,7 @@ func mismatch(ctx context.Context, c customer) error {
 	if !errors.Is(err, taxonomy.PayloadMismatch) {
 		return fmt.Errorf("expected a payload mismatch, got %w", err)
 	}
-	emit(event{Actor: "client", Text: "the same name with another amount: " + string(redo.CodeOf(err)) + ", nothing was sent", Good: true})
+	voice.Good("the same name with another amount: %s, nothing was sent", redo.CodeOf(err))
 	return nil
 }
 
@@ -117,7 +116,7 @@ func terminal(ctx context.Context, c customer) error {
 	if !ok || e.Effect != redo.NotApplied || !errors.Is(err, taxonomy.Validation) {
 		return fmt.Errorf("expected a refusal, got %w", err)
 	}
-	emit(event{Actor: "client", Text: fmt.Sprintf("not retried, and known not to have been applied: the amount is corrected (%v)", redo.CodeOf(err)), Good: true})
+	voice.Good("not retried, and known not to have been applied: the amount is corrected (%v)", redo.CodeOf(err))
 	return c.refund(ctx, "refund:1138:coat", 2_000)
 }
 
@@ -127,7 +126,7 @@ func resume(ctx context.Context, c customer) error {
 		if err != nil {
 			return err
 		}
-		c.say("found %s pending in its file, under key %s", op.Name, short(op.Key))
+		voice.Say("found %s pending in its file, under key %s", op.Name, short(op.Key))
 		resp, err := c.client.Resume(ctx, op)
 		if err != nil {
 			return err
@@ -164,32 +163,34 @@ func campaign(ctx context.Context, c customer) error {
 
 func campaignName(i int) string { return fmt.Sprintf("refund:campaign:%d", i) }
 
-// narrator tells what the client does. It is how tracing is put in, too.
-type narrator struct{ say func(string, ...any) }
+const voice = stage.Voice("client")
 
-func (n narrator) StartOperation(ctx context.Context, _ redo.OperationStart) context.Context {
+// A narrator reports what the client does. Tracing is added in the same way.
+type narrator struct{}
+
+func (narrator) StartOperation(ctx context.Context, _ redo.OperationStart) context.Context {
 	return ctx
 }
 
-func (n narrator) EndOperation(_ context.Context, end redo.OperationEnd) {
+func (narrator) EndOperation(_ context.Context, end redo.OperationEnd) {
 	switch {
 	case end.Err != nil:
-		n.say("%s: %s, effect %s", end.Operation, end.Err.Code, end.Effect)
+		voice.Say("%s: %s, effect %s", end.Operation, end.Err.Code, end.Effect)
 	case end.Stored:
-		emit(event{Actor: "client", Text: end.Operation + " was complete: answered from the client's own file, nothing was sent", Good: true})
+		voice.Good("%s was complete: answered from the client's own file, nothing was sent", end.Operation)
 	case end.Replayed:
-		emit(event{Actor: "client", Text: end.Operation + " complete: the service replayed its first answer", Good: true})
+		voice.Good("%s complete: the service replayed its first answer", end.Operation)
 	default:
-		emit(event{Actor: "client", Text: end.Operation + " complete", Good: true})
+		voice.Good("%s complete", end.Operation)
 	}
 }
 
-func (n narrator) StartAttempt(ctx context.Context, start redo.AttemptStart) context.Context {
-	n.say("%s: attempt %d, key %s", start.Operation, start.Number, short(start.Key))
+func (narrator) StartAttempt(ctx context.Context, start redo.AttemptStart) context.Context {
+	voice.Say("%s: attempt %d, key %s", start.Operation, start.Number, short(start.Key))
 	return ctx
 }
 
-func (n narrator) EndAttempt(_ context.Context, end redo.AttemptEnd) {
+func (narrator) EndAttempt(_ context.Context, end redo.AttemptEnd) {
 	a := end.Attempt
 	if a.Wait == 0 {
 		return
@@ -198,7 +199,7 @@ func (n narrator) EndAttempt(_ context.Context, end redo.AttemptEnd) {
 	if a.Status == 0 {
 		what = "no answer"
 	}
-	n.say("%s: %s (%s), again in %v", end.Operation, what, a.Code, a.Wait.Round(time.Millisecond))
+	voice.Say("%s: %s (%s), again in %v", end.Operation, what, a.Code, a.Wait.Round(time.Millisecond))
 }
 
 // short is the end of a key: keys of one second begin alike.

@@ -9,29 +9,34 @@ package main
 import (
 	"fmt"
 	"os"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
+// A role is the part of a process.
+type role struct {
+	Name    string `json:"name"` // client or service
+	File    string `json:"file"` // of its store
+	Address string `json:"address"`
+	Ledger  string `json:"ledger,omitempty"` // the file of the service's ledger
+	Part    string `json:"part,omitempty"`   // what the client does
+}
+
 func main() {
-	var err error
-	switch role := argument(1); role {
-	case "":
-		err = tell(os.Stdout)
-	case "service":
-		err = serve(argument(2), argument(3), argument(4))
-	case "client":
-		err = act(argument(2), argument(3), argument(4))
-	default:
-		err = fmt.Errorf("unknown role %q: run it without arguments", role)
-	}
-	if err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-func argument(n int) string {
-	if n < len(os.Args) {
-		return os.Args[n]
+func run() error {
+	if stage.IsPart() {
+		return stage.Play(func(r role) error {
+			if r.Name == "service" {
+				return serve(r)
+			}
+			return act(r)
+		})
 	}
-	return ""
+	return tell(os.Stdout)
 }

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 // TestMain lets the test binary be the service and the client, as the program itself is.
 func TestMain(m *testing.M) {
-	switch argument(1) {
-	case "service", "client":
+	if stage.IsPart() {
 		main()
 		os.Exit(0)
 	}
@@ -86,7 +87,7 @@ func TestTheCountFailsWhenTheLedgerIsWrong(t *testing.T) {
 			require.Equal(t, c.want, got.String())
 			require.Equal(t, c.ok, got.ok())
 			var out strings.Builder
-			if err := newTimeline(&out).verdict(got, c.entries); c.ok {
+			if err := verdict(&out, stage.NewTimeline(&out, nil), got, c.entries); c.ok {
 				require.NoError(t, err)
 			} else {
 				require.Error(t, err)

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"time"
 
+	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
@@ -58,9 +57,6 @@ func newService(st store.Store, book *ledger, say func(string, ...any)) http.Han
 	mux.Handle("POST /payments", once(apply(book.pay, say)))
 	mux.Handle("POST /refunds", once(apply(book.refund, say)))
 	mux.Handle("POST /voids", once(apply(book.void, say)))
-	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(book.entries())
-	})
 	return mux
 }
 
@@ -99,27 +95,20 @@ func receipt(e Entry) http.Handler {
 }
 
 // serve is the service's process. It runs until it is killed.
-func serve(address, storePath, ledgerPath string) error {
-	say := speaker("service")
-	st, err := boltstore.Open(storePath)
+func serve(r role) error {
+	st, err := boltstore.Open(r.File)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	book, err := openLedger(ledgerPath)
+	book, err := openLedger(r.Ledger)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	faults := &faults{next: newService(st, book, say), say: say}
-	srv := &http.Server{
-		Handler: faults, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-	}
-	emit(event{Actor: "service", Address: l.Addr().String(), Text: fmt.Sprintf("up, with %d entries in its ledger", len(book.entries()))})
-	return srv.Serve(l)
+	stage.On("entries", func([]string) (any, error) { return book.entries(), nil })
+	voice := stage.Voice("service")
+	voice.Say("up, with %d entries in its ledger", len(book.entries()))
+	return stage.Serve(r.Address, voice, newService(st, book, voice.Say))
 }
 
 func cents(n int) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }

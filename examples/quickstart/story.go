@@ -1,163 +1,137 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
+
+	"github.com/redo-go/redo/internal/stage"
 )
 
 // A scene is one thing that goes wrong.
 type scene struct {
 	title   string
-	part    string   // what the client does
-	faults  string   // what happens to its requests
-	applies []string // the operations that are to have taken effect, once, when it is over
-	run     func(*stage, scene) error
+	part    string // what the client does
+	faults  string // what happens to its requests
+	dies    string // the process that is killed while the response is held back
+	applies string // the operation that must have taken effect once at the end
 }
 
-var story = []scene{
-	{title: "A payment, and nothing goes wrong", part: "pay", applies: []string{"payment:order-1138"}},
-	{title: "The answer is lost", part: "lost", faults: faultLose, applies: []string{"refund:1138:shoes"}},
-	{title: "503, then 429 with Retry-After", part: "overload", faults: fault503 + " " + fault429, applies: []string{"refund:1138:hat"}},
-	{title: "Ten concurrent duplicates", part: "duplicates", applies: []string{"refund:1138:scarf"}},
+var scenes = []scene{
+	{title: "A payment, and nothing goes wrong", part: "pay", applies: "payment:order-1138"},
+	{title: "The answer is lost", part: "lost", faults: stage.Lose, applies: "refund:1138:shoes"},
+	{
+		title: "503, then 429 with Retry-After", part: "overload",
+		faults: stage.Unavailable + " " + stage.Limited, applies: "refund:1138:hat",
+	},
+	{title: "Ten concurrent duplicates", part: "duplicates", applies: "refund:1138:scarf"},
 	{title: "The same name with another payload", part: "mismatch"},
-	{title: "A terminal 422, corrected", part: "terminal", applies: []string{"refund:1138:coat"}},
-	{title: "The client is killed after the effect and before the answer", part: "killed", faults: faultHold, applies: []string{"refund:1138:gloves"}, run: killClient},
-	{title: "The service is killed, and restarted on its file", part: "restart", faults: faultHold, applies: []string{"refund:1138:belt"}, run: killService},
-	{title: "The rest of the payment is voided", part: "void", applies: []string{"void:order-1138"}},
+	{title: "A terminal 422, corrected", part: "terminal", applies: "refund:1138:coat"},
+	{
+		title: "The client is killed after the effect and before the answer", part: "killed",
+		faults: stage.Hold, dies: "client", applies: "refund:1138:gloves",
+	},
+	{
+		title: "The service is killed, and restarted on its file", part: "restart",
+		faults: stage.Hold, dies: "service", applies: "refund:1138:belt",
+	},
+	{title: "The rest of the payment is voided", part: "void", applies: "void:order-1138"},
 }
 
-// A stage is where the processes play.
-type stage struct {
+// A story is the processes and their files.
+type story struct {
 	dir      string
-	timeline *timeline
-	service  *process
+	timeline *stage.Timeline
+	service  *stage.Process
 	address  string
 }
 
-// tell plays the story and counts the ledger.
+// tell plays the scenes and counts the ledger.
 func tell(out io.Writer) error {
 	dir, err := os.MkdirTemp("", "redo-quickstart-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	s := &stage{dir: dir, timeline: newTimeline(out), address: "127.0.0.1:0"}
+	timeline := stage.NewTimeline(out, map[string]stage.Style{"client": stage.Cyan, "service": stage.Yellow})
+	s := &story{dir: dir, timeline: timeline, address: "127.0.0.1:0"}
 	if err := s.startService(); err != nil {
 		return err
 	}
-	defer func() { s.service.kill() }()
+	defer func() { s.service.Kill() }()
 	var wanted []string
-	for i, sc := range story {
-		s.timeline.title(i+1, sc.title)
-		if err := s.script(sc.faults); err != nil {
-			return err
-		}
-		run := sc.run
-		if run == nil {
-			run = (*stage).play
-		}
-		err := run(s, sc)
-		s.settle()
+	for i, sc := range scenes {
+		s.timeline.Title(i+1, sc.title)
+		err := s.play(sc)
+		s.timeline.Flush()
 		if err != nil {
 			return fmt.Errorf("%s: %w", sc.title, err)
 		}
-		wanted = append(wanted, sc.applies...)
+		if sc.applies != "" {
+			wanted = append(wanted, sc.applies)
+		}
 	}
-	entries, err := s.ledger()
+	entries, err := stage.Ask[[]Entry](s.service, "entries")
 	if err != nil {
 		return err
 	}
-	return s.timeline.verdict(count(wanted, entries), entries)
+	return verdict(out, s.timeline, count(wanted, entries), entries)
 }
 
-// play lets the client do its part and end by itself.
-func (s *stage) play(sc scene) error {
-	c, err := s.startClient(sc.part)
+// play plays a scene. All reports of the scene are on the timeline when it returns.
+func (s *story) play(sc scene) error {
+	if _, err := stage.Ask[any](s.service, "faults "+sc.faults); err != nil {
+		return err
+	}
+	client, err := s.startClient(sc.part)
 	if err != nil {
 		return err
 	}
-	return c.wait()
+	if sc.dies != "" {
+		if err := s.service.Held(); err != nil {
+			client.Kill()
+			return err
+		}
+	}
+	switch sc.dies {
+	case "client":
+		s.timeline.Note("the client process is killed (SIGKILL), and started again")
+		client.Kill()
+		client, err = s.startClient("resume")
+	case "service":
+		s.timeline.Note("the service process is killed (SIGKILL), and started again on its files")
+		s.service.Kill()
+		err = s.startService()
+	}
+	if err == nil {
+		err = client.Wait()
+	}
+	_, heard := stage.Ask[any](s.service, "")
+	return errors.Join(err, heard)
 }
 
-// killClient kills the client while the answer is under way, starts another on the same file, and lets it finish what
-// it finds there.
-func killClient(s *stage, sc scene) error {
-	c, err := s.startClient(sc.part)
+func (s *story) startService() error {
+	service, err := stage.Start(s.timeline, "service", role{
+		Name: "service", Address: s.address,
+		File: filepath.Join(s.dir, "service.redo"), Ledger: filepath.Join(s.dir, "ledger.jsonl"),
+	})
 	if err != nil {
 		return err
 	}
-	if err := s.service.held(); err != nil {
-		return err
-	}
-	s.timeline.note("the client process is killed (SIGKILL), and started again")
-	c.kill()
-	return s.play(scene{part: "resume"})
-}
-
-// killService kills the service while the answer is under way, and starts it again on the same files.
-func killService(s *stage, sc scene) error {
-	c, err := s.startClient(sc.part)
-	if err != nil {
-		return err
-	}
-	if err := s.service.held(); err != nil {
-		return err
-	}
-	s.timeline.note("the service process is killed (SIGKILL), and started again on its files")
-	s.service.kill()
-	if err := s.startService(); err != nil {
-		return err
-	}
-	return c.wait()
-}
-
-func (s *stage) startService() error {
-	p, err := start(s.timeline, "service", s.address, filepath.Join(s.dir, "service.redo"), filepath.Join(s.dir, "ledger.jsonl"))
-	if err != nil {
-		return err
-	}
-	s.service = p
-	s.address, err = p.up()
+	s.service = service
+	s.address, err = service.Up()
 	return err
 }
 
-func (s *stage) startClient(part string) (*process, error) {
-	return start(s.timeline, "client", part, "http://"+s.address, filepath.Join(s.dir, "client.redo"))
+func (s *story) startClient(part string) (*stage.Process, error) {
+	return stage.Start(s.timeline, "client", role{
+		Name: "client", Address: s.address, File: filepath.Join(s.dir, "client.redo"), Part: part,
+	})
 }
 
-func (s *stage) script(steps string) error {
-	resp, err := http.Post("http://"+s.address+"/faults", "text/plain", bytes.NewBufferString(steps))
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
-}
-
-// settle prints the scene's events in the order in which they happened, once all of them are in.
-func (s *stage) settle() {
-	if resp, err := http.Post("http://"+s.address+"/mark", "text/plain", nil); err == nil {
-		_ = resp.Body.Close()
-		s.service.marked()
-	}
-	s.timeline.flush()
-}
-
-func (s *stage) ledger() ([]Entry, error) {
-	resp, err := http.Get("http://" + s.address + "/ledger")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var entries []Entry
-	return entries, json.NewDecoder(resp.Body).Decode(&entries)
-}
-
-// A tally is the ledger held against what was asked for.
+// A tally compares the ledger with what was asked for.
 type tally struct{ operations, effects, duplicates, lost int }
 
 func count(wanted []string, entries []Entry) tally {
@@ -180,4 +154,21 @@ func (t tally) ok() bool { return t.operations == t.effects && t.duplicates == 0
 
 func (t tally) String() string {
 	return fmt.Sprintf("operations=%d effects=%d duplicates=%d lost=%d", t.operations, t.effects, t.duplicates, t.lost)
+}
+
+// verdict prints the ledger and its tally.
+func verdict(out io.Writer, t *stage.Timeline, c tally, entries []Entry) error {
+	fmt.Fprintf(out, "\n%s\n", t.Paint(stage.Bold, "The service's ledger"))
+	for _, e := range entries {
+		fmt.Fprintf(out, "  %2d  %-6s %-8s %8s  %s\n", e.Number, e.ID, e.Kind, cents(e.Amount), e.Reference)
+	}
+	style := stage.Green
+	if !c.ok() {
+		style = stage.Red
+	}
+	fmt.Fprintf(out, "\n%s\n", t.Paint(style, c.String()))
+	if !c.ok() {
+		return errors.New("the ledger does not hold each operation once")
+	}
+	return nil
 }

@@ -1,68 +1,117 @@
-// Webhooks shows the whole way of a refund: a client asks for it, the producer writes it into its ledger together with the
-// record of the request and an event for the outbox, a relay sends the event as a signed webhook, and the consumer's inbox
-// enters it into a ledger of its own. Everything on the way is lost, refused, repeated or killed. At the end both ledgers
-// hold each operation once.
+// Webhooks sends a webhook for each refund, and receives it once. Copy sender.go for a service that sends webhooks, and
+// receiver.go for one that receives them. The client sends its request twice. The response to the first delivery is
+// lost.
 //
-//	go run ./examples/webhooks
-//	go run ./examples/webhooks -kills 100
-//	go run ./examples/webhooks -postgres postgres://app@db/test
-//
-// Without -postgres it wants Go alone: client, producer and consumer keep a bbolt file each. Such a file belongs to one
-// process, so the relay runs in the producer's: three processes. With -postgres the producer and the consumer have a schema
-// each, dropped at the end, and the relay is a process of its own: four. Either takes a few seconds and uses the loopback
-// interface and a temporary directory.
+//	$ go run ./examples/webhooks
+//	bank: 201 stored
+//	bank: 201 replayed
+//	shop: refund-re_1-created: 200 stored, and the response is lost
+//	shop: refund-re_1-created: 200 replayed
+//	refunds in the ledgers: bank 1, shop 1
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
-	"math/rand/v2"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
-	"os/signal"
-	"syscall"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/webhook"
 )
 
 func main() {
-	var err error
-	if len(os.Args) > 1 && os.Args[1] == "process" {
-		err = play(os.Stdin)
-	} else {
-		// Whoever ends the program, or the one that it prints to, finds nothing left behind.
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
-		defer stop()
-		err = tell(ctx, os.Args[1:], os.Stdout)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "redo-webhooks-")
+	if err == nil {
+		err = errors.Join(demo(ctx, dir), os.RemoveAll(dir))
 	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "webhooks:", err)
-		os.Exit(1)
+	if err != nil {
+		log.Fatal(err)
 	}
 }
 
-// tell plays the story, or the campaign, and counts the ledgers.
-func tell(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("webhooks", flag.ContinueOnError)
-	url := flags.String("postgres", "", "the `URL` of a Postgres in which schemas may be made; without it everything is kept in files")
-	kills := flags.Uint("kills", 0, "instead of the story, how many processes are killed at random moments while refunds are made")
-	seed := flags.Uint64("seed", rand.Uint64(), "for what -kills does")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	s, err := newStage(ctx, *url, out)
+func demo(ctx context.Context, dir string) error {
+	shop, err := boltstore.Open(filepath.Join(dir, "shop.redo"))
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if *kills == 0 {
-		return s.story(ctx)
-	}
-	fmt.Fprintf(out, "%d processes are killed at random moments (seed %d).\n", *kills, *seed)
-	t, err := s.campaign(ctx, int(*kills), rand.New(rand.NewPCG(*seed, *seed)))
+	defer func() { _ = shop.Close() }()
+	bank, err := boltstore.Open(filepath.Join(dir, "bank.redo"))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "killed: %v; webhooks verified with the old secret: %d, with the new one: %d\n", s.killed, t.verified[oldSecret], t.verified[newSecret])
-	return s.timeline.verdict(t)
+	defer func() { _ = bank.Close() }()
+	secret, err := webhook.NewSecret(nil)
+	if err != nil {
+		return err
+	}
+	receiver, err := newReceiver(shop, secret)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	srv := httptest.NewServer(lossy(receiver, stop))
+	defer srv.Close()
+	s, err := newSender(ctx, bank, srv.URL+"/webhooks/bank")
+	if err != nil {
+		return err
+	}
+	refunds, err := s.handler()
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(`{"amount":1000}`))
+		r.SetBasicAuth("alice", "secret")
+		r.Header.Set("Idempotency-Key", "refund-1")
+		w := httptest.NewRecorder()
+		refunds.ServeHTTP(w, r)
+		fmt.Println("bank:", w.Code, w.Header().Get("Idempotency-Status"))
+	}
+	loopback, err := webhook.Transport(webhook.Allow(netip.MustParsePrefix("127.0.0.0/8")))
+	if err != nil {
+		return err
+	}
+	// The default schedule takes three days. This one is as long as the demo.
+	err = s.relay(ctx, secret, loopback, outbox.Retry(100*time.Millisecond), outbox.PollInterval(50*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("refunds in the ledgers: bank %d, shop %d\n", entries(bank), entries(shop))
+	return nil
+}
+
+// lossy loses the first response of h, and calls stop after the second.
+func lossy(h http.Handler, stop func()) http.Handler {
+	deliveries := 0
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		line := fmt.Sprint("shop: ", r.Header.Get(webhook.HeaderID), ": ", rec.Code, " ", rec.Header().Get("Idempotency-Status"))
+		if deliveries++; deliveries == 1 {
+			fmt.Println(line + ", and the response is lost")
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Println(line)
+		stop()
+	})
+}
+
+func entries(st *boltstore.Store) (n int) {
+	_ = st.View(context.Background(), func(tx *boltstore.Tx) error {
+		n = tx.Bucket([]byte("ledger")).Stats().KeyN
+		return nil
+	})
+	return n
 }

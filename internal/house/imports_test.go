@@ -28,6 +28,7 @@ var importRules = map[string]importRule{
 	"internal/house":       {},
 	"internal/flight":      {},
 	"internal/browsertest": {testing: true},
+	"internal/stage":       {},
 	"internal/racetest":    {testing: true},
 	"internal/turn":        {module: []string{"store"}},
 	"internal/ledger":      {module: []string{"store"}},

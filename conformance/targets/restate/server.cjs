@@ -8,11 +8,18 @@ const path = require('node:path');
 const restate = require('@restatedev/restate-sdk');
 const shop = require('./shop.cjs');
 
+// The SDK uses what Node 20 does not have.
+Promise.withResolvers ??= () => {
+  const made = {};
+  made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
+  return made;
+};
+
 const [effects, service, admin, node] = [1, 2, 3, 4].map((n) => shop.port + n);
 const data = path.join(__dirname, 'data');
 
 async function sell(ctx, order) {
-  const { headers } = Object.assign({ headers: new Map() }, ctx.request());
+  const { headers } = ctx.request();
   if (!shop.valid(order)) throw new restate.TerminalError('no order', { errorCode: 400 });
   const fault = headers.get('x-fault');
   if (fault) throw new restate.TerminalError('a failure', { errorCode: Number(fault) });

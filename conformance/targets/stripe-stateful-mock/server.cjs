@@ -4,7 +4,8 @@ const { createExpressApp } = require('stripe-stateful-mock');
 
 const port = Number(process.env.PORT ?? 8080);
 const secrets = ['sk_test_alice', 'sk_test_bob', 'sk_test_shop'];
-const app = require('stripe-stateful-mock/node_modules/express')();
+const express = require(require.resolve('express', { paths: [require.resolve('stripe-stateful-mock')] }));
+const app = express();
 
 async function charges(secret) {
   const all = [];

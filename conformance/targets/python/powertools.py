@@ -17,9 +17,7 @@ import shop
 
 os.environ.setdefault("AWS_LAMBDA_FUNCTION_NAME", "shop")
 address = urlsplit(shop.REDIS)
-store = RedisCachePersistenceLayer(
-    host=address.hostname, port=address.port, db_index=int(address.path[1:] or 0), ssl=False
-)
+database = dict(host=address.hostname, port=address.port, db_index=int(address.path[1:] or 0), ssl=False)
 usual = dict(event_key_jmespath='headers."idempotency-key"', raise_on_no_idempotency_key=True)
 if os.environ.get("VALIDATE"):
     usual["payload_validation_jmespath"] = "[httpMethod, path, body]"
@@ -27,10 +25,14 @@ if os.environ.get("VALIDATE"):
 
 def sold(event, context):
     """The function. A failure of the bank is an exception, which is not recorded."""
-    status, headers, document = shop.sell(event["path"], event["body"], event["headers"])
+    try:
+        body = json.loads(event["body"])
+    except ValueError:
+        body = None
+    status, headers, document = shop.sell(event["path"], body, event["headers"])
     if status >= 429:
         raise Failure(status, headers, document)
-    return {"status": status, "headers": headers, "document": document}
+    return {"status": status, "headers": headers, "body": "" if document is None else json.dumps(document)}
 
 
 class Failure(Exception):
@@ -39,7 +41,9 @@ class Failure(Exception):
 
 handlers = {
     seconds: idempotent(
-        sold, persistence_store=store, config=IdempotencyConfig(expires_after_seconds=seconds, **usual)
+        sold,
+        persistence_store=RedisCachePersistenceLayer(**database),  # one has one configuration
+        config=IdempotencyConfig(expires_after_seconds=seconds, **usual),
     )
     for seconds in (3600, 2)
 }
@@ -50,27 +54,25 @@ def answer(event):
     context = SimpleNamespace(get_remaining_time_in_millis=lambda: 1000)
     try:
         r = handlers[2 if event["path"] == "/short" else 3600](event, context)
-        return r["status"], r["headers"], r["document"]
+        return r["status"], r["headers"], r["body"]
     except exceptions.IdempotencyKeyError as e:
-        return 400, {}, {"error": str(e)}
+        return 400, {}, json.dumps({"error": str(e)})
     except exceptions.IdempotencyAlreadyInProgressError as e:
-        return 409, {}, {"error": str(e)}
+        return 409, {}, json.dumps({"error": str(e)})
     except exceptions.IdempotencyValidationError as e:
-        return 422, {}, {"error": str(e)}
+        return 422, {}, json.dumps({"error": str(e)})
     except Failure as e:
-        return e.args
+        status, headers, document = e.args
+        return status, headers, json.dumps(document)
 
 
 async def order(request):
-    try:
-        body = json.loads(await request.body())
-    except ValueError:
-        body = None
+    body = (await request.body()).decode()
     event = {"httpMethod": request.method, "path": request.url.path, "headers": dict(request.headers), "body": body}
-    status, headers, document = await asyncio.get_running_loop().run_in_executor(None, answer, event)
-    if document is None:
-        return Response(status_code=status, headers=headers)
-    return JSONResponse(document, status, headers)
+    status, headers, body = await asyncio.get_running_loop().run_in_executor(None, answer, event)
+    if body:
+        headers = {"Content-Type": "application/json", **headers}
+    return Response(body or None, status, headers)
 
 
 async def effects(request):

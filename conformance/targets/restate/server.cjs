@@ -31,19 +31,20 @@ const large = async (_, order) => {
   shop.make(order);
   return shop.large;
 };
-const empty = async (_, order) => {
-  shop.make(order);
-};
 const short = restate.handlers.handler({ idempotencyRetention: { seconds: 2 } }, sell);
-const definition = restate.service({ name: 'shop', handlers: { orders: sell, refunds: sell, large, empty, short } });
+const definition = restate.service({ name: 'shop', handlers: { orders: sell, refunds: sell, large, short } });
 
-async function main() {
+// count starts when all is ready, so that the script run can wait for it.
+function count() {
   http
     .createServer((req, res) => {
       const account = new URL(req.url, 'http://localhost').searchParams.get('account');
       res.setHeader('Content-Type', 'application/json').end(JSON.stringify({ count: shop.effects(account) }));
     })
     .listen(effects, '127.0.0.1');
+}
+
+async function main() {
   await restate.serve({ services: [definition], port: service });
 
   fs.rmSync(data, { recursive: true, force: true });
@@ -56,6 +57,7 @@ async function main() {
     RESTATE_ADMIN__BIND_ADDRESS: `127.0.0.1:${admin}`,
     RESTATE_INGRESS__BIND_ADDRESS: `127.0.0.1:${shop.port}`,
     RESTATE_DEFAULT_NUM_PARTITIONS: '2',
+    RESTATE_WORKER__CLEANUP_INTERVAL: '1s', // expired keys go at this interval, 30 seconds by default
     RESTATE_DISABLE_TELEMETRY: 'true',
   };
   const server = spawn(binary, flags, { env, stdio: 'inherit' });
@@ -66,7 +68,7 @@ async function main() {
   const headers = { 'Content-Type': 'application/json' };
   for (let tries = 0; tries < 300; tries++) {
     const made = await fetch(`http://127.0.0.1:${admin}/deployments`, { method: 'POST', headers, body }).catch(() => null);
-    if (made?.ok) return;
+    if (made?.ok) return count();
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   throw new Error('the service could not be registered');

@@ -115,7 +115,7 @@ const out = [];
 const days = [...new Set(targets.flatMap((t) => t.runs.map((r) => r.started.slice(0, 10))))].sort();
 const times = Math.min(...targets.map((t) => t.runs.length));
 out.push(`Run on ${days.join(' and ')}, ${times === 1 ? 'once' : `${times} times`} each.`, '');
-out.push('| | Server | Language | Versions | Profile | Passed | Failed | Warned |', '|---|---|---|---|---|---|---|---|');
+out.push('| Setup | Server | Language | Versions | Profile | Passed | Failed | Warned |', '|---|---|---|---|---|---|---|---|');
 for (const t of targets) {
   const count = (v) => [...t.cases.values()].filter((c) => c.verdict === v).length;
   out.push(`| ${t.letter} | ${t.report.target} | ${languages[programs.get(t.name)] ?? 'JavaScript'} | ${versions(t.name)} | ${t.report.profile} | ${count('pass')} | ${count('fail')} | ${count('warn')} |`);

@@ -107,3 +107,22 @@ func TestProofIsNotRepeated(t *testing.T) {
 	require.Equal(t, Fail, res.Verdict)
 	require.Equal(t, int64(1+2+4+3), n.Load()) // the controls, and one run of the case
 }
+
+func TestControlRunsTwiceAndNeverWithAUsedKey(t *testing.T) {
+	l := newLab(t)
+	var mu sync.Mutex
+	sent := map[string]int{}
+	l.front = keyed(func(w http.ResponseWriter, _ *http.Request, key string, _ []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		sent[key]++
+		http.Error(w, "no", http.StatusBadRequest)
+		return true
+	})
+	_, err := Run(t.Context(), l.start().target(), Only(slugBaseline))
+	require.NoError(t, err)
+	require.Len(t, sent, 2)
+	for key, times := range sent {
+		require.Equal(t, 1, times, key)
+	}
+}

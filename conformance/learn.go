@@ -17,8 +17,8 @@ type learned struct {
 	replays int
 	// ignoresPayload is set if a key replays for any payload. mismatch-body judges it.
 	ignoresPayload bool
-	// rewrites is set if a replay has a different body. replay-body judges it.
-	rewrites bool
+	// rewrites holds the aspects that a replay has different. replay-body and replay-headers judge them.
+	rewrites []aspect
 }
 
 // learnReplay learns the form of this target's replays from one of them.
@@ -26,7 +26,7 @@ func (l *learned) learnReplay(first, again *answer) {
 	if again.status != first.status {
 		l.replays = again.status
 	}
-	l.rewrites = !slices.Equal(first.content(), again.content())
+	l.rewrites = differences(first, again)
 }
 
 // alike reports whether two responses belong to one operation. It compares status and body only as far as this
@@ -39,7 +39,7 @@ func (l *learned) alike(a, b *answer) bool {
 	if a.status != b.status && (l.replays == 0 || a.status != l.replays && b.status != l.replays) {
 		return false
 	}
-	return l.rewrites || slices.Equal(a.content(), b.content())
+	return slices.Contains(l.rewrites, aspectBody) || slices.Equal(a.content(), b.content())
 }
 
 // lesson is the result of an operation under a fresh key.

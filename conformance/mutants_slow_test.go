@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"syscall"
 	"time"
@@ -338,6 +339,24 @@ var scopeMutants = []mutant{{
 			}
 			return false
 		})
+	},
+}, {
+	name:  "another principal gets the first one's response, and replays have no Location",
+	finds: []string{"scope-principal", "replay-headers"},
+	defect: func(l *lab) {
+		m := newMemory()
+		shared := keyed(func(_ http.ResponseWriter, r *http.Request, key string, body []byte) bool {
+			if r.URL.Path == "/orders" {
+				r.Header.Set("Authorization", m.first(key+string(body), r.Header.Get("Authorization")))
+			}
+			return false
+		})
+		bare := rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) {
+			if isReplay(a) {
+				a.Header().Del("Location")
+			}
+		})
+		l.front = func(next http.Handler) http.Handler { return bare(shared(next)) }
 	},
 }, {
 	name:  "a stranger is told that the key is taken",

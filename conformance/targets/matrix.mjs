@@ -1,8 +1,10 @@
 // Writes what the reports in .cache/targets/reports say into docs/conformance.md, between the two markers there: the
 // servers with their versions, the matrix, and what each notes.md says of every rule that was seen broken. A broken rule
 // without a note is an error, and so is a note without a broken rule: nothing is printed that nobody has looked into.
+// It also writes .cache/targets/matrix.html, where each cell leads to the requests and responses behind it.
 //
 //   node conformance/targets/matrix.mjs
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,11 +14,10 @@ const root = path.join(here, '..', '..');
 const reportsDir = path.join(root, '.cache', 'targets', 'reports');
 const page = path.join(root, 'docs', 'conformance.md');
 
-const names = [
-  'fiber-v3', 'fiber-v2', 'express-idempotency', 'express-idempotency-redis', 'node-idempotency-nestjs',
-  'powertools-lambda', 'powertools-lambda-validated', 'redo-ietf', 'redo-stripe', 'redo-redo',
-];
-const letters = 'ABCDEFGHIJKLMNOP';
+const setups = fs.readFileSync(path.join(here, 'setups'), 'utf8').split('\n').filter((l) => l && !l.startsWith('#'));
+const programs = new Map(setups.map((l) => l.split(' ')).map(([name, program]) => [name, program ?? name]));
+const names = [...programs.keys()];
+const letter = (i) => (i < 26 ? '' : letter(Math.floor(i / 26) - 1)) + String.fromCharCode(65 + (i % 26));
 const weights = ['skip', 'pass', 'info', 'warn', 'inconclusive', 'blocked', 'fail', 'harness'];
 const signs = { pass: '✓', info: 'i', warn: '▲', fail: '✗', blocked: '∅', inconclusive: '?', skip: '–', harness: '!' };
 const broken = (verdict) => verdict === 'fail' || verdict === 'warn';
@@ -37,14 +38,14 @@ function outside(result) {
   return sources.length > 0 ? 'described' : 'none';
 }
 
-// worst puts the runs together: of each case the heaviest verdict, and in how many runs it was that.
+// worst puts the runs together: of each case the heaviest result, and in how many runs its verdict was that.
 function worst(runs) {
   const cases = new Map();
   for (const run of runs) {
     for (const result of run.results) {
       const before = cases.get(result.slug);
       if (!before || weights.indexOf(result.verdict) > weights.indexOf(before.verdict)) {
-        cases.set(result.slug, { verdict: result.verdict, times: 1, of: runs.length });
+        cases.set(result.slug, { verdict: result.verdict, times: 1, of: runs.length, result });
       } else if (before.verdict === result.verdict) {
         before.times += 1;
       }
@@ -53,29 +54,37 @@ function worst(runs) {
   return cases;
 }
 
-// versions reads what the target's lock file pins of what it is made of.
+// languages has the language of a set-up's server by its program. A program that isn't here is in JavaScript.
+const languages = { redo: 'Go', 'fiber-v2': 'Go', 'fiber-v3': 'Go', restate: 'Rust', python: 'Python', ruby: 'Ruby' };
+
+// versions reads what the set-up's lock file, or its list, pins of what it is made of.
 function versions(name) {
-  if (name.startsWith('redo-')) return 'this repository';
-  const dir = path.join(here, name.replace(/-validated$/, ''));
-  if (fs.existsSync(path.join(dir, 'go.mod'))) {
-    const mod = fs.readFileSync(path.join(dir, 'go.mod'), 'utf8');
-    return [...mod.matchAll(/(github\.com\/(?:gofiber\/fiber|valyala\/fasthttp)\S*) (v\S+)/g)].map(([, m, v]) => `${m} ${v}`).join(', ');
+  const program = programs.get(name);
+  if (program === 'redo') return 'this repository';
+  const read = (file) => fs.readFileSync(path.join(here, program, file), 'utf8');
+  if (program.startsWith('fiber')) {
+    return [...read('go.mod').matchAll(/(github\.com\/(?:gofiber\/fiber|valyala\/fasthttp)\S*) (v\S+)/g)].map(([, m, v]) => `${m} ${v}`).join(', ');
   }
-  const { dependencies } = JSON.parse(fs.readFileSync(path.join(dir, 'package.json'), 'utf8'));
+  const { made_of: parts } = notesOf(name);
+  if (parts) return parts;
+  const { dependencies } = JSON.parse(read('package.json'));
   return Object.entries(dependencies).map(([m, v]) => `${m} ${v}`).join(', ');
 }
 
 // notesOf reads "- `slug`, `slug`: text" and "- setup: text" from a notes.md; lines below that are indented belong to it.
 function notesOf(name) {
-  const file = name.endsWith('-validated') ? path.join(here, name.slice(0, -10), 'notes-validated.md') : path.join(here, name, 'notes.md');
-  const notes = { setup: '', of: [] };
+  const file = path.join(here, name, 'notes.md');
+  const notes = { setup: '', made_of: '', of: [] };
   if (!fs.existsSync(file)) return notes;
   const items = fs.readFileSync(file, 'utf8').split(/^- /m).slice(1);
   for (const item of items) {
     const colon = item.indexOf(':');
     const head = item.slice(0, colon);
-    const text = item.slice(colon + 1).replace(/\s+/g, ' ').trim();
-    if (head === 'setup') notes.setup = text;
+    // {name} is the letter of another set-up.
+    const text = item.slice(colon + 1).replace(/\s+/g, ' ').trim().replace(/\{([a-z0-9_-]+)\}/g, (all, other) => {
+      return programs.has(other) ? letter(names.indexOf(other)) : all;
+    });
+    if (head === 'setup' || head === 'made_of') notes[head] = text;
     else notes.of.push({ slugs: [...head.matchAll(/`([^`]+)`/g)].map((m) => m[1]), text });
   }
   return notes;
@@ -83,7 +92,7 @@ function notesOf(name) {
 
 const targets = names.map((name, i) => {
   const runs = runsOf(name);
-  return { name, letter: letters[i], runs, report: runs[0], cases: worst(runs), notes: notesOf(name) };
+  return { name, letter: letter(i), runs, report: runs[0], cases: worst(runs), notes: notesOf(name) };
 });
 
 // What was found and what is explained have to be the same.
@@ -104,20 +113,22 @@ if (wrong.length > 0) {
 
 const out = [];
 const days = [...new Set(targets.flatMap((t) => t.runs.map((r) => r.started.slice(0, 10))))].sort();
-out.push(`Run on ${days.join(' and ')}, ${targets[0].runs.length} times each.`, '');
-out.push('| | Server | Versions | Profile | Passed | Failed | Warned |', '|---|---|---|---|---|---|---|');
+const times = Math.min(...targets.map((t) => t.runs.length));
+out.push(`Run on ${days.join(' and ')}, ${times === 1 ? 'once' : `${times} times`} each.`, '');
+out.push('| Setup | Server | Language | Versions | Profile | Passed | Failed | Warned |', '|---|---|---|---|---|---|---|---|');
 for (const t of targets) {
   const count = (v) => [...t.cases.values()].filter((c) => c.verdict === v).length;
-  out.push(`| ${t.letter} | ${t.report.target} | ${versions(t.name)} | ${t.report.profile} | ${count('pass')} | ${count('fail')} | ${count('warn')} |`);
+  out.push(`| ${t.letter} | ${t.report.target} | ${languages[programs.get(t.name)] ?? 'JavaScript'} | ${versions(t.name)} | ${t.report.profile} | ${count('pass')} | ${count('fail')} | ${count('warn')} |`);
 }
 out.push('', `| Case | Here | Elsewhere | ${targets.map((t) => t.letter).join(' | ')} |`, `|---|---|---|${targets.map(() => '---').join('|')}|`);
+// The report of redo's own profile has every case.
 const order = targets.at(-1).report.results;
 for (const result of order) {
   const cells = targets.map((t) => {
     const c = t.cases.get(result.slug);
     if (!c) return '';
     const some = broken(c.verdict) && c.times < c.of ? ` (${c.times} of ${c.of})` : '';
-    return `${signs[c.verdict]} ${c.verdict}${some}`;
+    return `${signs[c.verdict]}${some}`;
   });
   const level = outside(result);
   out.push(`| ${result.slug} | ${result.level} | ${level} | ${cells.join(' | ')} |`);
@@ -142,3 +153,10 @@ const from = text.indexOf(begin);
 const to = text.indexOf(end);
 if (from < 0 || to < from) throw new Error(`docs/conformance.md has no markers`);
 fs.writeFileSync(page, `${text.slice(0, from)}${begin}\n\n${out.join('\n')}\n\n${text.slice(to)}`);
+
+// The page of the runs has the heaviest results too, each with its requests and responses.
+const worstFile = path.join(reportsDir, '..', 'worst.json');
+fs.writeFileSync(worstFile, JSON.stringify(targets.map((t) => ({ ...t.report, results: [...t.cases.values()].map((c) => c.result) }))));
+const html = path.join(reportsDir, '..', 'matrix.html');
+execFileSync(path.join(reportsDir, '..', 'redo'), ['report', worstFile, '--output', html]);
+console.log(`the wire evidence of every cell is in ${path.relative(process.cwd(), html)}`);

@@ -68,10 +68,16 @@ for (const [name, ...decorators] of [
 }
 Controller()(Shop);
 
+const storage = { adapter: 'memory' };
+if (process.env.STORAGE === 'redis') Object.assign(storage, { adapter: 'redis', options: { url: shop.redis } });
+
 class App {}
 Module({
-  imports: [NodeIdempotencyModule.forRootAsync({ storage: { adapter: 'memory' }, enforceIdempotency: true })],
+  imports: [NodeIdempotencyModule.forRootAsync({ storage, enforceIdempotency: true })],
   controllers: [Shop],
 })(App);
 
-NestFactory.create(App, { logger: ['error'] }).then((app) => app.listen(shop.port, '127.0.0.1'));
+NestFactory.create(App, { logger: ['error'] }).then(async (app) => {
+  await app.listen(shop.port, '127.0.0.1');
+  shop.listener = app.getHttpServer();
+});

@@ -30,7 +30,7 @@ import (
 // Names of the headers, or attributes, that carry the event's id and type.
 const (
 	HeaderID   = "Idempotency-Key"
-	HeaderType = "Event-Type" // absent if the type is empty
+	HeaderType = outbox.HeaderType // absent if the type is empty
 )
 
 // Header returns a new header with the event's id, type and header. A [HeaderType] in the event's own header is

@@ -39,7 +39,7 @@ type Event struct {
 	// empty key means no order.
 	OrderingKey string
 	// Header is sent with the event, such as Content-Type. It is stored with the event, so credentials don't belong
-	// there. Idempotency-Key, the webhook- headers and those of the connection are refused.
+	// there. Idempotency-Key, [HeaderType], the webhook- headers and those of the connection are refused.
 	Header http.Header
 	// Payload is sent unchanged. Nil and empty are the same.
 	Payload []byte
@@ -161,12 +161,12 @@ func checkHeader(h http.Header) string {
 	return ""
 }
 
-// ownHeader reports whether the id sets the header, or whether the header belongs to one connection (RFC 9110
+// ownHeader reports whether the id or the type sets the header, or whether the header belongs to one connection (RFC 9110
 // §7.6.1).
 func ownHeader(name string) bool {
 	switch name = textproto.CanonicalMIMEHeaderKey(name); name {
-	case "Idempotency-Key", "Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
-		"Transfer-Encoding", "Upgrade":
+	case "Idempotency-Key", HeaderType, "Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te",
+		"Trailer", "Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return strings.HasPrefix(name, "Webhook-") || strings.HasPrefix(name, "Nats-")

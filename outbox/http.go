@@ -20,7 +20,7 @@ import (
 const maxDrain = 64 << 10
 
 // HeaderType is the request header with the event's Type. An event can't set it.
-const HeaderType = "Webhook-Type"
+const HeaderType = "Event-Type"
 
 // userAgent names the relay if the event sets no User-Agent.
 const userAgent = "redo-outbox (+https://github.com/redo-go/redo)"

@@ -176,8 +176,8 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 	}
 }
 
-// The planner evaluates stable functions to estimate rows. If it gave the transaction its number, the snapshot that
-// follows could miss rows of transactions with a later number, and the cursor would not keep those as pending.
+// The planner evaluates stable functions to estimate rows. A transaction that got its number there would read the log
+// with a later snapshot. Rows of other transactions with numbers in between would be skipped.
 func TestPlanningGivesNoTransactionNumber(t *testing.T) {
 	d := newDesk(t)
 	tx := d.begin(pgx.ReadCommitted)

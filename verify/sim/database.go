@@ -17,6 +17,7 @@ type database struct {
 	now     func() time.Time       // its clock, which may jump
 	bits    func() uint64          // random bits of a fence
 	written func(operation string) // called after the commit of a row, under the lock
+	lost    func(operation string) // called after a failover has lost a row, under the lock
 	mu      sync.Mutex
 	records map[store.ID]store.Record
 	rows    map[string]int // effects by operation
@@ -34,7 +35,7 @@ type change struct {
 
 func newDatabase(now func() time.Time, bits func() uint64) *database {
 	return &database{
-		now: now, bits: bits, written: func(string) {},
+		now: now, bits: bits, written: func(string) {}, lost: func(string) {},
 		records: map[store.ID]store.Record{}, rows: map[string]int{}, open: map[store.ID]*work{},
 	}
 }
@@ -272,8 +273,13 @@ func (d *database) insert(operation string) {
 
 func (d *database) write(operation string) {
 	d.rows[operation]++
-	d.note(false, func() { d.rows[operation]-- })
+	d.note(false, func() { d.forget(operation) })
 	d.written(operation)
+}
+
+func (d *database) forget(operation string) {
+	d.rows[operation]--
+	d.lost(operation)
 }
 
 // effects returns the committed rows of an operation.

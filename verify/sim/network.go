@@ -67,7 +67,7 @@ func (c wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	r, err := c.exchange(ctx, req, body, call)
 	if err != nil {
 		w.note(c.name, "%s gets %v", call, err)
-		w.oracle.received(c.process, req, nil)
+		w.oracle.received(req, nil)
 		return nil, err
 	}
 	w.note(c.name, "%s gets %d %s", call, r.status, r.header.Get("Idempotency-Status"))
@@ -79,10 +79,12 @@ func (c wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if rng := w.draw(c.name + "cut"); len(r.body) > 0 && w.happens(rng, w.plan.cut) {
 		w.note(c.name, "%s: the body breaks off", call)
 		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.body[:rng.IntN(len(r.body))]), broken{}))
-		w.oracle.received(c.process, req, nil)
-		return resp, nil
+		if r.status < 400 {
+			w.oracle.received(req, nil)
+			return resp, nil
+		}
 	}
-	w.oracle.received(c.process, req, &r)
+	w.oracle.received(req, &r)
 	return resp, nil
 }
 

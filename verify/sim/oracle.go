@@ -48,6 +48,7 @@ type operation struct {
 	key       string // given by the app; empty: by its name
 	host      string
 	refused   bool // the service refuses it for good
+	failed    bool // the refusal arrived: the next call may start anew, under a new key
 
 	effects   int
 	lost      bool              // with the database, in a failover
@@ -129,10 +130,11 @@ func (o *oracle) sent(p *process, req *http.Request, body []byte) string {
 	if !bytes.Equal(body, op.payload) {
 		o.world.violate(sameBody, "%s sends %q for %s", p.name, body, op.name)
 	}
-	if first, ok := op.keys[host]; ok && first != key {
+	renewed := op.failed || op.refused && host != op.host // a gateway's key follows the phone's
+	if first, ok := op.keys[host]; ok && first != key && !renewed {
 		o.world.violate(stableKey, "%s has the keys %q and %q at %s", op.name, first, key, host)
 	}
-	op.keys[host] = key
+	op.keys[host], op.failed = key, false
 	op.sends[host]++
 	name := fmt.Sprintf("%s@%s#%d", op.name, host, op.sends[host])
 	o.world.note(p.name, "sends %s", name)
@@ -172,7 +174,7 @@ func (o *oracle) tally(p *process) *tally {
 }
 
 // received notes what a response asks of the caller. A nil reply is an attempt that got no whole response.
-func (o *oracle) received(_ *process, req *http.Request, r *reply) {
+func (o *oracle) received(req *http.Request, r *reply) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := stateOf(req.Context())
@@ -191,7 +193,9 @@ func (o *oracle) received(_ *process, req *http.Request, r *reply) {
 	if after, err := strconv.Atoi(r.header.Get("Retry-After")); err == nil {
 		c.hold = time.Now().Add(time.Duration(after) * time.Second)
 	}
-	c.terminal = r.status == http.StatusUnprocessableEntity
+	if r.status == http.StatusUnprocessableEntity {
+		c.terminal, c.operation.failed = true, true
+	}
 }
 
 // begins notes a call of an operation.
@@ -289,7 +293,7 @@ func (o *oracle) forgotten(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	op := o.operations[name]
-	op.effects, op.lost = op.effects-1, true
+	op.effects, op.lost, op.first = op.effects-1, true, nil
 }
 
 // processed counts an event that a consumer has handled. The event's id is the operation's name.

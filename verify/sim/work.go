@@ -132,7 +132,7 @@ func (t *transaction) settle(ctx context.Context, o store.Outcome, rows []string
 			delete(d.records, t.claim.ID)
 		}
 		for _, operation := range rows {
-			d.rows[operation]--
+			d.forget(operation)
 		}
 	})
 	return nil

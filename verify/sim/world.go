@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +70,7 @@ func newWorld(seed uint64, d defect, logging bool) *world {
 	w.oracle = newOracle(w)
 	w.net = &network{world: w, hosts: map[string][]*process{}}
 	w.service.written = w.oracle.effect
+	w.service.lost = w.oracle.forgotten
 	w.consumers.written = w.oracle.processed
 	w.service.logged = w.plan.mode == transactional && w.plan.relays == 0
 	w.operations.logged = w.plan.durable
@@ -152,6 +155,10 @@ func (w *world) found() *violation {
 func (w *world) history() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Events of one instant have no order.
+	slices.SortFunc(w.log, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.actor, b.actor), cmp.Compare(a.what, b.what))
+	})
 	var b strings.Builder
 	for _, e := range w.log {
 		fmt.Fprintf(&b, "%14v  %-12s %s\n", e.at, e.actor, e.what)

@@ -47,6 +47,9 @@ func (g *Gateway) check(resp *http.Response) error {
 	if e := report.Err(); e != nil {
 		mark(ctx, e)
 		hint(resp.Header, e)
+		if limitedLate(e) {
+			return e
+		}
 	}
 	if server.Key(ctx) == "" || resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil
@@ -58,6 +61,12 @@ func (g *Gateway) check(resp *http.Response) error {
 	}
 	resp.Body = restored(head, resp.Body)
 	return nil
+}
+
+// limitedLate reports whether the upstream's limiter has refused an attempt after another one that may have been
+// applied. A phone would take a 429 as proof that nothing was applied.
+func limitedLate(e *redo.Error) bool {
+	return e.Code.In(taxonomy.RateLimit) && e.Effect != redo.NotApplied
 }
 
 // mark reports an unknown effect to the middleware. The next request with the key then continues the operation. A
@@ -77,7 +86,7 @@ func hint(h http.Header, e *redo.Error) {
 	}
 }
 
-// refuse is the proxy's ErrorHandler: there is no response of the upstream.
+// refuse is the proxy's ErrorHandler: there is no response of the upstream that the phone may see.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := wire.Problem{
 		Title: "Upstream failed", Status: http.StatusBadGateway, Code: string(taxonomy.Unavailable), Retryable: true,
@@ -87,6 +96,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if ok {
 		mark(r.Context(), e)
 		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)
+		if limitedLate(e) {
+			p.Code, p.Status = string(taxonomy.Unavailable), http.StatusServiceUnavailable
+		}
 		if e.Effect == redo.NotApplied {
 			p.Detail = "The upstream service was not reached, or refused the request. Nothing was done."
 		}

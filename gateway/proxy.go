@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,10 +64,12 @@ func (g *Gateway) check(resp *http.Response) error {
 	return nil
 }
 
-// limitedLate reports whether the upstream's limiter has refused an attempt after another one that may have been
+// limitedLate reports whether the upstream's limiter has refused the last attempt, and an earlier one may have been
 // applied. A phone would take a 429 as proof that nothing was applied.
 func limitedLate(e *redo.Error) bool {
-	return e.Code.In(taxonomy.RateLimit) && e.Effect != redo.NotApplied
+	return e.Code.In(taxonomy.RateLimit) && slices.ContainsFunc(e.Attempts, func(a redo.Attempt) bool {
+		return a.WireSends > 0 && !a.Code.In(taxonomy.RateLimit)
+	})
 }
 
 // mark reports an unknown effect to the middleware. The next request with the key then continues the operation. A

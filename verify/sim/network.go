@@ -79,10 +79,6 @@ func (c wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if rng := w.draw(c.name + "cut"); len(r.body) > 0 && w.happens(rng, w.plan.cut) {
 		w.note(c.name, "%s: the body breaks off", call)
 		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.body[:rng.IntN(len(r.body))]), broken{}))
-		if r.status < 400 {
-			w.oracle.received(req, nil)
-			return resp, nil
-		}
 	}
 	w.oracle.received(req, &r)
 	return resp, nil

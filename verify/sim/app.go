@@ -40,7 +40,11 @@ type app struct {
 // newApp draws an app and its operations.
 func (w *world) newApp(name, host string) *app {
 	rng := w.draw(name)
-	a := &app{world: w, name: name, host: host, identity: identity(rng.IntN(3)), link: w.newLink(name + ".store")}
+	id := identity(rng.IntN(3))
+	if w.plan.identity >= 0 {
+		id = identity(w.plan.identity)
+	}
+	a := &app{world: w, name: name, host: host, identity: id, link: w.newLink(name + ".store")}
 	for n := range w.plan.ops {
 		op := &operation{
 			name: fmt.Sprintf("%s.%d", name, n), principal: name, host: host, refused: rng.IntN(10) == 0,
@@ -74,9 +78,9 @@ func (p plan) policy(work time.Duration) redo.RetryPolicy {
 }
 
 // run starts a generation of the app's process, which works through the operations that are not finished.
-func (a *app) run(generation int) (*process, error) {
+func (a *app) run(replica, generation int) (*process, error) {
 	w := a.world
-	p := w.newProcess(fmt.Sprintf("%s.%d", a.name, generation), "")
+	p := w.newProcess(fmt.Sprintf("%s%c.%d", a.name, 'a'+rune(replica), generation), "")
 	var transport http.RoundTripper = wire{p}
 	if wrap := w.defect.transport; wrap != nil {
 		transport = wrap(w, transport)
@@ -91,15 +95,14 @@ func (a *app) run(generation int) (*process, error) {
 	}
 	switch a.identity {
 	case byStore:
-		st := w.clientStore(p, a.link)
-		if wrap := w.defect.records; wrap != nil {
-			st = wrap(w, p, st)
-		}
-		opts = append(opts, redo.WithStore(st), redo.WithScope(a.name), redo.WithKeys(w.keys(p.name)))
+		opts = append(opts, redo.WithStore(w.clientStore(p, a.link)), redo.WithScope(a.name), redo.WithKeys(w.keys(p.name)))
 	case byName:
 		opts = append(opts, redo.WithKeys(redo.DerivedKeys(a.name)))
 	}
-	client, err := redo.New(append(opts, w.defect.client...)...)
+	if f := w.defect.client; f != nil {
+		opts = append(opts, f(w.plan)...)
+	}
+	client, err := redo.New(opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +116,7 @@ func (a *app) run(generation int) (*process, error) {
 	var workers sync.WaitGroup
 	for n := range w.plan.together {
 		workers.Go(func() {
-			if p.wait(ctx, time.Duration(n+1)*time.Millisecond) != nil {
+			if p.wait(ctx, time.Duration(n+1)*time.Millisecond+time.Duration(replica)*29) != nil {
 				return
 			}
 			for op := range todo {
@@ -130,10 +133,14 @@ func (a *app) run(generation int) (*process, error) {
 
 // clientStore returns a process's way to the store of operations.
 func (w *world) clientStore(p *process, l *link) backend {
+	st := &gate{w.memory, p, l}
 	if w.plan.durable {
-		return &gate{w.operations, p, l}
+		st.backend = w.operations
 	}
-	return &gate{w.memory, p, l}
+	if wrap := w.defect.records; wrap != nil {
+		return wrap(w, p, st)
+	}
+	return st
 }
 
 // settle calls an operation until it comes to its end.

@@ -73,10 +73,7 @@ func (w *world) newRelay(place, generation int, link *link) (*process, error) {
 	if wrap := w.defect.publisher; wrap != nil {
 		publisher = wrap(w, publisher)
 	}
-	var queue outbox.Queue = &queueGate{w.queue, p, link}
-	if wrap := w.defect.queue; wrap != nil {
-		queue = wrap(w, queue)
-	}
+	queue := &queueGate{w.queue, p, link}
 	waits := make([]time.Duration, 200)
 	for i := range waits {
 		waits[i] = min(time.Second<<min(i, 10), time.Minute)

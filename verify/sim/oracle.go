@@ -50,7 +50,9 @@ type operation struct {
 	refused   bool // the service refuses it for good
 	failed    bool // the refusal arrived: the next call may start anew, under a new key
 
+	running   []*call
 	effects   int
+	at        time.Duration     // of the last effect
 	lost      bool              // with the database, in a failover
 	acked     bool              // a success was reported
 	claimed   bool              // NotApplied was reported, and no call was made since
@@ -93,6 +95,8 @@ type call struct {
 	sends     int
 	hold      time.Time // the server asked to wait until then
 	terminal  bool      // the server has refused for good
+	began     time.Duration
+	beside    bool // another process's call of the operation ran at the same time
 }
 
 type stateKey struct{}
@@ -204,7 +208,13 @@ func (o *oracle) begins(p *process, op *operation) *call {
 	defer o.mu.Unlock()
 	op.claimed = false
 	o.tally(p).running++
-	return &call{operation: op, process: p}
+	c := &call{operation: op, process: p, began: o.world.now()}
+	op.running = slices.DeleteFunc(op.running, func(other *call) bool { return other.process.isDead() })
+	for _, other := range op.running {
+		other.beside, c.beside = true, true
+	}
+	op.running = append(op.running, c)
+	return c
 }
 
 // reported checks the result of a call. It reports whether the operation has come to its end.
@@ -214,6 +224,7 @@ func (o *oracle) reported(c *call, body []byte, err error) (finished bool) {
 	w, op := o.world, c.operation
 	t := o.tally(c.process)
 	t.running--
+	op.running = slices.DeleteFunc(op.running, func(other *call) bool { return other == c })
 	if err == nil {
 		o.succeeded(op, body)
 		return true
@@ -226,10 +237,11 @@ func (o *oracle) reported(c *call, body []byte, err error) (finished bool) {
 		w.violate(budgetFills, "%s has %.1f tokens and makes no retry", c.process.name, t.tokens)
 	}
 	if e.Effect == redo.NotApplied {
-		if op.effects > 0 {
+		// Beside another call, the report may be older than that call's effect.
+		if op.effects > 0 && (!c.beside || op.at < c.began) {
 			w.violate(notApplied, "%s: %v", op.name, err)
 		}
-		op.claimed = true
+		op.claimed = !c.beside
 	}
 	if e.Effect == redo.Applied && op.effects == 0 && !op.lost {
 		w.violate(ackedEffect, "%s: %v", op.name, err)
@@ -281,6 +293,7 @@ func (o *oracle) effect(name string) {
 	if op.effects++; op.effects > 1 {
 		o.world.violate(oneEffect, "%s has %d", name, op.effects)
 	}
+	op.at = o.world.now()
 	if op.claimed {
 		o.world.violate(notApplied, "%s has its effect after the report", name)
 	}

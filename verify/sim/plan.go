@@ -24,6 +24,8 @@ type plan struct {
 	phones    int  // client processes that call the gateway
 	ops       int  // of each client process
 	together  int  // operations of a client process at a time
+	replicas  int  // processes of an app that share its store and its operations
+	identity  int  // of every app; negative: drawn
 	gateways  int
 	servers   int
 	relays    int // no events without relays
@@ -61,6 +63,7 @@ func some(rng *rand.Rand, most int) int {
 func newPlan(rng *rand.Rand, seed uint64) plan {
 	p := plan{
 		mode: mode(rng.IntN(4)), durable: rng.IntN(2) == 0,
+		replicas: 1 + rng.IntN(4)/3, identity: -1,
 		apps: 1 + rng.IntN(3), phones: rng.IntN(3), ops: 1 + rng.IntN(4), together: 1 + rng.IntN(4),
 		gateways: 1 + rng.IntN(2), servers: 1 + rng.IntN(3), relays: rng.IntN(3), consumers: 1 + rng.IntN(2),
 		window:   between(rng, 5*time.Second, 10*time.Minute),

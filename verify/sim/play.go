@@ -56,6 +56,9 @@ func play(ctx context.Context, seed uint64, d defect, logging bool) (res result,
 	w.calmDown(posts)
 	for deadline := w.now() + patience; w.found() == nil; {
 		left := w.oracle.unsettled()
+		if st, err := w.queue.Stats(ctx); err == nil && len(left) == 0 && st.Waiting > 0 {
+			left = []string{"the outbox"}
+		}
 		if len(left) == 0 {
 			break
 		}
@@ -102,12 +105,20 @@ func (w *world) populate() (posts []*post, err error) {
 	for n := range p.relays {
 		add("relay", false, func(g int) (*process, error) { return w.newRelay(n, g, queue) })
 	}
-	for n := range p.apps {
-		add("app", false, w.newApp(fmt.Sprintf("app%d", n), serviceHost).run)
+	apps := func(kind, host string, n int) {
+		for i := range n {
+			a := w.newApp(fmt.Sprintf("%s%d", kind, i), host)
+			replicas := 1
+			if a.identity == byStore {
+				replicas = p.replicas // without a store a process does not know what the others have sent
+			}
+			for r := range replicas {
+				add(kind, false, func(g int) (*process, error) { return a.run(r, g) })
+			}
+		}
 	}
-	for n := range p.phones {
-		add("phone", false, w.newApp(fmt.Sprintf("phone%d", n), gatewayHost).run)
-	}
+	apps("app", serviceHost, p.apps)
+	apps("phone", gatewayHost, p.phones)
 	for i, post := range posts {
 		time.Sleep(time.Millisecond + time.Duration(i)*13) // no two processes start at the same instant
 		if err := w.restart(post); err != nil {

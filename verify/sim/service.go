@@ -57,7 +57,7 @@ func (w *world) newServer(place, generation int, ledger *fencedLedger, link *lin
 	plan := w.plan
 	st := &txGate{gate{w.service, p, link}, w.service}
 	opts := []server.Option{
-		server.Required(), server.Principal(principal), server.Route("orders"),
+		server.Principal(principal), server.Route("orders"),
 		server.LeaseTTL(plan.lease), server.Wait(time.Duration(plan.attempts%2) * 5 * time.Second),
 	}
 	switch plan.mode {
@@ -67,6 +67,9 @@ func (w *world) newServer(place, generation int, ledger *fencedLedger, link *lin
 		opts = append(opts, server.TakeOver(server.Recover(s.recover)))
 	case refusing:
 		opts = append(opts, server.TakeOver(server.Refuse()))
+	}
+	if !w.defect.keyless {
+		opts = append(opts, server.Required())
 	}
 	var background server.Background
 	opts = append(opts, server.RunIn(&background))
@@ -149,10 +152,11 @@ func answer(rw http.ResponseWriter, operation, run string) {
 // effect makes the effect and its event, in one commit.
 func (s *service) effect(ctx context.Context, m message) error {
 	w := s.world
-	announce := func() {
-		if w.plan.relays > 0 && !w.defect.silent {
-			w.announce(m)
-		}
+	announce := func() { w.announce(m, m.Principal) }
+	if w.plan.relays == 0 {
+		announce = func() {}
+	} else if f := w.defect.event; f != nil {
+		announce = f(w, m)
 	}
 	if tx, ok := server.Tx[*work](ctx); ok {
 		tx.Insert(m.Operation)
@@ -170,10 +174,10 @@ func (s *service) effect(ctx context.Context, m message) error {
 }
 
 // announce puts the event of an operation into the outbox.
-func (w *world) announce(m message) {
+func (w *world) announce(m message, orderingKey string) {
 	payload, _ := json.Marshal(m) // strings and a number always encode
 	err := w.queue.Append(context.Background(), outbox.Event{
-		ID: m.Operation, Destination: "http://" + consumerHost + "/events", OrderingKey: m.Principal, Payload: payload,
+		ID: m.Operation, Destination: "http://" + consumerHost + "/events", OrderingKey: orderingKey, Payload: payload,
 	})
 	w.note("queue", "appends %s: %v", m.Operation, err)
 }

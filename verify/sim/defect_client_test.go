@@ -159,7 +159,7 @@ var clientDefects = []defect{
 	},
 	{
 		name: "keys are cut off", breaks: []rule{rightEnd, ownResponse, stableKey, sameResponse, mismatch, settles},
-		plan: func(p *plan) { p.identity, p.ops = int(byTheCall), 4 },
+		plan:      func(p *plan) { p.identity, p.ops = int(byTheCall), 4 },
 		transport: rewrite(func(req *http.Request) { req.Header.Set(keyHeader, req.Header.Get(keyHeader)[:5]) }),
 	},
 	{

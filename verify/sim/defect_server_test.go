@@ -25,8 +25,9 @@ func repeats(m mode) func(*plan) {
 func stops(m mode) func(*plan) {
 	return func(p *plan) {
 		repeats(m)(p)
-		p.pauses, p.kills, p.servers, p.lease, p.work, p.window = 30, 0, 3, 2*time.Second, 4*time.Second, 40*time.Second
-		p.apps, p.relays, p.consumers, p.ops = 2, 0, 1, 6
+		p.pauses, p.kills, p.servers, p.lease, p.work, p.window = 40, 0, 3, 2*time.Second, 10*time.Second, 40*time.Second
+		p.apps, p.relays, p.consumers, p.ops, p.together, p.replicas = 3, 0, 1, 6, 3, 1
+		p.twice, p.attempts = 700, 5
 	}
 }
 
@@ -55,14 +56,14 @@ func wrapped(f func(*world, *txGate) store.Store) func(*world, *txGate) store.St
 var serverDefects = []defect{
 	{
 		name: "the key is released after the effect", breaks: []rule{oneEffect, ackedEffect, sameResponse},
-		plan: repeats(applying), handler: then(func(r *http.Request) { server.Release(r.Context()) }),
+		plan: repeats(refusing), handler: then(func(r *http.Request) { server.Release(r.Context()) }),
 	},
 	{
 		name: "a transaction is released after the effect", breaks: []rule{ackedEffect, oneEffect, sameResponse},
 		plan: repeats(transactional), handler: then(func(r *http.Request) { server.Release(r.Context()) }),
 	},
 	{
-		name: "no heartbeat", breaks: []rule{oneEffect, sameResponse},
+		name: "no heartbeat", breaks: []rule{oneEffect, rightEnd},
 		plan: func(p *plan) {
 			repeats(applying)(p)
 			p.lease, p.work, p.attempts = 2*time.Second, 10*time.Second, 5

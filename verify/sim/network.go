@@ -112,10 +112,14 @@ func (c wire) exchange(ctx context.Context, req *http.Request, body []byte, call
 		return reply{}, c.lost(ctx, rng.IntN(100) < p.hangs)
 	}
 	if w.happens(rng, p.twice) {
-		// A proxy loses the response and sends the request again, to whichever server.
-		first := to
+		// A proxy sends the request twice, and loses one of the responses.
 		w.note(c.name, "%s is sent twice", call)
-		go func() { _ = first.receive(context.Background(), req, body, call+"'") }()
+		other, late := servers[rng.IntN(len(servers))], rng.IntN(2) == 0
+		go func() {
+			if !late || other.edge(context.Background(), "late"+call) == nil {
+				_ = other.receive(context.Background(), req, body, call+"'")
+			}
+		}()
 		if err := c.edge(ctx, "twice"+call); err != nil {
 			return reply{}, err
 		}
@@ -164,7 +168,7 @@ func (c wire) lost(ctx context.Context, hangs bool) error {
 
 // receive runs the server's handler for a request.
 func (p *process) receive(ctx context.Context, req *http.Request, body []byte, call string) (r reply) {
-	if p.edge(context.WithoutCancel(ctx), "arrive"+call) != nil {
+	if p.edge(context.Background(), "arrive"+call) != nil {
 		return reply{broken: true}
 	}
 	in := httptest.NewRequestWithContext(withCall(ctx, call), req.Method, req.URL.String(), bytes.NewReader(body))

@@ -48,7 +48,7 @@ type operation struct {
 	key       string // given by the app; empty: by its name
 	host      string
 	refused   bool // the service refuses it for good
-	failed    bool // the refusal arrived: the next call may start anew, under a new key
+	failed    bool // a refusal arrived: a later call starts anew, under a new key
 
 	running   []*call
 	effects   int
@@ -138,7 +138,7 @@ func (o *oracle) sent(p *process, req *http.Request, body []byte) string {
 	if first, ok := op.keys[host]; ok && first != key && !renewed {
 		o.world.violate(stableKey, "%s has the keys %q and %q at %s", op.name, first, key, host)
 	}
-	op.keys[host], op.failed = key, false
+	op.keys[host] = key
 	op.sends[host]++
 	name := fmt.Sprintf("%s@%s#%d", op.name, host, op.sends[host])
 	o.world.note(p.name, "sends %s", name)

@@ -3,6 +3,8 @@ package sim
 import (
 	"flag"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 var (
 	oneSeed   = flag.Int64("seed", -1, "play only this seed, and print its event log")
+	oneDefect = flag.String("defect", "", "with -seed: the planted defect; \"twin of \" and its name for its twin")
 	manySeeds = flag.Uint64("seeds", 200, "the number of seeds that TestSeeds plays")
 	firstSeed = flag.Uint64("first", 0, "the first seed that TestSeeds plays")
 )
@@ -38,7 +41,15 @@ func TestSeed(t *testing.T) {
 	if *oneSeed < 0 {
 		t.Skip("no -seed")
 	}
-	res := run(t, uint64(*oneSeed), defect{}, true)
+	var d defect
+	for _, planted := range slices.Concat(clientDefects, serverDefects, eventDefects) {
+		if planted.name == strings.TrimPrefix(*oneDefect, "twin of ") {
+			if d = planted; d.name != *oneDefect {
+				d = planted.twin()
+			}
+		}
+	}
+	res := run(t, uint64(*oneSeed), d, true)
 	t.Log("\n" + res.text)
 	if res.broken != nil {
 		fail(t, uint64(*oneSeed), res.broken)

@@ -45,7 +45,7 @@ func (w *world) weather(posts []*post) {
 	})
 	add(p.pauses, func() {
 		post := mortal[w.draw("pause").IntN(len(mortal))]
-		post.process.pause(between(w.draw("pause"), 10*time.Millisecond, 4*p.lease))
+		post.process.pause(between(w.draw("pause"), p.lease/16, 4*p.lease))
 	})
 	add(p.failovers, func() {
 		rng := w.draw("failover")

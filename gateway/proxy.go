@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +47,7 @@ func (g *Gateway) check(resp *http.Response) error {
 	if e := report.Err(); e != nil {
 		mark(ctx, e)
 		hint(resp.Header, e)
-		if limitedLate(e) {
+		if limited(ctx, e) {
 			return e
 		}
 	}
@@ -64,12 +63,10 @@ func (g *Gateway) check(resp *http.Response) error {
 	return nil
 }
 
-// limitedLate reports whether the upstream's limiter has refused the last attempt, and an earlier one may have been
-// applied. A phone would take a 429 as proof that nothing was applied.
-func limitedLate(e *redo.Error) bool {
-	return e.Code.In(taxonomy.RateLimit) && slices.ContainsFunc(e.Attempts, func(a redo.Attempt) bool {
-		return a.WireSends > 0 && !a.Code.In(taxonomy.RateLimit)
-	})
+// limited reports whether a limiter has refused a request with a key. The gateway keeps such a request, and Run
+// continues it. A phone would take a 429 as proof that nothing is applied under its key.
+func limited(ctx context.Context, e *redo.Error) bool {
+	return server.Key(ctx) != "" && e.Code.In(taxonomy.RateLimit)
 }
 
 // mark reports an unknown effect to the middleware. The next request with the key then continues the operation. A
@@ -99,7 +96,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if ok {
 		mark(r.Context(), e)
 		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)
-		if limitedLate(e) {
+		if limited(r.Context(), e) {
 			p.Code, p.Status = string(taxonomy.Unavailable), http.StatusServiceUnavailable
 		}
 		if e.Effect == redo.NotApplied {

@@ -111,7 +111,8 @@ func (c wire) exchange(ctx context.Context, req *http.Request, body []byte, call
 	case w.happens(rng, p.lostRequest):
 		return reply{}, c.lost(ctx, rng.IntN(100) < p.hangs)
 	}
-	if w.happens(rng, p.twice) {
+	twice := w.happens(rng, p.twice)
+	if twice {
 		// A proxy sends the request twice, and loses one of the responses.
 		w.note(c.name, "%s is sent twice", call)
 		other, late := servers[rng.IntN(len(servers))], rng.IntN(2) == 0
@@ -143,8 +144,8 @@ func (c wire) exchange(ctx context.Context, req *http.Request, body []byte, call
 	}
 	rng = w.draw(c.name + "back" + call)
 	switch {
-	case r.broken:
-		return reply{}, errReset
+	case r.broken, twice && r.status == http.StatusTooManyRequests:
+		return reply{}, errReset // the proxy knows that the other request may have been applied
 	case w.happens(rng, p.lostResponse):
 		return reply{}, c.lost(ctx, rng.IntN(100) < p.hangs)
 	}

@@ -166,7 +166,8 @@ var clientDefects = []defect{
 		name: "a 503 counts as not applied", breaks: []rule{notApplied},
 		plan: func(p *plan) {
 			rough(p)
-			p.mode, p.outages, p.unheard, p.attempts = recovering, 3, 150, 1
+			p.mode, p.outages, p.attempts, p.ops, p.relays, p.lostResponse = recovering, 12, 1, 6, 0, 0
+			p.work, p.window, p.servers = 6*time.Second, 2*time.Minute, 1
 		},
 		client: classify(func(resp *http.Response, v taxonomy.Verdict) taxonomy.Verdict {
 			if resp.StatusCode == http.StatusServiceUnavailable {
@@ -217,9 +218,9 @@ var clientDefects = []defect{
 	{
 		name: "a lost mark is ignored", breaks: []rule{stableKey, notApplied, oneEffect},
 		plan: func(p *plan) {
-			p.identity, p.replicas, p.apps, p.phones, p.ops, p.together = int(byStore), 3, 3, 0, 6, 6
-			p.refused, p.limited, p.lostResponse, p.attempts, p.servers = 300, 300, 300, 1, 1
-			p.work = 200 * time.Millisecond
+			p.identity, p.replicas, p.apps, p.phones, p.ops, p.together = int(byStore), 4, 3, 0, 12, 6
+			p.refused, p.limited, p.lostResponse, p.attempts, p.servers, p.relays = 400, 300, 300, 1, 1, 0
+			p.work = 50 * time.Millisecond
 		},
 		records: func(_ *world, _ *process, st backend) backend { return lostIgnored{st} },
 	},

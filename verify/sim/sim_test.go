@@ -15,7 +15,7 @@ import (
 var (
 	oneSeed   = flag.Int64("seed", -1, "play only this seed, and print its event log")
 	oneDefect = flag.String("defect", "", "with -seed: the planted defect; \"twin of \" and its name for its twin")
-	manySeeds = flag.Uint64("seeds", 200, "the number of seeds that TestSeeds plays")
+	manySeeds = flag.Uint64("seeds", defaultSeeds, "the number of seeds that TestSeeds plays")
 	firstSeed = flag.Uint64("first", 0, "the first seed that TestSeeds plays")
 )
 

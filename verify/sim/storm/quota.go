@@ -2,6 +2,7 @@ package storm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -60,7 +61,7 @@ func (q *quota) RoundTrip(req *http.Request) (*http.Response, error) {
 // A usage is what became of a quota.
 type usage struct {
 	workers int
-	used    float64 // share, in percent
+	used    float64 // percent of the quota
 	refused float64 // requests per window
 	most    int     // refused requests in one window
 }
@@ -82,7 +83,13 @@ func spend(workers, windows, most int, window time.Duration, opts ...redo.Option
 	for range workers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				_ = good(client.Do(request(ctx)))
+				resp, err := client.Do(request(ctx))
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				if e, ok := errors.AsType[*redo.Error](err); ok { // the wait would pass the deadline
+					time.Sleep(time.Until(e.RetryAt))
+				}
 			}
 		})
 	}

@@ -74,7 +74,9 @@ func (w *world) keys(place string) redo.KeyFunc {
 
 // policy bounds the calls of a client whose server works for at most work.
 func (p plan) policy(work time.Duration) redo.RetryPolicy {
-	return redo.RetryPolicy{MaxAttempts: p.attempts, MaxElapsed: 3*work + 20*time.Second, AttemptTimeout: work + 5*time.Second}
+	return redo.RetryPolicy{
+		MaxAttempts: p.attempts, MaxElapsed: 3*work + 20*time.Second, AttemptTimeout: work + 5*time.Second,
+	}
 }
 
 // run starts a generation of the app's process, which works through the operations that are not finished.

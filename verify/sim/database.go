@@ -128,8 +128,11 @@ func (d *database) Reserve(ctx context.Context, c store.Claim) (store.Grant, err
 	return store.Grant{Verdict: v, Record: read(rec, now)}, nil
 }
 
+// A step returns the record that follows.
+type step func(rec store.Record, now time.Time) store.Record
+
 // change calls f with the record of a lease, once no transaction holds it.
-func (d *database) change(ctx context.Context, l store.Lease, pending, lazy bool, f func(store.Record, time.Time) store.Record) error {
+func (d *database) change(ctx context.Context, l store.Lease, pending, lazy bool, f step) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -175,7 +178,9 @@ func (d *database) Complete(ctx context.Context, l store.Lease, o store.Outcome)
 		return err
 	}
 	o.Result = slices.Clone(o.Result)
-	return d.change(ctx, l, true, o.Lazy, func(rec store.Record, now time.Time) store.Record { return rec.Settled(o, now) })
+	return d.change(ctx, l, true, o.Lazy, func(rec store.Record, now time.Time) store.Record {
+		return rec.Settled(o, now)
+	})
 }
 
 // Release implements store.Store.

@@ -22,7 +22,9 @@ func events(p *plan) {
 }
 
 // published wraps a publisher.
-func published(f func(context.Context, outbox.Publisher, outbox.Event) error) func(*world, outbox.Publisher) outbox.Publisher {
+func published(
+	f func(context.Context, outbox.Publisher, outbox.Event) error,
+) func(*world, outbox.Publisher) outbox.Publisher {
 	return func(_ *world, p outbox.Publisher) outbox.Publisher {
 		return outbox.PublisherFunc(func(ctx context.Context, ev outbox.Event) error { return f(ctx, p, ev) })
 	}

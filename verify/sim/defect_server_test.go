@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// records makes a mode's seeds repeat requests often.
+// repeats makes a mode's seeds repeat requests often.
 func repeats(m mode) func(*plan) {
 	return func(p *plan) {
 		rough(p)
@@ -49,9 +49,6 @@ func then(f func(*http.Request)) func(*world, http.Handler) http.Handler {
 	}
 }
 
-// wrapped makes a store of a server from a gate.
-func wrapped(f func(*world, *txGate) store.Store) func(*world, *txGate) store.Store { return f }
-
 // serverDefects are in servers and their stores.
 var serverDefects = []defect{
 	{
@@ -68,35 +65,35 @@ var serverDefects = []defect{
 			repeats(applying)(p)
 			p.lease, p.work, p.attempts = 2*time.Second, 10*time.Second, 5
 		},
-		store: wrapped(func(_ *world, st *txGate) store.Store { return noHeartbeat{st} }),
+		store: func(_ *world, st *txGate) store.Store { return noHeartbeat{st} },
 	},
 	{
 		name: "leases are ignored", breaks: []rule{oneEffect, sameResponse}, plan: repeats(applying),
-		store: wrapped(func(w *world, st *txGate) store.Store { return noLeases{st, w.service} }),
+		store: func(w *world, st *txGate) store.Store { return noLeases{st, w.service} },
 	},
 	{
 		name: "fences are reset", breaks: []rule{oneEffect, sameResponse}, plan: stops(recovering),
-		store: wrapped(func(w *world, st *txGate) store.Store { return noFences{st, w.service} }),
+		store: func(w *world, st *txGate) store.Store { return noFences{st, w.service} },
 	},
 	{
 		name: "a lost lease is ignored", breaks: []rule{sameResponse, oneEffect}, plan: stops(recovering),
-		store: wrapped(func(_ *world, st *txGate) store.Store { return lostLease{st} }),
+		store: func(_ *world, st *txGate) store.Store { return lostLease{st} },
 	},
 	{
 		name: "reserve checks, and then acts", breaks: []rule{oneEffect, sameResponse}, plan: repeats(applying),
-		store: wrapped(func(w *world, st *txGate) store.Store { return checkThenAct{st, w.service} }),
+		store: func(w *world, st *txGate) store.Store { return checkThenAct{st, w.service} },
 	},
 	{
 		name: "the lock is removed with the outcome", breaks: []rule{oneEffect, sameResponse}, plan: repeats(applying),
-		store: wrapped(func(_ *world, st *txGate) store.Store { return unlocks{st} }),
+		store: func(_ *world, st *txGate) store.Store { return unlocks{st} },
 	},
 	{
 		name: "the outcome is acknowledged and not written", breaks: []rule{sameResponse, oneEffect},
-		plan: repeats(refusing), store: wrapped(func(_ *world, st *txGate) store.Store { return forgetful{st} }),
+		plan: repeats(refusing), store: func(_ *world, st *txGate) store.Store { return forgetful{st} },
 	},
 	{
 		name: "the outcome is written after the response", breaks: []rule{sameResponse, oneEffect}, plan: dies(refusing),
-		store: wrapped(func(w *world, st *txGate) store.Store { return &late{st, w} }),
+		store: func(w *world, st *txGate) store.Store { return &late{st, w} },
 	},
 	{
 		name: "an unknown outcome counts as written", breaks: []rule{sameResponse, oneEffect},
@@ -104,15 +101,15 @@ var serverDefects = []defect{
 			repeats(refusing)(p)
 			p.unmade = 200
 		},
-		store: wrapped(func(_ *world, st *txGate) store.Store { return optimist{st} }),
+		store: func(_ *world, st *txGate) store.Store { return optimist{st} },
 	},
 	{
 		name: "fingerprints are not compared", breaks: []rule{mismatch}, plan: repeats(applying),
-		store: wrapped(func(_ *world, st *txGate) store.Store { return sameForAll{st} }),
+		store: func(_ *world, st *txGate) store.Store { return sameForAll{st} },
 	},
 	{
 		name: "pending records are purged", breaks: []rule{oneEffect, sameResponse, settles}, plan: repeats(applying),
-		store: wrapped(func(w *world, st *txGate) store.Store { return purges{st, w.service} }),
+		store: func(w *world, st *txGate) store.Store { return purges{st, w.service} },
 	},
 	{
 		name: "the retention is shorter than promised", breaks: []rule{oneEffect, sameResponse},

@@ -1,9 +1,9 @@
 // Package sim runs clients, gateways, servers, relays and consumers in virtual time, under seeded faults, and checks
 // what they promise. The parts are the real ones. The network, the processes and the database are simulated.
 //
-//	go test ./sim                                    some hundred seeds, and every planted defect
-//	go test ./sim -run TestSeeds -seeds 100000 -timeout 0
-//	go test ./sim -run 'TestSeed$' -seed=7           one seed, with its event log
+//	go test ./sim                                              200 seeds, and every planted defect
+//	go test ./sim -run 'TestSeeds$' -seeds 100000 -timeout 0   a long run
+//	go test ./sim -run 'TestSeed$' -seed=7 -v                  one seed, with its event log
 //
 // # Worlds
 //
@@ -16,9 +16,9 @@
 // # Determinism
 //
 // The clock of a testing/synctest bubble moves only when every goroutine is blocked. Each call to a network, a store
-// or a queue first sleeps for a latency of some random nanoseconds, so that two goroutines practically never wake at the same
-// instant, and the virtual clock orders all decisions. A decision is drawn from the seed, the process, the place and
-// the instant. It does not depend on the order in which goroutines ran. The jitter of client, server and relay comes
+// or a queue first sleeps for a latency of some random nanoseconds. Two goroutines then practically never wake at the
+// same instant, and the virtual clock orders all decisions. A decision is drawn from the seed, the process, the place
+// and the instant. It does not depend on the order in which goroutines ran. The jitter of client, server and relay comes
 // from the seed and the instant too: see package internal/chance.
 //
 // Two things are left to the Go scheduler. One is the order of goroutines that wake at the same instant, for example

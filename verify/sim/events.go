@@ -42,7 +42,9 @@ func (g *queueGate) Claim(ctx context.Context, c outbox.Claim) (ds []outbox.Deli
 }
 
 // Extend implements outbox.Queue.
-func (g *queueGate) Extend(ctx context.Context, d time.Duration, leases ...outbox.Lease) (lost []outbox.Lease, err error) {
+func (g *queueGate) Extend(
+	ctx context.Context, d time.Duration, leases ...outbox.Lease,
+) (lost []outbox.Lease, err error) {
 	err = g.write(ctx, "Extend", func() error {
 		lost, err = g.Queue.Extend(ctx, d, leases...)
 		return err

@@ -16,8 +16,8 @@ func nameOf(ev inbox.Event) string {
 	return m.Operation
 }
 
-// patience is how long after the last fault everything must have come to its end. An operation of a gateway may rest for
-// an hour between two attempts.
+// patience is how long after the last fault everything must have come to its end. An operation of a gateway may rest
+// for an hour between two attempts.
 const patience = 6 * time.Hour
 
 // A post is a place for processes: when one dies, another one starts there.
@@ -32,7 +32,6 @@ type post struct {
 // A result is what a world was.
 type result struct {
 	broken                *violation
-	log                   []entry
 	text                  string
 	operations, sends     int
 	effects, acknowledged int

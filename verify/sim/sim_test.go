@@ -74,7 +74,7 @@ func TestSeeds(t *testing.T) {
 			t.Logf("%d seeds in %v", n, time.Since(began).Round(time.Second))
 		}
 	}
-	t.Logf("%d seeds in %v: %d operations, %d requests on the wire, %d effects, %d acknowledged, %v of virtual time, %d CPUs",
+	t.Logf("%d seeds in %v: %d operations, %d requests, %d effects, %d acknowledged, %v of virtual time, %d CPUs",
 		*manySeeds, time.Since(began).Round(time.Millisecond), operations, sends, effects, acknowledged,
 		elapsed.Round(time.Hour), runtime.GOMAXPROCS(0))
 	require.Positive(t, effects)

@@ -1,6 +1,7 @@
-// Package storm shows what retry policies do to a server: its load in an outage and after it, the work that contention
-// causes, and the use of a quota. Clients are the real ones, in virtual time, where they can be called.
+// Package storm shows what retry policies do to a server. It plots the load in an outage and after it, and the work
+// that contention causes, and counts the use of a quota. The clients are the real libraries in virtual time. gRPC and
+// Envoy follow their documentation.
 //
-//	go test ./sim/storm                                   checks redo's figures
-//	go test ./sim/storm -run TestPictures -plots ../docs/proof   makes the plots and prints the tables
+//	go test ./sim/storm                                               checks redo's figures
+//	go test ./sim/storm -run TestPictures -v -plots ../../../docs/proof   remakes the plots and prints the tables
 package storm

@@ -16,7 +16,7 @@ type curve struct {
 	points plotter.XYs
 }
 
-// colours can be told apart in print, and by most people who see colours differently (Okabe and Ito).
+// colours are the palette of Okabe and Ito, which most people with a colour deficiency can distinguish.
 var colours = []color.RGBA{
 	{0, 0, 0, 255}, {230, 159, 0, 255}, {0, 158, 115, 255}, {86, 180, 233, 255}, {204, 121, 167, 255},
 	{213, 94, 0, 255}, {0, 114, 178, 255}, {240, 228, 66, 255}, {128, 128, 128, 255},

@@ -89,7 +89,7 @@ var policies = []policy{
 	{"failsafe-go", "v0.9.8, failsafehttp.NewRetryPolicyBuilder: 2 retries without a delay", openFailsafe},
 	{"resty v3", "v3.0.0-rc.4, waits from 100 ms to 2 s; its default is no retry, and here 3 retries of a 5xx", openResty},
 	{"gRPC", "the example of gRFC A6: 4 attempts, 100 ms·2ⁿ up to 1 s, full jitter, throttling 10 and 0.1", openGRPC},
-	{"Envoy", "the documentation's defaults: 1 retry, full jitter from 25 ms, 3 retries at a time in a cluster", openEnvoy},
+	{"Envoy", "the documented defaults: 1 retry, full jitter from 25 ms, 3 retries at a time in a cluster", openEnvoy},
 }
 
 func openRetryable(rt http.RoundTripper) (caller, error) {
@@ -115,7 +115,7 @@ func openAWS(rt http.RoundTripper) (caller, error) {
 	s := retry.NewStandard()
 	client := &http.Client{Transport: timed{rt}}
 	return func(ctx context.Context) bool {
-		success := s.GetInitialToken() //nolint:staticcheck // GetAttemptToken wraps it, with an error that is nil
+		success, _ := s.GetAttemptToken(ctx) // its error is nil
 		release := func(error) error { return nil }
 		for n := 1; ; n++ {
 			resp, err := client.Do(request(ctx))
@@ -145,7 +145,8 @@ func openAWS(rt http.RoundTripper) (caller, error) {
 }
 
 func openFailsafe(rt http.RoundTripper) (caller, error) {
-	client := &http.Client{Transport: failsafehttp.NewRoundTripper(timed{rt}, failsafehttp.NewRetryPolicyBuilder().Build())}
+	retries := failsafehttp.NewRetryPolicyBuilder().Build()
+	client := &http.Client{Transport: failsafehttp.NewRoundTripper(timed{rt}, retries)}
 	return func(ctx context.Context) bool { return good(client.Do(request(ctx))) }, nil
 }
 
@@ -188,7 +189,8 @@ func openGRPC(rt http.RoundTripper) (caller, error) {
 
 // grpcDelay is random(0, min(initialBackoff·backoffMultiplierⁿ, maxBackoff)).
 func grpcDelay(n int) time.Duration {
-	return time.Duration(rand.Float64() * math.Min(float64(100*time.Millisecond)*math.Pow(2, float64(n)), float64(time.Second)))
+	most := math.Min(float64(100*time.Millisecond)*math.Pow(2, float64(n)), float64(time.Second))
+	return time.Duration(rand.Float64() * most)
 }
 
 // openEnvoy follows https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter

@@ -19,7 +19,6 @@ type server struct {
 	free       time.Time // when the queue is empty
 	attempts   []int     // by second
 	successes  int
-	downSince  time.Time
 	afterward  []int // failed attempts by second, after the outage
 	attemptSum int
 }

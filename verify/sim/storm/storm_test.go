@@ -78,8 +78,8 @@ func TestPictures(t *testing.T) {
 		t.Skip("no -plots")
 	}
 	loads := map[bool][]curve{}
-	fmt.Println("| Policy | attempts per call | in the outage | peak in the outage, 1/s | peak after it, 1/s | last refusal after it | failed calls |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Println("| Policy | attempts per call | in the outage | peak in it | after it | last refusal | failed calls | source |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for i, p := range policies {
 		o := play(t, outage, p)
 		c := curve{name: p.name}
@@ -87,7 +87,8 @@ func TestPictures(t *testing.T) {
 			c.points = append(c.points, plotter.XY{X: float64(second), Y: float64(n)})
 		}
 		loads[i < 3] = append(loads[i < 3], c)
-		fmt.Printf("| %s | %.2f | %.2f | %d | %d | %v | %.0f %% |\n", p.name, o.overall, o.inOutage, o.peak, o.after, o.recovered, o.failed)
+		fmt.Printf("| %s | %.2f | %.2f | %d | %d | %v | %.0f %% | %s |\n",
+			p.name, o.overall, o.inOutage, o.peak, o.after, o.recovered, o.failed, p.source)
 	}
 	const title = "Offered load: 400 calls/s, capacity 500/s, outage from 30 s to 60 s"
 	require.NoError(t, draw(*plots, "storm-redo.svg", title, "s", "attempts per second", false, loads[true]...))
@@ -113,8 +114,9 @@ func TestPictures(t *testing.T) {
 		}
 		work, times = append(work, calls), append(times, took)
 	}
-	require.NoError(t, draw(*plots, "contention-calls.svg", "Work to update one row", "contending clients", "calls", true, work...))
-	require.NoError(t, draw(*plots, "contention-time.svg", "Time to update one row", "contending clients", "s", true, times...))
+	const x = "contending clients"
+	require.NoError(t, draw(*plots, "contention-calls.svg", "Work to update one row", x, "calls", true, work...))
+	require.NoError(t, draw(*plots, "contention-time.svg", "Time to update one row", x, "s", true, times...))
 
 	fmt.Println("\n| Concurrent callers | quota used | refused per window | most |\n|---|---|---|---|")
 	for _, workers := range []int{1, 4, 16} {

@@ -1,9 +1,9 @@
 // Package sim runs clients, gateways, servers, relays and consumers in virtual time, under seeded faults, and checks
 // what they promise. The parts are the real ones. The network, the processes and the database are simulated.
 //
-//	go test ./sim                                              200 seeds, and every planted defect
-//	go test ./sim -run 'TestSeeds$' -seeds 100000 -timeout 0   a long run
-//	go test ./sim -run 'TestSeed$' -seed=7 -v                  one seed, with its event log
+//	go test ./verify/sim                                              200 seeds, and every planted defect
+//	go test ./verify/sim -run 'TestSeeds$' -seeds 100000 -timeout 0   a long run
+//	go test ./verify/sim -run 'TestSeed$' -seed=7 -v                  one seed, with its event log
 //
 // # Worlds
 //

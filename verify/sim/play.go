@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redo-go/redo/inbox"
@@ -22,11 +23,13 @@ const patience = 6 * time.Hour
 
 // A post is a place for processes: when one dies, another one starts there.
 type post struct {
-	name       string
-	start      func(generation int) (*process, error)
+	name  string
+	start func(generation int) (*process, error)
+	stays bool // it is neither killed nor paused
+
+	mu         sync.Mutex
 	generation int
 	process    *process
-	stays      bool // it is neither killed nor paused
 }
 
 // A result is what a world was.
@@ -127,8 +130,20 @@ func (w *world) populate() (posts []*post, err error) {
 	return posts, nil
 }
 
-// restart starts the next process of a post.
+// current returns the process of a post.
+func (p *post) current() *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process
+}
+
+// restart starts the next process of a post, unless one is running.
 func (w *world) restart(p *post) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process != nil && !p.process.isDead() || w.isOver() {
+		return nil
+	}
 	p.generation++
 	if p.process, err = p.start(p.generation); err != nil {
 		return fmt.Errorf("sim: %s: %w", p.name, err)

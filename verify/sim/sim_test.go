@@ -33,7 +33,7 @@ func run(t *testing.T, seed uint64, d defect, logging bool) (res result) {
 // fail prints what breaks, and the line that replays it.
 func fail(t *testing.T, seed uint64, v *violation) {
 	t.Helper()
-	t.Errorf("seed %d breaks a rule after %v: %s: %s\nreplay: go test ./sim -run 'TestSeed$' -seed=%d",
+	t.Errorf("seed %d breaks a rule after %v: %s: %s\nreplay: go test ./verify/sim -run 'TestSeed$' -seed=%d -v",
 		seed, v.at, v.rule, v.detail, seed)
 }
 
@@ -86,5 +86,14 @@ func TestReplay(t *testing.T) {
 		first := run(t, seed, defect{}, true)
 		again := run(t, seed, defect{}, true)
 		require.Equal(t, first.text, again.text, "seed %d", seed)
+	}
+}
+
+// Seeds that broke a rule once.
+func TestFoundSeeds(t *testing.T) {
+	for _, seed := range []uint64{18518, 56278, 59202, 59708} {
+		if res := run(t, seed, defect{}, false); res.broken != nil {
+			fail(t, seed, res.broken)
+		}
 	}
 }

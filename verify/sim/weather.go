@@ -36,16 +36,16 @@ func (w *world) weather(posts []*post) {
 	mortal := slices.DeleteFunc(slices.Clone(posts), func(p *post) bool { return p.stays })
 	add(p.kills, func() {
 		post := mortal[w.draw("kill").IntN(len(mortal))]
-		if post.process.isDead() {
+		if post.current().isDead() {
 			_ = w.restart(post) // it has started before
 			return
 		}
-		post.process.kill()
-		time.AfterFunc(between(w.draw("restart"), 10*time.Millisecond, time.Minute), func() { w.revive(post) })
+		post.current().kill()
+		time.AfterFunc(between(w.draw("restart"), 10*time.Millisecond, time.Minute), func() { _ = w.restart(post) })
 	})
 	add(p.pauses, func() {
 		post := mortal[w.draw("pause").IntN(len(mortal))]
-		post.process.pause(between(w.draw("pause"), p.lease/16, 4*p.lease))
+		post.current().pause(between(w.draw("pause"), p.lease/16, 4*p.lease))
 	})
 	add(p.failovers, func() {
 		rng := w.draw("failover")
@@ -76,13 +76,6 @@ func (p *process) isDead() bool {
 	return dead
 }
 
-// revive starts a post's next process if the last one is dead.
-func (w *world) revive(p *post) {
-	if p.process.isDead() && !w.isOver() {
-		_ = w.restart(p) // it has started before
-	}
-}
-
 // leap sets the clock of the service's database forward or back.
 func (w *world) leap() {
 	rng := w.draw("leap")
@@ -104,6 +97,6 @@ func (w *world) calmDown(posts []*post) {
 	w.note("weather", "is calm")
 	for i, p := range posts {
 		time.Sleep(time.Millisecond + time.Duration(i)*17)
-		w.revive(p)
+		_ = w.restart(p) // it has started before
 	}
 }

@@ -2,6 +2,6 @@
 // that contention causes, and counts the use of a quota. The clients are the real libraries in virtual time. gRPC and
 // Envoy follow their documentation.
 //
-//	go test ./sim/storm                                               checks redo's figures
-//	go test ./sim/storm -run TestPictures -v -plots ../../../docs/proof   remakes the plots and prints the tables
+//	go test ./verify/sim/storm                                               checks redo's figures
+//	go test ./verify/sim/storm -run TestPictures -v -plots $PWD/docs/proof   remakes the plots and prints the tables
 package storm

@@ -55,6 +55,9 @@ func (k *call) shareFlight(fingerprint store.Fingerprint, f func() outcome) outc
 		}
 		if e := fl.Result.shared(fingerprint); e != nil {
 			k.op.key = e.Key
+			if e.Response != nil { // its request is the first caller's, with that caller's context
+				e.Response.Request = k.req.WithContext(context.WithValue(k.ctx, loopKey{}, &loop{call: k}))
+			}
 			return outcome{resp: e.Response, err: e, effect: e.Effect}
 		}
 	}

@@ -3,12 +3,12 @@ package redo
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/redo-go/redo/internal/chance"
 	"github.com/redo-go/redo/internal/decision"
 	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/wire"
@@ -129,8 +129,7 @@ func (l *loop) decide() decision.Decision {
 		e.Left = min(e.Left, k.usable-now.Sub(k.start)) // an older key may be new to the server
 	}
 	if res.verdict.Retry() {
-		// The random source is per thread: no lock, and no two clients in lockstep.
-		e.Schedule = k.policy.Jitter(len(l.attempts), l.client.RetryWaitMin, k.policy, rand.Float64())
+		e.Schedule = k.policy.Jitter(len(l.attempts), l.client.RetryWaitMin, k.policy, chance.Float64())
 		if res.resp != nil {
 			e.Hint, _ = wire.Hint(res.resp.Header, now, res.verdict.Code.In(taxonomy.RateLimit))
 		}

@@ -62,6 +62,28 @@ func TestEightOperationsSendEightRequests(t *testing.T) {
 	})
 }
 
+// The gateway finds its report in the context of the response's request.
+func TestAllWaitersGetTheFailureWithTheirOwnRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t, servertest.ScriptEach(servertest.DelayInHandler(time.Second)),
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "no such charge", http.StatusUnprocessableEntity)
+			})))
+		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)))
+		type caller struct{}
+		_, errs := together(t, 8, client, func(i int) *http.Request {
+			req := named(t, srv, "op", payment)
+			return req.WithContext(context.WithValue(req.Context(), caller{}, i))
+		})
+		for i, err := range errs {
+			e := failure(t, err)
+			require.Equal(t, i, e.Response.Request.Context().Value(caller{}))
+			require.Equal(t, e.Key, redo.KeyOf(e.Response))
+		}
+		require.Len(t, srv.Requests(), 1)
+	})
+}
+
 func TestAllWaitersGetTheFailureWithABodyOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.DelayInHandler(time.Second)),

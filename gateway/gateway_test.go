@@ -166,6 +166,36 @@ func TestRefusalOfTheUpstreamIsReplayed(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
+// A 429 would show the phone that nothing is applied. An earlier attempt may have been, and Run may apply it later.
+func TestLimitOfTheUpstreamIsNoRefusal(t *testing.T) {
+	limited := servertest.Status(http.StatusTooManyRequests)
+	for rule, script := range map[string]servertest.Option{
+		"after a lost response": servertest.ScriptEach(servertest.ResetAfterEffect(), limited),
+		"before any effect":     servertest.ScriptEach(limited, limited),
+	} {
+		t.Run(rule, func(t *testing.T) {
+			up := servertest.New(t, script)
+			twice := gateway.Client(redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}))
+			gw, _ := open(t, up.URL, nil, twice)
+			status, header, body := send(t, gw.URL, tap{"ann", "k1", "{}"})
+			require.Equal(t, http.StatusServiceUnavailable, status)
+			require.Contains(t, body, `"code":"DEPENDENCY.unavailable"`)
+			require.NotEmpty(t, header.Get("Retry-After"))
+			status, _, _ = send(t, gw.URL, tap{"ann", "k1", "{}"})
+			require.Equal(t, http.StatusCreated, status)
+			require.Equal(t, 1, up.Ledger().Total())
+		})
+	}
+}
+
+// The twin: Run continues no request without a key.
+func TestLimitIsPassedOnWithoutAKey(t *testing.T) {
+	up := servertest.New(t, servertest.ScriptEach(servertest.Status(http.StatusTooManyRequests)))
+	gw, _ := open(t, up.URL, nil, gateway.Client(redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})))
+	status, _, _ := send(t, gw.URL, tap{"ann", "", "{}"})
+	require.Equal(t, http.StatusTooManyRequests, status)
+}
+
 func TestOtherPayloadIsRefused(t *testing.T) {
 	up := servertest.New(t)
 	gw, _ := open(t, up.URL, nil)

@@ -45,6 +45,9 @@ func (g *Gateway) check(resp *http.Response) error {
 	if e := report.Err(); e != nil {
 		mark(ctx, e)
 		hint(resp.Header, e)
+		if limited(ctx, e) {
+			return e
+		}
 	}
 	if server.Key(ctx) == "" || resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil
@@ -56,6 +59,12 @@ func (g *Gateway) check(resp *http.Response) error {
 	}
 	resp.Body = restored(head, resp.Body)
 	return nil
+}
+
+// limited reports whether a limiter has refused a request with a key. The gateway keeps such a request, and Run
+// continues it. A phone would take a 429 as proof that nothing is applied under its key.
+func limited(ctx context.Context, e *redo.Error) bool {
+	return server.Key(ctx) != "" && e.Code.In(taxonomy.RateLimit)
 }
 
 // mark reports an unknown effect to the middleware. The next request with the key then continues the operation. A
@@ -74,7 +83,7 @@ func hint(h http.Header, e *redo.Error) {
 	}
 }
 
-// refuse is the proxy's ErrorHandler: there is no response of the upstream.
+// refuse is the proxy's ErrorHandler: there is no response of the upstream that the phone may see.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := wire.Problem{
 		Title: "Upstream failed", Status: http.StatusBadGateway, Code: string(taxonomy.Unavailable), Retryable: true,
@@ -84,6 +93,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if ok {
 		mark(r.Context(), e)
 		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)
+		if limited(r.Context(), e) {
+			p.Code, p.Status = string(taxonomy.Unavailable), http.StatusServiceUnavailable
+		}
 		if e.Effect == redo.NotApplied {
 			p.Detail = "The upstream service was not reached, or refused the request. Nothing was done."
 		}

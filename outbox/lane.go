@@ -1,8 +1,9 @@
 package outbox
 
 import (
-	"math/rand/v2"
 	"time"
+
+	"github.com/redo-go/redo/internal/chance"
 )
 
 // lane is a relay's own state of one destination. The run's mutex guards it.
@@ -113,7 +114,7 @@ func (l *lane) fail(now time.Time, v verdict, hint time.Duration, breaker int) b
 
 // rest prevents claims for the destination for d, up to a quarter more.
 func (l *lane) rest(now time.Time, d time.Duration) {
-	l.until = now.Add(d + time.Duration(rand.Float64()*float64(d)/4))
+	l.until = now.Add(d + time.Duration(chance.Float64()*float64(d)/4))
 }
 
 // reset forgets the failures.

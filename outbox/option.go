@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/redo-go/redo/internal/chance"
 	"github.com/redo-go/redo/store"
 )
 
@@ -133,7 +133,7 @@ func newConfig(opts []Option) (config, error) {
 		waits:          Schedule(),
 		hintCap:        DefaultHintCap,
 		retention:      DefaultRetention,
-		random:         rand.Float64,
+		random:         chance.Float64,
 	}
 	for _, o := range opts {
 		if o == nil {

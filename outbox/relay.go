@@ -3,9 +3,10 @@ package outbox
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/redo-go/redo/internal/chance"
 )
 
 // Relay delivers the events of a queue through a publisher. Create one with [NewRelay]. Any number may run on one
@@ -140,7 +141,7 @@ func (r *run) relay(ctx context.Context) {
 				failures = 0
 			}
 		}
-		if !again && !r.pause(ctx, pause(r.poll, failures, rand.Float64()), failures == 0) {
+		if !again && !r.pause(ctx, pause(r.poll, failures, chance.Float64()), failures == 0) {
 			return
 		}
 	}
@@ -195,7 +196,7 @@ func (r *run) watch(ctx context.Context, w Watcher) {
 		if time.Since(start) > longest {
 			failures = 1
 		}
-		if !r.pause(ctx, pause(r.poll, failures, rand.Float64()), false) {
+		if !r.pause(ctx, pause(r.poll, failures, chance.Float64()), false) {
 			return
 		}
 	}
@@ -203,7 +204,7 @@ func (r *run) watch(ctx context.Context, w Watcher) {
 
 // purge periodically deletes sent events that were enqueued longer ago than the retention.
 func (r *run) purge(ctx context.Context, b Backlog) {
-	for r.pause(ctx, pause(purgeEvery, 0, rand.Float64()), false) {
+	for r.pause(ctx, pause(purgeEvery, 0, chance.Float64()), false) {
 		for more := true; more && ctx.Err() == nil; {
 			bounded, cancel := context.WithTimeout(ctx, r.queueTimeout)
 			start := time.Now()

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,25 @@ func TestReserveWhoseResponseWasLost(t *testing.T) {
 			})
 		})
 	}
+	// The record of a dead owner is all that is known of its effect.
+	t.Run("of a dead owner's key is handed back in the background, and its mark is kept", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			mem := memstore.New()
+			diesAfter(t, mem, func(_ http.ResponseWriter, r *http.Request) { applied(r.Context()) })
+			st := newFaultsOver(mem)
+			st.on = func(method string, nth int, do func() error) error {
+				if method == "Find" && nth < 2 {
+					return store.ErrUnavailable
+				}
+				return lostReserve(true, store.ErrUnknown)(method, nth, do)
+			}
+			g := newRig(t, st, nil)
+			requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+			time.Sleep(time.Second)
+			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
+			require.Zero(t, g.ran())
+		})
+	})
 	t.Run("each claim has an owner of its own", func(t *testing.T) {
 		st := &spy{Store: memstore.New()}
 		g := newRig(t, st, nil)

@@ -23,6 +23,9 @@ func (l leaseOwnership) settle(o store.Outcome, _ bool) error {
 	c := l.call
 	ctx := c.callContext(time.Now())
 	defer c.endCall()
+	if c.storeTimeout >= c.leaseTTL/2 {
+		c.exclude() // the lease is not renewed during a call, and may end while the call hangs
+	}
 	err := c.store.Complete(ctx, c.lease, o)
 	if unsettled(err) {
 		s := c.settlement()

@@ -22,8 +22,8 @@ type settlement struct {
 	lease   store.Lease
 	outcome store.Outcome
 	release bool
-	// claim is a claim whose Reserve may not have succeeded. If it did, the settlement releases its lease. It is the
-	// zero Claim if the lease is known.
+	// claim is a claim whose Reserve may not have succeeded. If it did, the settlement releases its lease, or hands a
+	// dead owner's key back. It is the zero Claim if the lease is known.
 	claim store.Claim
 
 	unsure  bool      // the response of an attempt was lost
@@ -116,6 +116,10 @@ func (s *settlement) attempt(ctx context.Context) error {
 		g, held := store.Held(rec, s.claim)
 		if !held {
 			return nil
+		}
+		if g.Verdict == store.TakenOver {
+			// The record shows what is known of the earlier owner's effect. The next request takes it over.
+			return s.gate.store.Extend(ctx, g.Lease, 0, nil)
 		}
 		s.lease = g.Lease
 	}

@@ -1,12 +1,12 @@
 package server
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/redo-go/redo/internal/chance"
 	"github.com/redo-go/redo/internal/wire"
 )
 
@@ -69,4 +69,4 @@ func seconds(d time.Duration, r float64) int {
 }
 
 // random returns a number in [0, 1), for jitter. Each process has its own seed.
-func random() float64 { return rand.Float64() }
+func random() float64 { return chance.Float64() }

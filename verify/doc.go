@@ -23,7 +23,8 @@
 //
 // # The client
 //
-// Package schedule, below this one, checks the client: several processes, one operation, random schedules.
+// Package schedule, below this one, checks the client: several processes, one operation, random schedules. Package sim
+// runs clients, gateways, servers, relays and consumers together in virtual time.
 //
 // It is a module of its own and is never released, so that what it imports binds nobody.
 package verify

@@ -28,6 +28,7 @@ var importRules = map[string]importRule{
 	"internal/house":       {},
 	"internal/flight":      {},
 	"internal/browsertest": {testing: true},
+	"internal/chance":      {},
 	"internal/stage":       {},
 	"internal/racetest":    {testing: true},
 	"internal/turn":        {module: []string{"store"}},
@@ -61,6 +62,7 @@ var importRules = map[string]importRule{
 		module: []string{
 			"taxonomy", "store", "limit",
 			"internal/wire", "internal/exchange", "internal/decision", "internal/journal", "internal/flight", "internal/turn",
+			"internal/chance",
 		},
 		vendors: []string{
 			"github.com/google/uuid",
@@ -68,7 +70,7 @@ var importRules = map[string]importRule{
 		},
 	},
 	"profile": {module: []string{".", "taxonomy"}},
-	"server":  {module: []string{"taxonomy", "store", "internal/wire"}},
+	"server":  {module: []string{"taxonomy", "store", "internal/wire", "internal/chance"}},
 	"server/framework/internal/frametest": {module: []string{"server", "store/memstore"}, testing: true, vendors: []string{
 		"github.com/stretchr/testify/require",
 	}},
@@ -81,7 +83,7 @@ var importRules = map[string]importRule{
 	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire"}},
 	"console":                  {module: []string{".", "store", "inbox", "outbox", "taxonomy"}},
 	"inbox":                    {module: []string{"taxonomy", "store", "webhook", "outbox", "internal/wire"}},
-	"outbox":                   {module: []string{"taxonomy", "store", "webhook", ".", "internal/wire"}},
+	"outbox":                   {module: []string{"taxonomy", "store", "webhook", ".", "internal/wire", "internal/chance"}},
 	"outbox/boltoutbox": {
 		module:  []string{"taxonomy", "store", "store/boltstore", "outbox"},
 		vendors: []string{"go.etcd.io/bbolt"},
@@ -223,7 +225,7 @@ func TestImportsCanFail(t *testing.T) {
 			rule:  "the client never imports the server side",
 			files: map[string]string{"client.go": imports("redo", modulePath+"/server")},
 			want: []string{"client.go:2: imports " + modulePath + "/server: . may import of this project only " +
-				"[taxonomy store limit internal/wire internal/exchange internal/decision internal/journal internal/flight internal/turn]"},
+				"[taxonomy store limit internal/wire internal/exchange internal/decision internal/journal internal/flight internal/turn internal/chance]"},
 		},
 		{
 			rule:  "servertest never imports the client",

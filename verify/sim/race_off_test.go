@@ -1,0 +1,8 @@
+//go:build !race
+
+package sim
+
+const (
+	defaultSeeds = 200
+	raced        = false
+)

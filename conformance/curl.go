@@ -43,7 +43,7 @@ func (t *trial) curl(r request) string {
 	if len(r.body) > 0 {
 		b.WriteString(" --data-binary " + quote(t.run.mask.replace(string(r.body))))
 	}
-	return b.String() + " " + quote(strings.TrimSuffix(t.run.target.BaseURL, "/")+t.run.mask.path(r.path))
+	return b.String() + " " + quote(t.run.address(r))
 }
 
 // variable returns the name of the shell variable for a principal's header in a curl line, such as
@@ -69,11 +69,11 @@ func (t Target) variable(f field) string {
 }
 
 // curls joins the requests of a case into one shell line. The line makes new keys and sends the requests again.
-// The result is "" if no such line can repeat the case: after races, after broken connections, and for more than a
-// few requests.
+// The result is "" if no such line can repeat the case: after races, broken connections and setup steps, and for
+// more than a few requests.
 func (t *trial) curls() string {
 	const most = 4
-	if len(t.exchanges) > most || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
+	if len(t.exchanges) > most || t.sent < len(t.exchanges) || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
 		return ""
 	}
 	var parts []string

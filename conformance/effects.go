@@ -85,7 +85,7 @@ func (e *Effects) validate() error {
 		return fmt.Errorf("settle %v is negative", e.Settle)
 	}
 	for _, s := range append([]string{e.URL}, e.Command...) {
-		if _, err := parseTemplate(s); err != nil {
+		if err := validateTemplate(s, []string{varCase, varRun}); err != nil {
 			return err
 		}
 	}
@@ -97,14 +97,15 @@ func (e *Effects) validate() error {
 	return validateHeaders(e.Headers)
 }
 
-// count reads the counter. It is not for ResponseID, because each case counts IDs separately.
-func (r *runner) count(ctx context.Context, values map[string]string) (int, error) {
+// count reads the counter for a case. It is not for ResponseID, because each case counts IDs separately.
+func (r *runner) count(ctx context.Context, caseWord string) (int, error) {
+	values := map[string]string{varCase: caseWord, varRun: r.nonce}
 	ctx, cancel := context.WithTimeout(ctx, r.target.timeout())
 	defer cancel()
 	e := r.target.Effects
 	switch {
 	case e.Func != nil:
-		n, err := e.Func(ctx, values[varCase])
+		n, err := e.Func(ctx, caseWord)
 		if err != nil {
 			return 0, counterError("%v", err)
 		}

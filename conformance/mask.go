@@ -46,6 +46,10 @@ func newMask(t Target) *mask {
 	}
 	add(t.Operation.Headers, false)
 	m.addQuery(t.Operation.Path)
+	for _, s := range t.Setup {
+		add(s.Headers, false)
+		m.addQuery(s.Path)
+	}
 	for _, v := range t.variants() {
 		add(v.operation.Headers, false)
 		m.addQuery(v.operation.Path)

@@ -107,7 +107,8 @@ func (o Operation) uses(names ...string) bool {
 	return uses(o.Path, names...) || uses(string(o.Body), names...)
 }
 
-func (o Operation) validate() error {
+// validate checks an operation whose templates may use the known variables.
+func (o Operation) validate(known []string) error {
 	var wrong []error
 	if !wire.Token(o.Method) {
 		wrong = append(wrong, fmt.Errorf("the method %q is no HTTP method", o.Method))
@@ -116,7 +117,7 @@ func (o Operation) validate() error {
 		wrong = append(wrong, fmt.Errorf("the path %q must start with a slash and be printable ASCII without spaces", o.Path))
 	}
 	for _, s := range o.texts() {
-		if _, err := parseTemplate(s); err != nil {
+		if err := validateTemplate(s, known); err != nil {
 			wrong = append(wrong, err)
 		}
 	}

@@ -132,8 +132,7 @@ func (r *runner) preflight(ctx context.Context) error {
 	if r.target.Effects == nil || r.target.Effects.ResponseID != "" {
 		return nil
 	}
-	values := map[string]string{varCase: r.nonce + "preflight", varRun: r.nonce}
-	before, err := r.count(ctx, values)
+	before, err := r.count(ctx, r.nonce+"preflight")
 	if err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (r *runner) preflight(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	after, err := r.count(ctx, values)
+	after, err := r.count(ctx, r.nonce+"preflight")
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (t *trial) total() int {
 		defer t.mu.Unlock()
 		return len(t.tally.ids)
 	}
-	n, err := t.run.count(t.ctx, t.values(payload{}))
+	n, err := t.run.count(t.ctx, t.word)
 	if t.ctx.Err() != nil {
 		panic(stopped{})
 	}
@@ -171,7 +171,7 @@ func (t *trial) overrun() {
 	n, allowed := len(t.tally.ids), t.tally.allowed()
 	if t.run.target.Effects.ResponseID == "" {
 		var err error
-		if n, err = t.run.count(t.ctx, t.values(payload{})); err != nil {
+		if n, err = t.run.count(t.ctx, t.word); err != nil {
 			return // the death of the target has ended the trial already
 		}
 	}

@@ -19,10 +19,11 @@ import (
 // restart. BaseURL and Operation are required. Cases that need other omitted fields are skipped, and the report
 // lists them.
 //
-// Texts of an operation are templates. {{payload}} is a new word for each payload, and {{number}} is a whole
-// number in its place. {{case}} is a word for one case in one run, and {{run}} is a word for the run. Use {{case}}
-// both in the operation (as an account, a tenant, a reference) and in the counter of effects. Cases can then run
-// at the same time, and other traffic does not disturb them.
+// Texts of an operation are templates. {{payload}} is a new word for each payload. {{number}}, {{uuid}} and {{now}}
+// are a whole number, a UUID and a time in its place. A retry has the same values. {{case}} is a word for one case in
+// one run, and {{run}} is a word for the run. Use {{case}} both in the operation (as an account, a tenant, a
+// reference) and in the counter of effects. Cases can then run at the same time, and other traffic does not disturb
+// them.
 type Target struct {
 	// Name is the target's name in reports.
 	Name string `json:"name,omitempty"`
@@ -43,6 +44,9 @@ type Target struct {
 	Principals []Principal `json:"principals,omitempty"`
 	// Effects describes how effects are counted.
 	Effects *Effects `json:"effects,omitempty"`
+
+	// Setup prepares each payload of the operations.
+	Setup []Step `json:"setup,omitempty"`
 
 	// Second is another operation, whose responses differ from those of Operation.
 	Second *Operation `json:"second_operation,omitempty"`
@@ -246,6 +250,9 @@ func (t Target) maxKey() int {
 	}
 	return t.Key.MaxLength
 }
+
+// origin returns the base URL without a slash at its end.
+func (t Target) origin() string { return strings.TrimSuffix(t.BaseURL, "/") }
 
 // base returns the base URL, and rejects parts that it can't have.
 func (t Target) base() (*url.URL, error) {

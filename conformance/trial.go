@@ -32,6 +32,7 @@ type trial struct {
 
 	mu        sync.Mutex
 	exchanges []*Exchange
+	sent      int // exchanges without those of setup steps
 	findings  []Finding
 }
 
@@ -95,29 +96,42 @@ func (t *trial) block(slug, format string, args ...any) {
 }
 
 // payload holds the values that fill an operation's template.
-type payload struct{ word, number string }
+type payload map[string]string
 
-// payload returns the next payload.
-func (t *trial) payload() payload {
+// payload returns the next payload, for the first principal.
+func (t *trial) payload() payload { return t.payloadBy(0) }
+
+// payloadBy returns the next payload. The target's setup steps run as the principal with the given index.
+func (t *trial) payloadBy(by int) payload {
 	t.payloads++
-	return payload{t.word + "p" + strconv.Itoa(t.payloads), strconv.Itoa(t.payloads)}
+	number := strconv.Itoa(t.payloads)
+	p := payload{
+		varPayload: t.word + "p" + number, varNumber: number, varUUID: t.uuid(),
+		varNow:  time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+		varCase: t.word, varRun: t.run.nonce,
+	}
+	for i, step := range t.run.target.Setup {
+		t.setUp(fmt.Sprintf("setup %d", i+1), step, p, by)
+	}
+	return p
 }
 
-func (t *trial) values(p payload) map[string]string {
-	return map[string]string{varPayload: p.word, varNumber: p.number, varCase: t.word, varRun: t.run.nonce}
-}
-
-// key returns a fresh key, a UUID of version 4, which every service accepts.
+// key returns a fresh key.
 func (t *trial) key() string {
+	key := t.uuid()
+	t.keys = append(t.keys, key)
+	return key
+}
+
+// uuid returns a fresh UUID of version 4, which every service accepts as a key.
+func (t *trial) uuid() string {
 	var u [16]byte
 	for i := range u {
 		u[i] = byte(t.fresh.Uint32())
 	}
 	u[6], u[8] = u[6]&0x0F|0x40, u[8]&0x3F|0x80
 	s := hex.EncodeToString(u[:])
-	key := strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
-	t.keys = append(t.keys, key)
-	return key
+	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
 }
 
 // longKey returns a fresh key of n bytes.
@@ -135,10 +149,9 @@ func (t *trial) variant(o Operation) Operation { return o.over(t.run.target.Oper
 
 // bare returns the request of an operation without a key, as the first principal.
 func (t *trial) bare(o Operation, p payload) request {
-	values := t.values(p)
-	r := request{method: o.Method, path: fill(o.Path, values), body: []byte(fill(string(o.Body), values))}
+	r := request{method: o.Method, path: fill(o.Path, p), body: []byte(fill(string(o.Body), p))}
 	for _, name := range sortedKeys(o.Headers) {
-		r.fields = append(r.fields, field{name, fill(o.Headers[name], values)})
+		r.fields = append(r.fields, field{name, fill(o.Headers[name], p)})
 	}
 	if len(t.run.target.Principals) > 0 {
 		r = t.as(r, t.run.target.Principals[0])

@@ -3,6 +3,8 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -31,11 +33,21 @@ func (t Target) Validate() error {
 	if _, err := t.profile(); err != nil {
 		wrong = append(wrong, err)
 	}
-	err := t.Operation.validate()
+	known := variables
+	for i, s := range t.Setup {
+		part(fmt.Sprintf("setup %d", i+1), s.validate(known))
+		check(!s.has(t.keyHeader()), "setup %d: the header %s is the harness's own to set", i+1, t.keyHeader())
+		for _, name := range sortedKeys(s.Capture) {
+			check(variableName.MatchString(name), "setup %d: capture: %q is no name of a variable", i+1, name)
+			check(!slices.Contains(known, name), "setup %d: capture: there is a variable {{%s}} already", i+1, name)
+		}
+		known = append(known[:len(known):len(known)], sortedKeys(s.Capture)...)
+	}
+	err := t.Operation.validate(known)
 	part("operation", err)
 	for _, v := range t.variants() {
 		if err == nil {
-			part(v.name, v.operation.over(t.Operation).validate())
+			part(v.name, v.operation.over(t.Operation).validate(known))
 		}
 		check(!v.operation.has(t.keyHeader()), "%s: the header %s is the harness's own to set", v.name, t.keyHeader())
 	}
@@ -150,11 +162,11 @@ func (t Target) declares(n Need, p Profile) bool {
 	case NeedFreeKeys:
 		return !t.Key.UUID
 	case NeedPayloads:
-		return t.Operation.uses(varPayload, varNumber)
+		return t.Operation.uses(append(t.captured(), varPayload, varNumber, varUUID)...)
 	case NeedBody:
 		return len(t.Operation.Body) >= 2
 	case NeedJSON:
-		return reorder([]byte(fill(string(t.Operation.Body), sampleValues))) != nil
+		return reorder([]byte(fill(string(t.Operation.Body), t.sample()))) != nil
 	case NeedSecond:
 		return t.Second != nil
 	case NeedPatch:
@@ -186,5 +198,15 @@ func (t Target) declares(n Need, p Profile) bool {
 // minKey is the length of the harness's own keys, which are UUIDs.
 const minKey = 36
 
+// sample returns values that fill the templates of the target's operations.
+func (t Target) sample() map[string]string {
+	values := maps.Clone(sampleValues)
+	for _, name := range t.captured() {
+		values[name] = "1"
+	}
+	return values
+}
+
 // sampleValues fill a template to check its result.
-var sampleValues = map[string]string{varPayload: "p1", varNumber: "1", varCase: "c1", varRun: "r1"}
+var sampleValues = map[string]string{varPayload: "p1", varNumber: "1", varUUID: "u1", varNow: "n1", varCase: "c1",
+	varRun: "r1"}

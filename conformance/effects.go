@@ -75,27 +75,24 @@ func (e *Effects) validate() error {
 			ways++
 		}
 	}
-	if ways != 1 {
-		return errors.New("there must be one of url, command and response_id")
-	}
-	if e.Path != "" && e.URL == "" {
-		return errors.New("a path without a url leads nowhere")
-	}
-	if e.Settle < 0 {
-		return fmt.Errorf("settle %v is negative", e.Settle)
-	}
-	for _, s := range append([]string{e.URL}, e.Command...) {
-		if err := validateTemplate(s, []string{varCase, varRun}); err != nil {
-			return err
-		}
+	var wrong FieldErrors
+	wrong.check(ways == 1, "", "there must be one of url, command and response_id")
+	wrong.check(e.Path == "" || e.URL != "", "path", "a path without a url leads nowhere")
+	wrong.check(e.Settle >= 0, "settle", "%v is negative", e.Settle)
+	wrong.add("url", validateTemplate(e.URL, counterVariables))
+	for _, arg := range e.Command {
+		wrong.add("command", validateTemplate(arg, counterVariables))
 	}
 	if e.URL != "" {
-		if _, err := http.NewRequest(http.MethodGet, fill(e.URL, sampleValues), nil); err != nil {
-			return errors.New("the url can't be read") // it may hold a password
-		}
+		_, err := http.NewRequest(http.MethodGet, fill(e.URL, sampleValues), nil)
+		wrong.check(err == nil, "url", "it can't be read") // it may hold a password
 	}
-	return validateHeaders(e.Headers)
+	wrong.add("headers", validateHeaders(e.Headers))
+	return wrong.err()
 }
+
+// counterVariables are the variables of the counter's templates. A count covers all payloads of a case.
+var counterVariables = []string{varCase, varRun}
 
 // count reads the counter for a case. It is not for ResponseID, because each case counts IDs separately.
 func (r *runner) count(ctx context.Context, caseWord string) (int, error) {

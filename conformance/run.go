@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -62,6 +63,7 @@ type runner struct {
 	profile  Profile
 	cases    []Case
 	dialer   *dialer
+	tls      *tls.Config
 	mask     *mask
 	nonce    string // {{run}}, different in each run
 	began    time.Time
@@ -93,14 +95,11 @@ func (r *runner) prepare(opts []Option) (err error) {
 	if r.cases, err = selectCases(Cases(), r.settings); err != nil {
 		return err
 	}
-	config := r.target.TLS
-	if r.target.CAFile != "" {
-		if config, err = trust(r.target.CAFile); err != nil {
-			return err
-		}
+	if r.tls, err = r.target.tlsConfig(); err != nil {
+		return err
 	}
 	base, _ := r.target.base() // Validate has checked it
-	r.dialer = newDialer(base, config, r.target.timeout())
+	r.dialer = newDialer(base, r.tls, r.target.timeout())
 	r.mask = newMask(r.target)
 	var random [16]byte
 	_, _ = crand.Read(random[:]) // it never fails
@@ -179,7 +178,7 @@ func (r *runner) all(ctx context.Context) {
 		}
 		group.Wait()
 		for _, c := range layer {
-			if c.Group() == "ctl" {
+			if c.Group() == "ctl" && !r.settings.failFast {
 				r.repeat(ctx, c) // the layers above depend on it
 			}
 		}
@@ -188,7 +187,7 @@ func (r *runner) all(ctx context.Context) {
 		r.one(ctx, c)
 	}
 	for _, c := range r.cases {
-		if !c.last {
+		if !c.last && !r.settings.failFast {
 			r.repeat(ctx, c)
 		}
 	}
@@ -197,7 +196,8 @@ func (r *runner) all(ctx context.Context) {
 	}
 }
 
-// one runs a case, or records why the case does not run.
+// one runs a case, or records why the case does not run. With FailFast it repeats a failed case at once, and a broken
+// MUST ends the run.
 func (r *runner) one(ctx context.Context, c Case) {
 	if ctx.Err() != nil {
 		return // Run reports this for every case without a result
@@ -209,6 +209,15 @@ func (r *runner) one(ctx context.Context, c Case) {
 		r.try(ctx, c, &res, "")
 	}
 	r.keep(c, res)
+	if r.settings.failFast {
+		r.repeat(ctx, c)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.stopped == nil && r.results[c.Slug].Verdict == Fail && r.results[c.Slug].Failed(false) {
+			r.stopped = &Stopped{stopFailFast, c.Slug + " failed"}
+			r.cancel(errors.New(r.stopped.Message))
+		}
+	}
 }
 
 // keep stores a result. It reports the result unless the case will run again.
@@ -373,7 +382,7 @@ func (r *runner) counterAt(where string) (*dialer, string, error) {
 		path += "?" + u.RawQuery
 	}
 	origin := &url.URL{Scheme: u.Scheme, Host: u.Host}
-	return newDialer(origin, r.target.TLS, r.target.timeout()), path, nil
+	return newDialer(origin, r.tls, r.target.timeout()), path, nil
 }
 
 // restart restarts the target and waits until it responds.

@@ -98,11 +98,11 @@ func TestSetupThatFailsIsAWrongDescription(t *testing.T) {
 		"not found":      {func(s *Step) { s.Path = "/missing" }, "/missing: the response was 404"},
 		"nothing there":  {func(s *Step) { s.Capture["charge"] = "id" }, `the response has nothing at "id"`},
 		"not a text":     {func(s *Step) { s.Capture["charge"] = "data" }, "neither a text nor a number nor a boolean"},
-		"taken name":     {func(s *Step) { s.Capture["uuid"] = "data.id" }, "there is a variable {{uuid}} already"},
+		"taken name":     {func(s *Step) { s.Capture["uuid"] = "data.id" }, "setup.0.capture: there is a variable {{uuid}} already"},
 		"no name":        {func(s *Step) { s.Capture["a-b"] = "data.id" }, `"a-b" is no name of a variable`},
-		"missing name":   {func(s *Step) { s.Capture = nil }, "operation: {{charge}} is no variable of this template"},
-		"used too early": {func(s *Step) { s.Body = "{{charge}}" }, "setup 1: {{charge}} is no variable of this template"},
-		"its own key":    {func(s *Step) { s.Headers = map[string]string{"idempotency-key": "k"} }, "setup 1: the header Idempotency-Key"},
+		"missing name":   {func(s *Step) { s.Capture = nil }, "operation.body: {{charge}} is no variable of this template"},
+		"used too early": {func(s *Step) { s.Body = "{{charge}}" }, "setup.0.body: {{charge}} is no variable of this template"},
+		"its own key":    {func(s *Step) { s.Headers = map[string]string{"idempotency-key": "k"} }, "setup.0.headers: the header Idempotency-Key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

@@ -31,6 +31,11 @@ type Target struct {
 	BaseURL string `json:"base_url"`
 	// CAFile is a file of PEM certificates to trust instead of the system's.
 	CAFile string `json:"ca_file,omitempty"`
+	// CertFile and KeyFile are the client certificate and its private key, in PEM.
+	CertFile string `json:"cert_file,omitempty"`
+	KeyFile  string `json:"key_file,omitempty"`
+	// Insecure accepts every certificate of the target.
+	Insecure bool `json:"insecure,omitempty"`
 	// Profile is the name of one of Profiles. Empty means redo. It is ignored if CustomProfile is set.
 	Profile string `json:"profile,omitempty"`
 	// CustomProfile is a profile of this target's own.
@@ -260,11 +265,11 @@ func (t Target) base() (*url.URL, error) {
 	switch {
 	case err != nil, u.Host == "" || u.Hostname() == "", u.Scheme != "http" && u.Scheme != "https":
 		// The error omits the URL, because an unreadable URL may hold a password.
-		return nil, errors.New("base_url must be an http or https URL with a host")
+		return nil, errors.New("must be an http or https URL with a host")
 	case u.User != nil:
-		return nil, errors.New("base_url must not hold credentials: send them in headers")
+		return nil, errors.New("must not hold credentials: send them in headers")
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		return nil, errors.New("base_url must have neither a query nor a fragment")
+		return nil, errors.New("must have neither a query nor a fragment")
 	}
 	return u, nil
 }

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,87 +12,73 @@ import (
 // maxWait is the longest retention that a run waits for.
 const maxWait = time.Minute
 
-// Validate returns an error that lists every fault of the description. The error matches ErrConfig. Run calls
-// Validate.
+// Validate returns nil, or FieldErrors that list every fault of the description. Run calls Validate.
 func (t Target) Validate() error {
-	var wrong []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			wrong = append(wrong, fmt.Errorf(format, args...))
-		}
+	var wrong FieldErrors
+	_, err := t.base()
+	wrong.add("base_url", err)
+	_, err = t.profile()
+	if t.CustomProfile != nil {
+		wrong.add("custom_profile", err)
+	} else {
+		wrong.add("profile", err)
 	}
-	part := func(name string, err error) {
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
-		}
-	}
-	if _, err := t.base(); err != nil {
-		wrong = append(wrong, err)
-	}
-	if _, err := t.profile(); err != nil {
-		wrong = append(wrong, err)
-	}
+	wrong.check((t.CertFile == "") == (t.KeyFile == ""), "cert_file", "goes together with key_file")
 	known := variables
 	for i, s := range t.Setup {
-		part(fmt.Sprintf("setup %d", i+1), s.validate(known))
-		check(!s.has(t.keyHeader()), "setup %d: the header %s is the harness's own to set", i+1, t.keyHeader())
+		field := fmt.Sprintf("setup.%d", i)
+		wrong.add(field, s.validate(known, t.keyHeader()))
 		for _, name := range sortedKeys(s.Capture) {
-			check(variableName.MatchString(name), "setup %d: capture: %q is no name of a variable", i+1, name)
-			check(!slices.Contains(known, name), "setup %d: capture: there is a variable {{%s}} already", i+1, name)
+			wrong.check(variableName.MatchString(name), field+".capture", "%q is no name of a variable", name)
+			wrong.check(!slices.Contains(known, name), field+".capture", "there is a variable {{%s}} already", name)
 		}
 		known = append(known[:len(known):len(known)], sortedKeys(s.Capture)...)
 	}
-	err := t.Operation.validate(known)
-	part("operation", err)
+	err = t.Operation.validate(known, t.keyHeader())
+	wrong.add("operation", err)
 	for _, v := range t.variants() {
 		if err == nil {
-			part(v.name, v.operation.over(t.Operation).validate(known))
+			wrong.add(v.name, v.operation.over(t.Operation).validate(known, t.keyHeader()))
 		}
-		check(!v.operation.has(t.keyHeader()), "%s: the header %s is the harness's own to set", v.name, t.keyHeader())
 	}
-	check(!t.Operation.has(t.keyHeader()), "operation: the header %s is the harness's own to set", t.keyHeader())
 	method := t.Operation.Method
-	check(method == "" || !wire.SafeMethod(method), "operation: %s makes no effect", method)
-	check(t.Key.MaxLength >= 0, "key: max_length %d is negative", t.Key.MaxLength)
-	check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key: max_length %d is less than %d, too short for "+
+	wrong.check(method == "" || !wire.SafeMethod(method), "operation.method", "%s makes no effect", method)
+	wrong.check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key.max_length", "%d is less than %d, too short for "+
 		"keys that don't collide", t.Key.MaxLength, minKey)
 	if t.Key.Header != "" {
-		part("key", wire.CheckKeyHeader(t.Key.Header))
+		wrong.add("key.header", wire.CheckKeyHeader(t.Key.Header))
 	}
 	for i, p := range t.Principals {
-		part(fmt.Sprintf("principals %d", i+1), validateHeaders(p.Headers))
+		wrong.add(fmt.Sprintf("principals.%d.headers", i), validateHeaders(p.Headers))
 	}
 	for _, name := range t.SecretHeaders {
-		check(wire.Token(name), "secret_headers: %q is no header name", name)
+		wrong.check(wire.Token(name), "secret_headers", "%q is no header name", name)
 	}
-	check(t.Timeout >= 0, "timeout %v is negative", t.Timeout)
-	check(t.Retention >= 0, "retention %v is negative", t.Retention)
+	wrong.check(t.Timeout >= 0, "timeout", "%v is negative", t.Timeout)
+	wrong.check(t.Retention >= 0, "retention", "%v is negative", t.Retention)
 	if t.Effects != nil {
-		part("effects", t.Effects.validate())
-		check(!t.Effects.isolated() || t.Operation.uses(varCase),
-			"effects: they are counted by {{case}}, and the operation does not have {{case}} in its path or body")
+		wrong.add("effects", t.Effects.validate())
+		wrong.check(!t.Effects.isolated() || t.Operation.uses(varCase), "effects",
+			"they are counted by {{case}}, and the operation does not have {{case}} in its path or body")
 	}
 	if t.Slow != nil {
-		check(time.Duration(t.Slow.Takes) < t.timeout(), "slow: takes %v must be less than the timeout, %v", t.Slow.Takes,
-			t.timeout())
-		check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow: takes %v must be 50ms or more", t.Slow.Takes)
+		wrong.check(time.Duration(t.Slow.Takes) < t.timeout(), "slow.takes", "%v must be less than the timeout, %v",
+			t.Slow.Takes, t.timeout())
+		wrong.check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow.takes", "%v must be 50ms or more", t.Slow.Takes)
 	}
 	if t.Crash != nil {
-		check(t.Crash.Lease > 0, "crash: lease %v is not positive", t.Crash.Lease)
+		wrong.check(t.Crash.Lease > 0, "crash.lease", "%v is not positive", t.Crash.Lease)
 	}
 	if t.Expiring != nil {
-		check(t.Expiring.Retention > 0, "expiring: retention %v is not positive", t.Expiring.Retention)
-		check(t.Expiring.Retention <= Duration(maxWait), "expiring: retention %v is longer than %v, too long to wait for",
-			t.Expiring.Retention, maxWait)
+		wrong.check(t.Expiring.Retention > 0, "expiring.retention", "%v is not positive", t.Expiring.Retention)
+		wrong.check(t.Expiring.Retention <= Duration(maxWait), "expiring.retention",
+			"%v is longer than %v, too long to wait for", t.Expiring.Retention, maxWait)
 	}
 	if t.Restart != nil {
-		check((len(t.Restart.Command) > 0) != (t.Restart.Func != nil), "restart: there must be one command")
-		check(t.Restart.Within >= 0, "restart: within %v is negative", t.Restart.Within)
+		wrong.check((len(t.Restart.Command) > 0) != (t.Restart.Func != nil), "restart", "there must be one command")
+		wrong.check(t.Restart.Within >= 0, "restart.within", "%v is negative", t.Restart.Within)
 	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(wrong...))
-	}
-	return nil
+	return wrong.err()
 }
 
 // variant is one of the operations that a target may have beside its main one.

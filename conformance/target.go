@@ -85,6 +85,9 @@ type Target struct {
 	Retention Duration `json:"retention,omitzero"`
 	// SecretHeaders lists headers whose values are masked in the report, beside the usual ones and the principals'.
 	SecretHeaders []string `json:"secret_headers,omitempty"`
+	// Secrets maps names to texts that are masked wherever they occur in the report, for use by programs. In curl lines
+	// they are shell variables with these names.
+	Secrets map[string]string `json:"-"`
 	// Timeout is the maximum duration of one exchange. Zero means 10 seconds.
 	Timeout Duration `json:"timeout,omitzero"`
 

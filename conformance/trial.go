@@ -26,6 +26,7 @@ type trial struct {
 	word  string     // {{case}}
 
 	keys     []string // the harness's own, in order
+	uuids    []string // of the payloads, in order
 	payloads int
 	tally    tally
 	shedding time.Duration // the total time that pairs of requests waited because of the target's load
@@ -33,6 +34,7 @@ type trial struct {
 	mu        sync.Mutex
 	exchanges []*Exchange
 	sent      int // exchanges without those of setup steps
+	restarted bool
 	findings  []Finding
 }
 
@@ -104,9 +106,10 @@ func (t *trial) payload() payload { return t.payloadBy(0) }
 // payloadBy returns the next payload. The target's setup steps run as the principal with the given index.
 func (t *trial) payloadBy(by int) payload {
 	t.payloads++
+	t.uuids = append(t.uuids, t.uuid())
 	number := strconv.Itoa(t.payloads)
 	p := payload{
-		varPayload: t.word + "p" + number, varNumber: number, varUUID: t.uuid(),
+		varPayload: t.word + "p" + number, varNumber: number, varUUID: t.uuids[len(t.uuids)-1],
 		varNow:  time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
 		varCase: t.word, varRun: t.run.nonce,
 	}
@@ -137,7 +140,6 @@ func (t *trial) uuid() string {
 // longKey returns a fresh key of n bytes.
 func (t *trial) longKey(n int) string {
 	key := t.key()
-	t.keys = t.keys[:len(t.keys)-1] // it is not a UUID, so no shell command can make another one
 	return key + strings.Repeat("x", n-len(key))
 }
 

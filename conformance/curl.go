@@ -61,7 +61,7 @@ func (t *trial) curl(r request) string {
 		}
 	}
 	command += " " + t.shellWord(target.origin()+r.path)
-	if t.run.mask.replace(command) != command {
+	if t.run.mask.replace(command) != command || t.run.mask.path(r.path) != t.run.mask.replace(r.path) {
 		return ""
 	}
 	return command

@@ -56,7 +56,15 @@ func TestReportHoldsNoSecret(t *testing.T) {
 	}
 	const path = "/x?token=***&sig=***&api%5Fkey=***&page=shown"
 	require.Equal(t, path, res.Exchanges[0].Path)
-	require.Contains(t, res.Exchanges[0].Curl, path+"'")
+	require.Empty(t, res.Exchanges[0].Curl, "a secret of three bytes is found by its name alone")
+
+	target.Operation.Path = strings.Replace(target.Operation.Path, "=pin", "=hidden-pin", 1)
+	report, err = Run(t.Context(), target)
+	require.NoError(t, err)
+	res, _ = report.Result(slugBaseline)
+	require.Equal(t, path, res.Exchanges[0].Path)
+	require.Contains(t, res.Exchanges[0].Curl, `&sig='"$SIG"'&api%5Fkey='"$API_KEY"'&page=shown'`)
+	require.NotContains(t, res.Exchanges[0].Curl, "hidden-")
 }
 
 // A counter that echoes what it was sent must not carry a secret into the error.

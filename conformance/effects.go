@@ -137,17 +137,18 @@ func (r *runner) countURL(ctx context.Context, where string) (int, error) {
 		req.fields = append(req.fields, field{name, r.target.Effects.Headers[name]})
 	}
 	a := r.exchange(ctx, d, req)
+	a.excerpt = r.mask.describe(a.content())
 	switch {
 	case errors.Is(a.err, ErrUnreachable) && d == r.dialer:
 		return 0, a.err // the target is unreachable
 	case a.err != nil:
-		return 0, counterError("no answer from the counter: %v", a.err)
+		return 0, counterError("GET %s: %v", r.mask.path(where), a.err)
 	case a.status != http.StatusOK:
-		return 0, counterError("the counter answered %d", a.status)
+		return 0, counterError("GET %s: %s", r.mask.path(where), a)
 	}
 	n, err := numberAt(a.content(), r.target.Effects.Path)
 	if err != nil {
-		return 0, counterError("the counter's response %q: %v", excerpt(string(a.content())), err)
+		return 0, counterError("GET %s: the response %q: %v", r.mask.path(where), excerpt(string(a.content())), err)
 	}
 	return n, nil
 }

@@ -28,6 +28,7 @@ type check struct {
 	timeout  time.Duration
 	workers  int
 	rate     float64
+	failFast bool
 	list     bool
 	explain  string
 	init     bool
@@ -74,6 +75,7 @@ An interrupt ends the run, and what was found by then is reported.`,
 	f.DurationVar(&k.timeout, "timeout", 0, "end the run after this long, such as 5m (default never)")
 	f.IntVar(&k.workers, "concurrency", 8, "how many cases run at a time, where effects are counted by case")
 	f.Float64Var(&k.rate, "rate", 0, "send at most so many requests a `second` (default no limit; 429 and 503 with Retry-After are waited for)")
+	f.BoolVar(&k.failFast, "fail-fast", false, "end the run at the first broken MUST; cases run one at a time")
 	f.BoolVar(&k.list, "list", false, "list the cases, and send nothing")
 	f.StringVar(&k.explain, "explain", "", "explain the `case`, and send nothing")
 	f.BoolVar(&k.init, "init", false, "print a target file to start from, and send nothing")
@@ -117,6 +119,9 @@ func (k *check) run(c *cobra.Command, args []string) error {
 	}
 	opts = append(opts, known...)
 	opts = append(opts, conformance.Concurrency(k.workers), conformance.Rate(k.rate))
+	if k.failFast {
+		opts = append(opts, conformance.FailFast())
+	}
 	if c.Flags().Changed("seed") {
 		opts = append(opts, conformance.Seed(k.seed))
 	}
@@ -125,12 +130,12 @@ func (k *check) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer files.close()
-	return k.try(c.Context(), target, opts, files, args[0])
+	return k.try(c.Context(), target, opts, files, again(c.Flags(), args[0]))
 }
 
 // try runs the cases. It writes the reports even if the run fails.
 func (k *check) try(ctx context.Context, target conformance.Target, opts []conformance.Option, files *files,
-	name string) error {
+	command string) error {
 	if k.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, k.timeout, fmt.Errorf("--timeout: %v have passed", k.timeout))
@@ -140,7 +145,7 @@ func (k *check) try(ctx context.Context, target conformance.Target, opts []confo
 	report, runErr := conformance.Run(ctx, target, append(opts, conformance.Progress(line.show))...)
 	line.clear()
 	o := form.Options{Strict: k.strict, Colors: k.colors, Verbose: k.outputs.verbose,
-		Command: "redo check " + quoteArg(name)}
+		Command: command}
 	code := report.ExitCode(k.strict)
 	var wrong error
 	if ran(report) || k.outputs.format != "text" {

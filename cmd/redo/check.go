@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo/cmd/redo/internal/form"
+	"github.com/redo-go/redo/cmd/redo/internal/openapi"
 	"github.com/redo-go/redo/cmd/redo/internal/reference"
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
 	"github.com/redo-go/redo/conformance"
@@ -32,6 +34,8 @@ type check struct {
 	list     bool
 	explain  string
 	init     bool
+
+	openAPI, operation string
 }
 
 func newCheck(t terminal) *cobra.Command {
@@ -79,7 +83,10 @@ An interrupt ends the run, and what was found by then is reported.`,
 	f.BoolVar(&k.list, "list", false, "list the cases, and send nothing")
 	f.StringVar(&k.explain, "explain", "", "explain the `case`, and send nothing")
 	f.BoolVar(&k.init, "init", false, "print a target file to start from, and send nothing")
-	cmd.MarkFlagsMutuallyExclusive("list", "explain", "init")
+	f.StringVar(&k.openAPI, "openapi", "", "print a target file for an operation of this OpenAPI `file`, and send nothing")
+	f.StringVar(&k.operation, "operation", "", "with --openapi: the operation's `name`, or its method and path")
+	cmd.MarkFlagsMutuallyExclusive("list", "explain", "init", "openapi")
+	cmd.MarkFlagsRequiredTogether("openapi", "operation")
 	complete(cmd, "run", caseNames)
 	complete(cmd, "skip", caseNames)
 	complete(cmd, "explain", caseNames)
@@ -92,6 +99,9 @@ func (k *check) run(c *cobra.Command, args []string) error {
 	if k.init {
 		_, err := io.WriteString(k.out, targetfile.Example)
 		return err
+	}
+	if k.openAPI != "" {
+		return k.printOpenAPI()
 	}
 	if k.explain != "" {
 		return explainCase(k.out, k.explain)
@@ -131,6 +141,31 @@ func (k *check) run(c *cobra.Command, args []string) error {
 	}
 	defer files.close()
 	return k.try(c.Context(), target, opts, files, again(c.Flags(), args[0]))
+}
+
+// printOpenAPI prints a target file for an operation of an OpenAPI document.
+func (k *check) printOpenAPI() error {
+	document, err := readInput(k.openAPI, k.in)
+	if err != nil {
+		return fmt.Errorf("--openapi: %w", err)
+	}
+	target, notes, err := openapi.Target(document, k.operation)
+	if err != nil {
+		return fmt.Errorf("--openapi %s: %w", k.openAPI, err)
+	}
+	if k.target.baseURL != "" {
+		target.BaseURL = k.target.baseURL
+	}
+	text, err := targetfile.Format(target)
+	if err != nil {
+		return failed(err)
+	}
+	fmt.Fprintf(k.out, "# %s of %s, for redo check. Read it before you use it:\n", k.operation, filepath.Base(k.openAPI))
+	for _, note := range notes {
+		fmt.Fprintf(k.out, "# - %s\n", note)
+	}
+	_, err = k.out.Write(text)
+	return err
 }
 
 // try runs the cases. It writes the reports even if the run fails.

@@ -186,9 +186,9 @@ func (w *writer) parameters() {
 
 // isKey reports whether a header carries the key.
 func isKey(p *v3.Parameter) bool {
-	name := strings.ToLower(p.Name)
-	return strings.Contains(name, "idempoten") ||
-		strings.HasSuffix(name, "request-id") && strings.Contains(strings.ToLower(p.Description), "idempoten")
+	name, description := strings.ToLower(p.Name), strings.ToLower(p.Description)
+	return strings.Contains(name, "idempoten") || strings.HasSuffix(name, "request-id") &&
+		(strings.Contains(description, "idempoten") || strings.Contains(description, "stores keys")) // PayPal's words
 }
 
 func (w *writer) key(p *v3.Parameter, required bool) {
@@ -269,7 +269,7 @@ func idIn(proxy *base.SchemaProxy, depth int) string {
 		func(s string) bool {
 			return strings.HasSuffix(s, "_id") && s != "request_id" || strings.HasSuffix(s, "Id") && s != "requestId"
 		},
-		func(s string) bool { return strings.HasSuffix(s, "Reference") },
+		func(s string) bool { return strings.HasSuffix(s, "Reference") && s != "merchantReference" },
 	} {
 		for _, name := range names {
 			if fits(name) {

@@ -127,6 +127,11 @@ func (s *sampler) environment(name string) string {
 // vary puts {{payload}} into a text that the server is free to ignore, unless the value differs between payloads
 // already. It adds an optional member if it must.
 func (s *sampler) vary(n *yaml.Node, proxy *base.SchemaProxy) {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if strings.Contains(strings.ToLower(n.Content[i].Value), "idempot") { // an example's key would be everyone's
+			n.Content[i+1], s.varies = scalar("!!str", "{{uuid}}"), true
+		}
+	}
 	if s.varies || n.Kind != yaml.MappingNode || proxy == nil {
 		return
 	}

@@ -151,8 +151,8 @@ func (t texter) cases(r conformance.Report) {
 	fmt.Fprintln(t)
 }
 
-// leftOver writes the cases that were not judged, grouped by their reason. All skipped cases share one line: a target
-// that declares little has many.
+// leftOver writes the cases that were not judged, grouped by their reason. All cases that the target does not declare
+// share one line: a target that declares little has many.
 func (t texter) leftOver(r conformance.Report) {
 	skipped := 0
 	var missing []string
@@ -166,9 +166,9 @@ func (t texter) leftOver(r conformance.Report) {
 		if res.Verdict == conformance.Pass || explained(res) {
 			continue
 		}
-		if res.Verdict == conformance.Skip {
+		if needs, ok := strings.CutPrefix(brief(res), "the target does not declare "); ok {
 			skipped++
-			for need := range strings.SplitSeq(strings.TrimPrefix(brief(res), "the target does not declare "), ", nor ") {
+			for need := range strings.SplitSeq(needs, ", nor ") {
 				if !slices.Contains(missing, need) {
 					missing = append(missing, need)
 				}

@@ -126,3 +126,29 @@ func TestControlRunsTwiceAndNeverWithAUsedKey(t *testing.T) {
 		require.Equal(t, 1, times, key)
 	}
 }
+
+func TestFailFastEndsTheRunAtTheFirstBrokenMust(t *testing.T) {
+	l := newLab(t)
+	l.front = rerouting(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
+		r.Header.Set("Idempotency-Key", freshKey())
+		return false
+	})
+	report, err := Run(t.Context(), l.start().target(), FailFast())
+	require.NoError(t, err)
+	require.Equal(t, ExitFailed, report.ExitCode(false))
+	require.Equal(t, "fail-fast", report.Stopped.Reason)
+	failed := 0
+	for _, res := range report.Results {
+		if res.Verdict == Fail {
+			failed++
+			require.Equal(t, res.Slug+" failed", report.Stopped.Message)
+		}
+	}
+	require.Equal(t, 1, failed)
+
+	one := newLab(t)
+	report, err = Run(t.Context(), one.start().target(), FailFast(), Only("replay"))
+	require.NoError(t, err)
+	require.Nil(t, report.Stopped)
+	require.Zero(t, report.ExitCode(true), texts(report))
+}

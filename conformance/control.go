@@ -57,7 +57,7 @@ var controlCases = []Case{{
 		p := t.payload()
 		r := t.request(t.operation(), t.key(), p)
 		a := t.accept("the first key", r)
-		other := t.request(t.operation(), t.key(), p)
+		other := t.request(t.operation(), t.key(), t.another(p))
 		b := t.send("the second key", other)
 		if b.ok() {
 			// Both payloads are equal. With different payloads, a server without a record would be recognised by the

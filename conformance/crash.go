@@ -56,6 +56,7 @@ var crashCases = []Case{{
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload())
 		a := t.accept("before the restart", r)
+		t.restarted = true
 		if err := t.run.restart(t.ctx); err != nil {
 			t.stop(Harness, "", "the target could not be restarted: "+err.Error())
 		}

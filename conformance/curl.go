@@ -2,60 +2,125 @@ package conformance
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
-// curl returns a shell command that sends the request. Its secrets are masked. The harness's own keys are
-// variables, so that the command does not meet the record that the case left.
+// curl returns a shell command that sends the request. Keys and secrets are variables in it: a new key does not meet
+// the record that the case left. The result is "" if the command would show a secret, or would use the case's own key.
 func (t *trial) curl(r request) string {
-	var b strings.Builder
-	b.WriteString("curl -si -X " + r.method)
+	target := t.run.target
+	command := "curl -gsi"
+	switch {
+	case r.method == http.MethodHead:
+		command += " -I"
+	default:
+		command += " -X " + r.method
+	}
+	typed := false
 	for _, f := range r.fields {
-		value := f.value
-		if t.run.mask.secret(f.name) {
-			value = hidden
-		}
-		if variable := t.run.target.variable(f); variable != "" {
-			b.WriteString(" -H " + quote(f.name+": ") + `"$` + variable + `"`)
+		typed = typed || strings.EqualFold(f.name, "Content-Type")
+		if f.value == "" {
+			command += " -H " + quote(f.name+";") // curl's syntax for an empty header
 			continue
 		}
 		if f.name == t.run.profile.FirstSent {
-			b.WriteString(" -H " + quote(f.name+": ") + `"$(LC_ALL=C date -u '+%a, %d %b %Y %T GMT')"`)
+			command += " -H " + quote(f.name+": ") + `"$(LC_ALL=C date -u '+%a, %d %b %Y %T GMT')"`
 			continue
 		}
-		value = t.run.mask.replace(value)
-		if value == "" {
-			b.WriteString(" -H " + quote(f.name+";")) // curl's syntax for an empty header
-			continue
-		}
-		line := quote(f.name + ": " + value)
-		for i, key := range t.keys {
-			if before, after, ok := strings.Cut(value, key); ok {
-				line = quote(f.name+": "+before) + fmt.Sprintf(`"$K%d"`, i+1)
-				if after != "" {
-					line += quote(after)
-				}
-				break
+		line := t.shellWord(f.name + ": " + f.value)
+		if !strings.Contains(line, `"$`) {
+			switch {
+			case t.run.mask.secret(f.name):
+				line = quote(f.name+": ") + `"$` + target.variable(f) + `"`
+			case strings.EqualFold(f.name, target.keyHeader()) && len(f.value) >= minKey:
+				return ""
 			}
 		}
-		b.WriteString(" -H " + line)
+		command += " -H " + line
+	}
+	if len(r.key) >= minKey && !strings.Contains(t.shellWord(r.key), `"$`) {
+		return ""
 	}
 	if r.chunked {
-		b.WriteString(" -H 'Transfer-Encoding: chunked'")
+		command += " -H 'Transfer-Encoding: chunked'"
 	}
-	if len(r.body) > 0 {
-		body := quote(t.run.mask.replace(string(r.body)))
-		if i := slices.Index(t.keys, r.key); i >= 0 && strings.HasPrefix(body, "'") {
-			body = strings.ReplaceAll(body, r.key, fmt.Sprintf(`'"$K%d"'`, i+1))
+	if len(r.body) > 0 || !wire.SafeMethod(r.method) {
+		if !typed {
+			command += " -H Content-Type:" // or curl sends that of a form
 		}
-		b.WriteString(" --data-binary " + body)
+		command += " --data-raw " + t.shellWord(string(r.body))
 	}
-	return b.String() + " " + quote(strings.TrimSuffix(t.run.target.BaseURL, "/")+t.run.mask.path(r.path))
+	if strings.HasPrefix(target.BaseURL, "https:") {
+		command += " --http1.1"
+		for _, option := range [][2]string{{" --cacert ", target.CAFile}, {" --cert ", target.CertFile}, {" --key ", target.KeyFile}} {
+			if option[1] != "" {
+				command += option[0] + quote(option[1])
+			}
+		}
+		if target.Insecure {
+			command += " -k"
+		}
+	}
+	command += " " + t.shellWord(target.origin()+r.path)
+	if t.run.mask.replace(command) != command || t.run.mask.path(r.path) != t.run.mask.replace(r.path) {
+		return ""
+	}
+	return command
 }
 
-// variable returns the name of the shell variable for a principal's header in a curl line, such as
-// ALICE_AUTHORIZATION. It returns "" for other headers.
+// shellWord quotes a text for a shell. The harness's own keys and the secrets in it become variables. A key in capitals is
+// an expansion of bash.
+func (t *trial) shellWord(s string) string {
+	split := func(value, name string) (string, bool) {
+		before, after, ok := strings.Cut(s, value)
+		if !ok {
+			return "", false
+		}
+		word := `"$` + name + `"`
+		if before != "" {
+			word = t.shellWord(before) + word
+		}
+		if after != "" {
+			word += t.shellWord(after)
+		}
+		return word, true
+	}
+	for _, id := range t.ids() {
+		if word, ok := split(id.value, id.variable); ok {
+			return word
+		}
+		if word, ok := split(strings.ToUpper(id.value), "{"+id.variable+"^^}"); ok {
+			return word
+		}
+	}
+	for _, secret := range t.run.mask.secrets {
+		if word, ok := split(secret.value, secret.variable); ok && secret.variable != "" {
+			return word
+		}
+	}
+	return quote(s)
+}
+
+// ids returns the UUIDs of the trial with their shell variables: K for a key, U for a payload.
+func (t *trial) ids() []secret {
+	var all []secret
+	for i, id := range t.keys {
+		all = append(all, secret{id, "K" + strconv.Itoa(i+1)})
+	}
+	for i, id := range t.uuids {
+		all = append(all, secret{id, "U" + strconv.Itoa(i+1)})
+	}
+	return all
+}
+
+// variable returns the name of the shell variable for a secret header, such as ALICE_AUTHORIZATION for a principal's
+// and AUTHORIZATION for another.
 func (t Target) variable(f field) string {
 	for i, p := range t.Principals {
 		for name, value := range p.Headers {
@@ -64,53 +129,56 @@ func (t Target) variable(f field) string {
 				if who == "" {
 					who = fmt.Sprintf("PRINCIPAL_%d", i+1)
 				}
-				return strings.Map(func(r rune) rune {
-					if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-						return r
-					}
-					return '_'
-				}, strings.ToUpper(who+"_"+name))
+				return shellName(who + "_" + name)
 			}
 		}
 	}
-	return ""
+	return shellName(f.name)
 }
 
-// curls joins the requests of a case into one shell line. The line makes new keys and sends the requests again.
-// The result is "" if no such line can repeat the case: after races, after broken connections, and for more than a
-// few requests. Few shells can make a UUID of version 7.
+// shellName returns the name of a shell variable.
+func shellName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(s))
+}
+
+// curls joins the requests of a case into one shell line. The line makes new keys and sends the requests again, with
+// the pauses between them. The result is "" if no such line can repeat the case: after races, broken connections,
+// restarts and setup steps, and for more than a few requests. Few shells can make a UUID of version 7.
 func (t *trial) curls() string {
 	const most = 4
-	if t.run.profile.KeyForm == UUIDv7 || len(t.exchanges) > most || slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" }) {
+	if t.run.profile.KeyForm == UUIDv7 || t.restarted || len(t.exchanges) > most || t.sent < len(t.exchanges) ||
+		slices.ContainsFunc(t.exchanges, func(x *Exchange) bool { return x.Delivery != "" || x.Curl == "" }) {
 		return ""
 	}
 	var parts []string
-	for i := range t.keys {
-		if strings.Contains(strings.Join(t.lines(most), ""), fmt.Sprintf("$K%d", i+1)) {
-			parts = append(parts, fmt.Sprintf("K%d=$(uuidgen)", i+1))
+	for i, x := range t.exchanges {
+		if i > 0 {
+			before := t.exchanges[i-1]
+			if wait := time.Duration(x.SentMicros-before.DoneMicros) * time.Microsecond; wait > 100*time.Millisecond {
+				parts = append(parts, fmt.Sprintf("sleep %.1f", wait.Seconds()))
+			}
+		}
+		parts = append(parts, x.Curl)
+	}
+	line := strings.Join(parts, "; ")
+	set := ""
+	for _, id := range t.ids() {
+		if strings.Contains(line, `"$`+id.variable+`"`) || strings.Contains(line, `"${`+id.variable+`^^}"`) {
+			set += id.variable + "=$(uuidgen | tr A-Z a-z); "
 		}
 	}
-	return strings.Join(append(parts, t.lines(most)...), "; ")
-}
-
-func (t *trial) lines(most int) []string {
-	var lines []string
-	for _, x := range t.exchanges[:min(most, len(t.exchanges))] {
-		lines = append(lines, x.Curl)
-	}
-	return lines
+	return set + line
 }
 
 // quote quotes a word for bash and other shells that support $'...'. It uses that form only for bytes that must be
 // escaped.
 func quote(s string) string {
-	plain := true
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			plain = false
-		}
-	}
-	if plain {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
 	var b strings.Builder

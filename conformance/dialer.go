@@ -29,9 +29,9 @@ func newDialer(u *url.URL, config *tls.Config, timeout time.Duration) *dialer {
 	d := &dialer{host: u.Host, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), timeout: timeout}
 	port := u.Port()
 	if u.Scheme == "https" {
-		d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
-		if config != nil {
-			d.tls = config.Clone()
+		d.tls = config.Clone()
+		if d.tls == nil {
+			d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 		if d.tls.ServerName == "" {
 			d.tls.ServerName = u.Hostname()
@@ -47,17 +47,31 @@ func newDialer(u *url.URL, config *tls.Config, timeout time.Duration) *dialer {
 	return d
 }
 
-// trust returns the configuration that trusts the certificates of a PEM file.
-func trust(file string) (*tls.Config, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, configError("ca_file: %v", err)
+// tlsConfig returns the target's TLS configuration.
+func (t Target) tlsConfig() (*tls.Config, error) {
+	config := t.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, configError("ca_file: %s has no PEM certificate", file)
+	config.InsecureSkipVerify = config.InsecureSkipVerify || t.Insecure
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, FieldErrors{{Field: "ca_file", Text: err.Error()}}
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, FieldErrors{{Field: "ca_file", Text: t.CAFile + " has no PEM certificate"}}
+		}
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+	if t.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, FieldErrors{{Field: "cert_file", Text: err.Error()}}
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
 }
 
 // dial opens a connection that closes with the context.

@@ -2,11 +2,17 @@ package conformance
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -120,4 +126,49 @@ func TestRequestsAreWrittenAsTheyAre(t *testing.T) {
 	require.Equal(t, "/x?y=1&z=2", r.withQuery("z=2").path)
 	require.Equal(t, []field{{"X-Key", "b"}}, r.set("X-Key", "b").fields)
 	require.Len(t, r.fields, 2) // the first request is as it was
+}
+
+func TestClientShowsItsCertificateAndMayTrustAll(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	pair := srv.TLS.Certificates[0]
+	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	write := func(name, kind string, der []byte) {
+		require.NoError(t, os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	}
+	write(cert, "CERTIFICATE", pair.Certificate[0])
+	write(key, "PRIVATE KEY", der)
+	base := Target{BaseURL: srv.URL, Operation: Operation{Method: "POST", Path: "/x", Body: "{{payload}}"}}
+	for name, c := range map[string]struct {
+		change func(*Target)
+		status int
+	}{
+		"neither":       {func(*Target) {}, 0},
+		"insecure":      {func(t *Target) { t.Insecure = true }, 0},
+		"a certificate": {func(t *Target) { t.CertFile, t.KeyFile = cert, key }, 0},
+		"both":          {func(t *Target) { t.CertFile, t.KeyFile, t.Insecure = cert, key, true }, http.StatusCreated},
+		"trusted":       {func(t *Target) { t.CertFile, t.KeyFile, t.CAFile = cert, key, cert }, http.StatusCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := base
+			c.change(&target)
+			config, err := target.tlsConfig()
+			require.NoError(t, err)
+			u, err := target.base()
+			require.NoError(t, err)
+			a := newDialer(u, config, time.Minute).exchange(t.Context(), request{method: http.MethodPost, path: "/x"})
+			require.Equal(t, c.status, a.status, a)
+		})
+	}
+	base.CertFile = cert
+	require.ErrorContains(t, base.Validate(), "cert_file: goes together with key_file")
+	base.KeyFile = cert
+	_, err = base.tlsConfig()
+	require.ErrorIs(t, err, ErrConfig)
 }

@@ -75,36 +75,34 @@ func (e *Effects) validate() error {
 			ways++
 		}
 	}
-	if ways != 1 {
-		return errors.New("there must be one of url, command and response_id")
-	}
-	if e.Path != "" && e.URL == "" {
-		return errors.New("a path without a url leads nowhere")
-	}
-	if e.Settle < 0 {
-		return fmt.Errorf("settle %v is negative", e.Settle)
-	}
-	for _, s := range append([]string{e.URL}, e.Command...) {
-		if _, err := parseTemplate(s); err != nil {
-			return err
-		}
+	var wrong FieldErrors
+	wrong.check(ways == 1, "", "there must be one of url, command and response_id")
+	wrong.check(e.Path == "" || e.URL != "", "path", "a path without a url leads nowhere")
+	wrong.check(e.Settle >= 0, "settle", "%v is negative", e.Settle)
+	wrong.add("url", validateTemplate(e.URL, counterVariables))
+	for _, arg := range e.Command {
+		wrong.add("command", validateTemplate(arg, counterVariables))
 	}
 	if e.URL != "" {
-		if _, err := http.NewRequest(http.MethodGet, fill(e.URL, sampleValues), nil); err != nil {
-			return errors.New("the url can't be read") // it may hold a password
-		}
+		_, err := http.NewRequest(http.MethodGet, fill(e.URL, sampleValues), nil)
+		wrong.check(err == nil, "url", "it can't be read") // it may hold a password
 	}
-	return validateHeaders(e.Headers)
+	wrong.add("headers", validateHeaders(e.Headers))
+	return wrong.err()
 }
 
-// count reads the counter. It is not for ResponseID, because each case counts IDs separately.
-func (r *runner) count(ctx context.Context, values map[string]string) (int, error) {
+// counterVariables are the variables of the counter's templates. A count covers all payloads of a case.
+var counterVariables = []string{varCase, varRun}
+
+// count reads the counter for a case. It is not for ResponseID, because each case counts IDs separately.
+func (r *runner) count(ctx context.Context, caseWord string) (int, error) {
+	values := map[string]string{varCase: caseWord, varRun: r.nonce}
 	ctx, cancel := context.WithTimeout(ctx, r.target.timeout())
 	defer cancel()
 	e := r.target.Effects
 	switch {
 	case e.Func != nil:
-		n, err := e.Func(ctx, values[varCase])
+		n, err := e.Func(ctx, caseWord)
 		if err != nil {
 			return 0, counterError("%v", err)
 		}
@@ -139,17 +137,18 @@ func (r *runner) countURL(ctx context.Context, where string) (int, error) {
 		req.fields = append(req.fields, field{name, r.target.Effects.Headers[name]})
 	}
 	a := r.exchange(ctx, d, req)
+	a.excerpt = r.mask.describe(a.content())
 	switch {
 	case errors.Is(a.err, ErrUnreachable) && d == r.dialer:
 		return 0, a.err // the target is unreachable
 	case a.err != nil:
-		return 0, counterError("no answer from the counter: %v", a.err)
+		return 0, counterError("GET %s: %v", r.mask.path(where), a.err)
 	case a.status != http.StatusOK:
-		return 0, counterError("the counter answered %d", a.status)
+		return 0, counterError("GET %s: %s", r.mask.path(where), a)
 	}
 	n, err := numberAt(a.content(), r.target.Effects.Path)
 	if err != nil {
-		return 0, counterError("the counter's response %q: %v", excerpt(string(a.content())), err)
+		return 0, counterError("GET %s: the response %q: %v", r.mask.path(where), excerpt(string(a.content())), err)
 	}
 	return n, nil
 }

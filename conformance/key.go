@@ -66,7 +66,7 @@ var keyCases = []Case{{
 	run: func(t *trial) {
 		p := t.payload()
 		t.accept("a request without a key", t.bare(t.operation(), p))
-		b := t.send("the same without a key", t.bare(t.operation(), p))
+		b := t.send("the same without a key", t.bare(t.operation(), t.another(p)))
 		t.want(b.ok(), "2xx", b)
 		t.effect(2)
 	},
@@ -115,7 +115,7 @@ var keyCases = []Case{{
 	run: func(t *trial) {
 		p, key := t.payload(), t.longKey(t.run.target.maxKey()-1)
 		a := t.send("the key that ends in a", t.request(t.operation(), key+"a", p))
-		b := t.send("the key that ends in b", t.request(t.operation(), key+"b", p))
+		b := t.send("the key that ends in b", t.request(t.operation(), key+"b", t.another(p)))
 		if a.refused() && b.refused() {
 			t.effect(0)
 			return
@@ -130,6 +130,9 @@ var keyCases = []Case{{
 	Why:      "A server that recognises repetitions by the payload alone swallows the second of two equal orders.",
 	Sources:  []Source{draft("2.2", Must)},
 	run: func(t *trial) {
+		if len(t.run.target.Setup) > 0 {
+			t.skip("each payload of the target is set up for one operation")
+		}
 		p := t.payload()
 		a := t.send("the first key", t.request(t.operation(), t.key(), p))
 		b := t.send("the second key", t.request(t.operation(), t.key(), p))
@@ -145,7 +148,7 @@ var keyCases = []Case{{
 	run: func(t *trial) {
 		p, key := t.payload(), "k"+t.key()
 		a := t.accept("small letters", t.request(t.operation(), strings.ToLower(key), p))
-		b := t.send("capitals", t.request(t.operation(), strings.ToUpper(key), p))
+		b := t.send("capitals", t.request(t.operation(), strings.ToUpper(key), t.another(p)))
 		t.want(a.ok() && b.ok(), "2xx for both", fmt.Sprintf("%s, and %s", a, b))
 		t.effect(2)
 	},

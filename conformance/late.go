@@ -126,7 +126,7 @@ func (t *trial) recount(which func(entry) bool) {
 		if !which(entry) {
 			continue
 		}
-		n, err := t.run.count(t.ctx, map[string]string{varCase: entry.word, varRun: t.run.nonce})
+		n, err := t.run.count(t.ctx, entry.word)
 		if err != nil {
 			t.inconclusive("the effects of %s could not be counted again: %v", entry.slug, err)
 		}

@@ -69,7 +69,7 @@ func (t *trial) lessonBy(o Operation, by int) *lesson {
 	if l.known {
 		return l
 	}
-	r := t.request(o, t.key(), t.payload())
+	r := t.request(o, t.key(), t.payloadBy(by))
 	if by > 0 {
 		r = t.as(r, t.run.target.Principals[by])
 	}

@@ -27,6 +27,9 @@ var lifetimeCases = []Case{{
 		}
 		// Stores round up to their own time unit, and delete expired records only now and then.
 		t.wait(time.Until(b.done.Add(retention + retention/4 + 100*time.Millisecond)))
+		if len(t.run.target.Setup) > 0 {
+			r = t.request(o, t.keys[len(t.keys)-1], t.payload())
+		}
 		c := t.send("after the retention", r)
 		t.want(c.ok(), "2xx", c)
 		// The target publishes its retention, so no level excuses a key that outlives it.
@@ -84,7 +87,7 @@ func (t *trial) within(o Operation, retention, age time.Duration, label string) 
 
 // advertised returns the request whose response advertises the retention.
 func (t *trial) advertised() request {
-	return t.bare(t.variant(t.run.target.Advertised.Operation), t.payload())
+	return t.bare(t.variant(t.run.target.Advertised.Operation), t.values())
 }
 
 // readLifetime returns the retention that a response advertises, and its text.
@@ -115,7 +118,7 @@ func (r *runner) learnLifetime(ctx context.Context) {
 	if r.target.Advertised == nil {
 		return
 	}
-	t := &trial{ctx: ctx, run: r, word: r.nonce + "lifetime"}
+	t := &trial{ctx: ctx, run: r, word: r.nonce + "lifetime", fresh: random(r.nonce, "lifetime")}
 	if d, _, err := r.readLifetime(r.exchange(ctx, r.dialer, t.advertised())); err == nil {
 		r.target.Retention = Duration(d)
 	}

@@ -11,11 +11,16 @@ import (
 )
 
 // mask replaces secrets in a report. Secrets are the values of the headers and of the query parameters that carry
-// credentials. A mask knows the secrets of the target's description, and replaces them wherever they occur.
+// credentials, and of the target's Secrets. A mask knows the secrets of the target's description, and replaces them
+// wherever they occur.
 type mask struct {
-	names  []string // headers that wire.CredentialHeader does not list
-	values []string // longest first, so that none replaces a part of another
+	names   []string // headers that wire.CredentialHeader does not list
+	secrets []secret // longest first, so that none replaces a part of another
 }
+
+// secret is a text and the shell variable that replaces it in a curl line. The variable is "" for a part of another
+// secret.
+type secret struct{ value, variable string }
 
 // hidden replaces a secret.
 const hidden = "***"
@@ -23,17 +28,22 @@ const hidden = "***"
 func newMask(t Target) *mask {
 	// Set-Cookie is a response header, so it is not in wire's list of request headers.
 	m := &mask{names: append([]string{"Set-Cookie"}, t.SecretHeaders...)}
+	for _, name := range sortedKeys(t.Secrets) {
+		m.add(t.Secrets[name], name)
+	}
 	add := func(headers map[string]string, all bool) {
-		for name, value := range headers {
+		for _, name := range sortedKeys(headers) {
 			if all {
 				m.names = append(m.names, name)
 			}
-			if m.secret(name) {
-				m.values = append(m.values, value)
-				// In "Bearer abc" the token alone is a secret too.
-				if _, rest, ok := strings.Cut(value, " "); ok {
-					m.values = append(m.values, rest)
-				}
+			value := headers[name]
+			if !m.secret(name) || m.replace(value) != value { // a part of it is a secret already
+				continue
+			}
+			m.add(value, t.variable(field{name, value}))
+			// In "Bearer abc" the token alone is a secret too.
+			if _, rest, ok := strings.Cut(value, " "); ok {
+				m.add(rest, "")
 			}
 		}
 	}
@@ -44,28 +54,37 @@ func newMask(t Target) *mask {
 		add(t.Effects.Headers, true)
 		m.addQuery(t.Effects.URL)
 	}
-	add(t.Operation.Headers, false)
-	m.addQuery(t.Operation.Path)
-	for _, v := range t.variants() {
-		add(v.operation.Headers, false)
-		m.addQuery(v.operation.Path)
+	operations := []Operation{t.Operation}
+	for _, s := range t.Setup {
+		operations = append(operations, s.Operation)
 	}
-	// A value shorter than four bytes would mask half of the report. It hides nothing that the mask of its header line
-	// does not hide.
-	m.values = slices.DeleteFunc(m.values, func(v string) bool { return len(v) < 4 })
-	slices.SortFunc(m.values, func(a, b string) int { return len(b) - len(a) })
-	m.values = slices.Compact(m.values)
+	for _, v := range t.variants() {
+		operations = append(operations, v.operation)
+	}
+	for _, o := range operations {
+		add(o.Headers, false)
+		m.addQuery(o.Path)
+	}
+	slices.SortStableFunc(m.secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
 	return m
+}
+
+// add adds a secret. A value shorter than four bytes would mask half of the report. It hides nothing that the mask of
+// its header line does not hide.
+func (m *mask) add(value, variable string) {
+	if len(value) >= 4 {
+		m.secrets = append(m.secrets, secret{value, variable})
+	}
 }
 
 // addQuery adds the credentials of a URL's query, both as written and decoded. A template is not a secret, because
 // the harness fills it.
 func (m *mask) addQuery(address string) {
 	eachParameter(address, func(name, value string) string {
-		if wire.CredentialParameter(name, value) && !strings.Contains(value, "{{") {
-			m.values = append(m.values, value)
+		if wire.CredentialParameter(name, value) && !strings.Contains(value, "{{") && m.replace(value) == value {
+			m.add(value, shellName(name))
 			if decoded, err := url.QueryUnescape(value); err == nil {
-				m.values = append(m.values, decoded)
+				m.add(decoded, "")
 			}
 		}
 		return value
@@ -102,8 +121,8 @@ func (m *mask) secret(name string) bool {
 
 // replace returns the text with the known secrets replaced.
 func (m *mask) replace(s string) string {
-	for _, v := range m.values {
-		s = strings.ReplaceAll(s, v, hidden)
+	for _, v := range m.secrets {
+		s = strings.ReplaceAll(s, v.value, hidden)
 	}
 	return s
 }

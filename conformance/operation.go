@@ -3,8 +3,6 @@ package conformance
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -96,7 +94,7 @@ func (o Operation) has(header string) bool {
 // texts returns the parts that are templates.
 func (o Operation) texts() []string {
 	texts := []string{o.Path, string(o.Body)}
-	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+	for _, name := range sortedKeys(o.Headers) {
 		texts = append(texts, o.Headers[name])
 	}
 	return texts
@@ -107,36 +105,32 @@ func (o Operation) uses(names ...string) bool {
 	return uses(o.Path, names...) || uses(string(o.Body), names...)
 }
 
-func (o Operation) validate() error {
-	var wrong []error
-	if !wire.Token(o.Method) {
-		wrong = append(wrong, fmt.Errorf("the method %q is no HTTP method", o.Method))
+// validate checks an operation whose templates may use the known variables.
+func (o Operation) validate(known []string, keyHeader string) error {
+	var wrong FieldErrors
+	wrong.check(wire.Token(o.Method), "method", "%q is no HTTP method", o.Method)
+	wrong.check(strings.HasPrefix(o.Path, "/") && !strings.ContainsFunc(o.Path, func(r rune) bool { return r < '!' || r > '~' }),
+		"path", "%q must start with a slash and be printable ASCII without spaces", o.Path)
+	wrong.add("path", validateTemplate(o.Path, known))
+	wrong.add("body", validateTemplate(string(o.Body), known))
+	for _, name := range sortedKeys(o.Headers) {
+		wrong.add("headers."+name, validateTemplate(o.Headers[name], known))
 	}
-	if !strings.HasPrefix(o.Path, "/") || strings.ContainsFunc(o.Path, func(r rune) bool { return r < '!' || r > '~' }) {
-		wrong = append(wrong, fmt.Errorf("the path %q must start with a slash and be printable ASCII without spaces", o.Path))
-	}
-	for _, s := range o.texts() {
-		if _, err := parseTemplate(s); err != nil {
-			wrong = append(wrong, err)
-		}
-	}
-	return errors.Join(append(wrong, validateHeaders(o.Headers))...)
+	wrong.add("headers", validateHeaders(o.Headers))
+	wrong.check(!o.has(keyHeader), "headers", "the header %s is the harness's own to set", keyHeader)
+	return wrong.err()
 }
 
 func validateHeaders(headers map[string]string) error {
-	var wrong []error
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		switch {
-		case !wire.Token(name):
-			wrong = append(wrong, fmt.Errorf("%q is no header name", name))
-		case slices.ContainsFunc(framing, func(f string) bool { return strings.EqualFold(f, name) }):
-			wrong = append(wrong, fmt.Errorf("the header %s is the harness's own to set", name))
-		case strings.ContainsAny(headers[name], "\r\n\x00"):
-			// The error omits the value, which may be a secret.
-			wrong = append(wrong, fmt.Errorf("the value of the header %s has a line break", name))
-		}
+	var wrong FieldErrors
+	for _, name := range sortedKeys(headers) {
+		wrong.check(wire.Token(name), "", "%q is no header name", name)
+		wrong.check(!slices.ContainsFunc(framing, func(f string) bool { return strings.EqualFold(f, name) }), "",
+			"the header %s is the harness's own to set", name)
+		// The error omits the value, which may be a secret.
+		wrong.check(!strings.ContainsAny(headers[name], "\r\n\x00"), "", "the value of the header %s has a line break", name)
 	}
-	return errors.Join(wrong...)
+	return wrong.err()
 }
 
 // framing lists the headers that set a message's length or destination.

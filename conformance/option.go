@@ -20,6 +20,7 @@ type settings struct {
 	expected map[string]string
 	workers  int
 	rate     float64
+	failFast bool
 	progress func(Result)
 }
 
@@ -58,6 +59,10 @@ func Concurrency(n int) Option { return optionFunc(func(s *settings) { s.workers
 // repeats a request that the target refuses because of load (429, or 503 with Retry-After).
 func Rate(perSecond float64) Option { return optionFunc(func(s *settings) { s.rate = perSecond }) }
 
+// FailFast stops the run at the first broken MUST that is not expected. Cases then run one after the other, and each
+// failure is repeated at once.
+func FailFast() Option { return optionFunc(func(s *settings) { s.failFast = true }) }
+
 // Progress calls f with each result as it arrives. Calls do not overlap. Their order differs from that of the
 // report.
 func Progress(f func(Result)) Option { return optionFunc(func(s *settings) { s.progress = f }) }
@@ -68,6 +73,9 @@ func newSettings(opts []Option) (*settings, error) {
 		if o != nil {
 			o.apply(s)
 		}
+	}
+	if s.failFast {
+		s.workers = 1
 	}
 	if s.workers < 1 {
 		return s, configError("Concurrency: %d is not positive", s.workers)

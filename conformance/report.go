@@ -30,7 +30,7 @@ type Report struct {
 
 // Stopped describes why a run stopped early.
 type Stopped struct {
-	// Reason is "config", "unreachable", "canceled" or "fault".
+	// Reason is "config", "unreachable", "canceled", "fail-fast" or "fault".
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
@@ -40,6 +40,7 @@ const (
 	stopConfig      = "config"
 	stopUnreachable = "unreachable"
 	stopCanceled    = "canceled"
+	stopFailFast    = "fail-fast"
 	stopFault       = "fault"
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -62,6 +63,7 @@ type runner struct {
 	profile  Profile
 	cases    []Case
 	dialer   *dialer
+	tls      *tls.Config
 	mask     *mask
 	nonce    string // {{run}}, different in each run
 	began    time.Time
@@ -94,14 +96,11 @@ func (r *runner) prepare(opts []Option) (err error) {
 	if r.cases, err = selectCases(Cases(), r.settings); err != nil {
 		return err
 	}
-	config := r.target.TLS
-	if r.target.CAFile != "" {
-		if config, err = trust(r.target.CAFile); err != nil {
-			return err
-		}
+	if r.tls, err = r.target.tlsConfig(); err != nil {
+		return err
 	}
 	base, _ := r.target.base() // Validate has checked it
-	r.dialer = newDialer(base, config, r.target.timeout())
+	r.dialer = newDialer(base, r.tls, r.target.timeout())
 	r.mask = newMask(r.target)
 	var random [16]byte
 	_, _ = crand.Read(random[:]) // it never fails
@@ -134,8 +133,7 @@ func (r *runner) preflight(ctx context.Context) error {
 	if r.target.Effects == nil || r.target.Effects.ResponseID != "" {
 		return nil
 	}
-	values := map[string]string{varCase: r.nonce + "preflight", varRun: r.nonce}
-	before, err := r.count(ctx, values)
+	before, err := r.count(ctx, r.nonce+"preflight")
 	if err != nil {
 		return err
 	}
@@ -144,7 +142,7 @@ func (r *runner) preflight(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	after, err := r.count(ctx, values)
+	after, err := r.count(ctx, r.nonce+"preflight")
 	if err != nil {
 		return err
 	}
@@ -182,7 +180,7 @@ func (r *runner) all(ctx context.Context) {
 		}
 		group.Wait()
 		for _, c := range layer {
-			if c.Group() == "ctl" {
+			if c.Group() == "ctl" && !r.settings.failFast {
 				r.repeat(ctx, c) // the layers above depend on it
 			}
 		}
@@ -191,7 +189,7 @@ func (r *runner) all(ctx context.Context) {
 		r.one(ctx, c)
 	}
 	for _, c := range r.cases {
-		if !c.last && c.Group() != "ctl" { // a third run would have the keys of the second
+		if !c.last && c.Group() != "ctl" && !r.settings.failFast { // a third run of a control would have used keys
 			r.repeat(ctx, c)
 		}
 	}
@@ -200,7 +198,8 @@ func (r *runner) all(ctx context.Context) {
 	}
 }
 
-// one runs a case, or records why the case does not run.
+// one runs a case, or records why the case does not run. With FailFast it repeats a failed case at once, and a broken
+// MUST ends the run.
 func (r *runner) one(ctx context.Context, c Case) {
 	if ctx.Err() != nil {
 		return // Run reports this for every case without a result
@@ -212,6 +211,15 @@ func (r *runner) one(ctx context.Context, c Case) {
 		r.try(ctx, c, &res, "")
 	}
 	r.keep(c, res)
+	if r.settings.failFast {
+		r.repeat(ctx, c)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.stopped == nil && r.results[c.Slug].Verdict == Fail && r.results[c.Slug].Failed(false) {
+			r.stopped = &Stopped{stopFailFast, c.Slug + " failed"}
+			r.cancel(errors.New(r.stopped.Message))
+		}
+	}
 }
 
 // keep stores a result. It reports the result unless the case will run again.
@@ -376,7 +384,7 @@ func (r *runner) counterAt(where string) (*dialer, string, error) {
 		path += "?" + u.RawQuery
 	}
 	origin := &url.URL{Scheme: u.Scheme, Host: u.Host}
-	return newDialer(origin, r.target.TLS, r.target.timeout()), path, nil
+	return newDialer(origin, r.tls, r.target.timeout()), path, nil
 }
 
 // restart restarts the target and waits until it responds.

@@ -43,7 +43,7 @@ func TestWrongInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"a group that is to fail":                  {opts: []Option{ExpectFailure("replay", "why")}, want: "replay (a group: each failure is expected by itself)"},
 		"no case":                                  {opts: []Option{Only("ctl-baseline"), Except("ctl")}, want: "no case is selected"},
 		"no worker":                                {opts: []Option{Concurrency(0)}, want: "Concurrency: 0 is not positive"},
-		"a template with a typing error":           {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" }, want: "{{paylaod is no variable"},
+		"a template with a typing error":           {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" }, want: "operation.body: {{paylaod}} is no variable"},
 		"a template that does not end":             {change: func(t *Target) { t.Operation.Path = "/{{case" }, want: "{{case is no variable"},
 		"a profile that is none":                   {change: func(t *Target) { t.Profile = "acme" }, want: `there is no profile "acme"`},
 		"a URL with a password":                    {change: func(t *Target) { t.BaseURL = "http://u:hunter2@h/" }, want: "must not hold credentials"},

@@ -21,7 +21,7 @@ var scopeCases = []Case{{
 	run: func(t *trial) {
 		key := t.key()
 		first := t.accept("the first principal", t.request(t.operation(), key, t.payload()))
-		second := t.asSecond(key, t.payload())
+		second := t.asSecond(key, t.payloadBy(1))
 		if second.ok() && same(first, second) && len(t.run.telling) > 0 {
 			t.block(slugPrincipal, "the second principal got the first one's response")
 		}

@@ -98,8 +98,20 @@ func (t *trial) unreachable(err error) {
 // comeback is the maximum time that a target may disappear after it was reachable.
 const comeback = 2 * time.Second
 
-// keep records an exchange with any result.
+// keep records an exchange with any result, and the effects that it may have.
 func (t *trial) keep(label, delivery string, r request, a *answer) {
+	t.show(label, delivery, r, a)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tally.add(t.run.target, r, a)
+	t.sent++
+	if t.c.Group() == "ctl" && (t.c.Slug != slugOracle || t.sent == 1) { // the oracle's other key is reused
+		t.run.remember(r, a, t)
+	}
+}
+
+// show records an exchange as evidence.
+func (t *trial) show(label, delivery string, r request, a *answer) {
 	t.run.profile.read(a)
 	if a.refusals > 0 {
 		delivery = joined(delivery, fmt.Sprintf("after %s of the target to serve it under its load", plural(a.refusals,
@@ -111,10 +123,6 @@ func (t *trial) keep(label, delivery string, r request, a *answer) {
 	defer t.mu.Unlock()
 	x.Curl = t.curl(r)
 	t.exchanges = append(t.exchanges, x)
-	t.tally.add(t.run.target, r, a)
-	if t.c.Group() == "ctl" && (t.c.Slug != slugOracle || len(t.exchanges) == 1) { // the oracle's other key is reused
-		t.run.remember(r, a, t)
-	}
 }
 
 func joined(a, b string) string {

@@ -103,7 +103,7 @@ func (t *trial) total() int {
 		defer t.mu.Unlock()
 		return len(t.tally.ids)
 	}
-	n, err := t.run.count(t.ctx, t.values(payload{}))
+	n, err := t.run.count(t.ctx, t.word)
 	if t.ctx.Err() != nil {
 		panic(stopped{})
 	}
@@ -174,7 +174,7 @@ func (t *trial) overrun() {
 	n, allowed := len(t.tally.ids), t.tally.allowed()
 	if t.run.target.Effects.ResponseID == "" {
 		var err error
-		if n, err = t.run.count(t.ctx, t.values(payload{})); err != nil {
+		if n, err = t.run.count(t.ctx, t.word); err != nil {
 			return // the death of the target has ended the trial already
 		}
 	}

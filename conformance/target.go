@@ -20,10 +20,11 @@ import (
 // restart. BaseURL and Operation are required. Cases that need other omitted fields are skipped, and the report
 // lists them.
 //
-// Texts of an operation are templates. {{payload}} is a new word for each payload, and {{number}} is a whole
-// number in its place. {{case}} is a word for one case in one run, and {{run}} is a word for the run. Use {{case}}
-// both in the operation (as an account, a tenant, a reference) and in the counter of effects. Cases can then run
-// at the same time, and other traffic does not disturb them.
+// Texts of an operation are templates. {{payload}} is a new word for each payload. {{number}}, {{uuid}} and {{now}}
+// are a whole number, a UUID and a time in its place. A retry has the same values. {{case}} is a word for one case in
+// one run, and {{run}} is a word for the run. Use {{case}} both in the operation (as an account, a tenant, a
+// reference) and in the counter of effects. Cases can then run at the same time, and other traffic does not disturb
+// them.
 type Target struct {
 	// Name is the target's name in reports.
 	Name string `json:"name,omitempty"`
@@ -31,6 +32,11 @@ type Target struct {
 	BaseURL string `json:"base_url"`
 	// CAFile is a file of PEM certificates to trust instead of the system's.
 	CAFile string `json:"ca_file,omitempty"`
+	// CertFile and KeyFile are the client certificate and its private key, in PEM.
+	CertFile string `json:"cert_file,omitempty"`
+	KeyFile  string `json:"key_file,omitempty"`
+	// Insecure accepts every certificate of the target.
+	Insecure bool `json:"insecure,omitempty"`
 	// Profile is the name of one of [Profiles]. Empty means redo. It is ignored if CustomProfile is set.
 	Profile string `json:"profile,omitempty"`
 	// CustomProfile is a profile of this target's own.
@@ -44,6 +50,9 @@ type Target struct {
 	Principals []Principal `json:"principals,omitempty"`
 	// Effects describes how effects are counted.
 	Effects *Effects `json:"effects,omitempty"`
+
+	// Setup prepares each payload of the operations.
+	Setup []Step `json:"setup,omitempty"`
 
 	// Second is another operation, whose responses differ from those of Operation.
 	Second *Operation `json:"second_operation,omitempty"`
@@ -83,6 +92,9 @@ type Target struct {
 	Retention Duration `json:"retention,omitzero"`
 	// SecretHeaders lists headers whose values are masked in the report, beside the usual ones and the principals'.
 	SecretHeaders []string `json:"secret_headers,omitempty"`
+	// Secrets maps names to texts that are masked wherever they occur in the report, for use by programs. In curl lines
+	// they are shell variables with these names.
+	Secrets map[string]string `json:"-"`
 	// Timeout is the maximum duration of one exchange. Zero means 10 seconds.
 	Timeout Duration `json:"timeout,omitzero"`
 
@@ -272,17 +284,20 @@ func (t Target) maxKey() int {
 	return t.Key.MaxLength
 }
 
+// origin returns the base URL without a slash at its end.
+func (t Target) origin() string { return strings.TrimSuffix(t.BaseURL, "/") }
+
 // base returns the base URL, and rejects parts that it can't have.
 func (t Target) base() (*url.URL, error) {
 	u, err := url.Parse(t.BaseURL)
 	switch {
 	case err != nil, u.Host == "" || u.Hostname() == "", u.Scheme != "http" && u.Scheme != "https":
 		// The error omits the URL, because an unreadable URL may hold a password.
-		return nil, errors.New("base_url must be an http or https URL with a host")
+		return nil, errors.New("must be an http or https URL with a host")
 	case u.User != nil:
-		return nil, errors.New("base_url must not hold credentials: send them in headers")
+		return nil, errors.New("must not hold credentials: send them in headers")
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		return nil, errors.New("base_url must have neither a query nor a fragment")
+		return nil, errors.New("must have neither a query nor a fragment")
 	}
 	return u, nil
 }

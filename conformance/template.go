@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -10,8 +11,12 @@ import (
 //
 //	{{payload}}  a new word for each payload; a retry has the same one
 //	{{number}}   the same as a whole number, 1 or more
+//	{{uuid}}     the same as a UUID
+//	{{now}}      the time at which the payload was made, in UTC (RFC 3339)
 //	{{case}}     a word of the case in this run; a count by it holds only this case's effects
 //	{{run}}      a word of the run
+//
+// A setup step adds the variables that it captures.
 type template struct {
 	text  []string // the text before each variable, and at the end
 	names []string
@@ -20,11 +25,16 @@ type template struct {
 const (
 	varPayload = "payload"
 	varNumber  = "number"
+	varUUID    = "uuid"
+	varNow     = "now"
 	varCase    = "case"
 	varRun     = "run"
 )
 
-var variables = []string{varPayload, varNumber, varCase, varRun}
+var variables = []string{varPayload, varNumber, varUUID, varNow, varCase, varRun}
+
+// variableName is the syntax of a variable's name.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // parseTemplate parses a template. Single braces are text, so that JSON needs no escapes. A pair of opening braces
 // must start a variable.
@@ -38,10 +48,9 @@ func parseTemplate(s string) (template, error) {
 		}
 		name, after, closed := strings.Cut(rest, "}}")
 		name = strings.TrimSpace(name)
-		if !closed || !slices.Contains(variables, name) {
-			return template{}, fmt.Errorf("{{%s is no variable of a template, they are {{%s}}; to send two braces write "+
-				"a space between them",
-				excerpt(name), strings.Join(variables, "}}, {{"))
+		if !closed || !variableName.MatchString(name) {
+			return template{}, fmt.Errorf("{{%s is no variable of a template; to send two braces write a space between "+
+				"them", excerpt(name))
 		}
 		t.text, t.names = append(t.text, before), append(t.names, name)
 		s = after
@@ -63,6 +72,18 @@ func (t template) render(values map[string]string) string {
 func uses(s string, names ...string) bool {
 	t, err := parseTemplate(s)
 	return err == nil && slices.ContainsFunc(t.names, func(name string) bool { return slices.Contains(names, name) })
+}
+
+// validateTemplate returns an error if the text is no template, or uses a variable that is not known.
+func validateTemplate(s string, known []string) error {
+	t, err := parseTemplate(s)
+	for _, name := range t.names {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("{{%s}} is no variable of this template, they are {{%s}}", excerpt(name),
+				strings.Join(known, "}}, {{"))
+		}
+	}
+	return err
 }
 
 // fill renders a text that was validated before.

@@ -56,7 +56,15 @@ func TestReportHoldsNoSecret(t *testing.T) {
 	}
 	const path = "/x?token=***&sig=***&api%5Fkey=***&page=shown"
 	require.Equal(t, path, res.Exchanges[0].Path)
-	require.Contains(t, res.Exchanges[0].Curl, path+"'")
+	require.Empty(t, res.Exchanges[0].Curl, "a secret of three bytes is found by its name alone")
+
+	target.Operation.Path = strings.Replace(target.Operation.Path, "=pin", "=hidden-pin", 1)
+	report, err = Run(t.Context(), target)
+	require.NoError(t, err)
+	res, _ = report.Result(slugBaseline)
+	require.Equal(t, path, res.Exchanges[0].Path)
+	require.Contains(t, res.Exchanges[0].Curl, `&sig='"$SIG"'&api%5Fkey='"$API_KEY"'&page=shown'`)
+	require.NotContains(t, res.Exchanges[0].Curl, "hidden-")
 }
 
 // A counter that echoes what it was sent must not carry a secret into the error.
@@ -237,10 +245,10 @@ func TestCurlLineDoesWhatTheCaseDidOrIsNotThere(t *testing.T) {
 	require.Equal(t, Fail, res.Verdict)
 	require.Empty(t, res.Curl)
 	res, _ = report.Result("replay-effect")
-	require.Equal(t, 3, strings.Count(res.Curl, "curl -si"))
+	require.Equal(t, 3, strings.Count(res.Curl, "curl -gsi"))
 
 	target := Target{Principals: []Principal{{Name: "bob-2", Headers: map[string]string{"X-Api-Key": "b"}}, {Headers: map[string]string{"Authorization": "c"}}}}
 	require.Equal(t, "BOB_2_X_API_KEY", target.variable(field{"x-api-key", "b"}))
 	require.Equal(t, "PRINCIPAL_2_AUTHORIZATION", target.variable(field{"Authorization", "c"}))
-	require.Empty(t, target.variable(field{"Authorization", "another"}))
+	require.Equal(t, "AUTHORIZATION", target.variable(field{"Authorization", "another"}))
 }

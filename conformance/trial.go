@@ -28,12 +28,15 @@ type trial struct {
 	word  string     // {{case}}
 
 	keys     []string // the harness's own, in order
+	uuids    []string // of the payloads, in order
 	payloads int
 	tally    tally
 	shedding time.Duration // the total time that pairs of requests waited because of the target's load
 
 	mu        sync.Mutex
 	exchanges []*Exchange
+	sent      int // exchanges without those of setup steps
+	restarted bool
 	findings  []Finding
 }
 
@@ -97,20 +100,41 @@ func (t *trial) block(slug, format string, args ...any) {
 }
 
 // payload holds the values that fill an operation's template.
-type payload struct{ word, number string }
+type payload map[string]string
 
-// payload returns the next payload.
-func (t *trial) payload() payload {
+// payload returns the next payload, for the first principal.
+func (t *trial) payload() payload { return t.payloadBy(0) }
+
+// payloadBy returns the next payload. The target's setup steps run as the principal with the given index.
+func (t *trial) payloadBy(by int) payload {
+	p := t.values()
+	for i, step := range t.run.target.Setup {
+		t.setUp(fmt.Sprintf("setup %d", i+1), step, p, by)
+	}
+	return p
+}
+
+// values returns the next payload without its setup.
+func (t *trial) values() payload {
 	t.payloads++
-	return payload{t.word + "p" + strconv.Itoa(t.payloads), strconv.Itoa(t.payloads)}
+	t.uuids = append(t.uuids, t.uuid())
+	number := strconv.Itoa(t.payloads)
+	return payload{
+		varPayload: t.word + "p" + number, varNumber: number, varUUID: t.uuids[len(t.uuids)-1],
+		varNow:  time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+		varCase: t.word, varRun: t.run.nonce,
+	}
 }
 
-func (t *trial) values(p payload) map[string]string {
-	return map[string]string{varPayload: p.word, varNumber: p.number, varCase: t.word, varRun: t.run.nonce}
-}
-
-// key returns a fresh key, a UUID of version 4 or, where the profile asks for it, 7.
+// key returns a fresh key.
 func (t *trial) key() string {
+	key := t.uuid()
+	t.keys = append(t.keys, key)
+	return key
+}
+
+// uuid returns a fresh UUID of version 4, which every service accepts as a key, or of version 7 if the profile requires it.
+func (t *trial) uuid() string {
 	var u [16]byte
 	for i := range u {
 		u[i] = byte(t.fresh.Uint32())
@@ -122,15 +146,12 @@ func (t *trial) key() string {
 		copy(u[:6], now[2:])
 	}
 	s := hex.EncodeToString(u[:])
-	key := strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
-	t.keys = append(t.keys, key)
-	return key
+	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
 }
 
 // longKey returns a fresh key of n bytes.
 func (t *trial) longKey(n int) string {
 	key := t.key()
-	t.keys = t.keys[:len(t.keys)-1] // it is not a UUID, so no shell command can make another one
 	return key + strings.Repeat("x", n-len(key))
 }
 
@@ -142,10 +163,9 @@ func (t *trial) variant(o Operation) Operation { return o.over(t.run.target.Oper
 
 // bare returns the request of an operation without a key, as the first principal.
 func (t *trial) bare(o Operation, p payload) request {
-	values := t.values(p)
-	r := request{method: o.Method, path: fill(o.Path, values), body: []byte(fill(string(o.Body), values))}
+	r := request{method: o.Method, path: fill(o.Path, p), body: []byte(fill(string(o.Body), p))}
 	for _, name := range sortedKeys(o.Headers) {
-		r.fields = append(r.fields, field{name, fill(o.Headers[name], values)})
+		r.fields = append(r.fields, field{name, fill(o.Headers[name], p)})
 	}
 	if len(t.run.target.Principals) > 0 {
 		r = t.as(r, t.run.target.Principals[0])

@@ -1,9 +1,10 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -12,90 +13,89 @@ import (
 // maxWait is the longest retention that a run waits for.
 const maxWait = time.Minute
 
-// Validate returns an error that lists every fault of the description. The error matches ErrConfig. Run calls
-// Validate.
+// Validate returns nil, or FieldErrors that list every fault of the description. Run calls Validate.
 func (t Target) Validate() error {
-	var wrong []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			wrong = append(wrong, fmt.Errorf(format, args...))
-		}
-	}
-	part := func(name string, err error) {
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
-		}
-	}
-	if _, err := t.base(); err != nil {
-		wrong = append(wrong, err)
-	}
+	var wrong FieldErrors
+	_, err := t.base()
+	wrong.add("base_url", err)
 	p, err := t.profile()
-	if err != nil {
-		wrong = append(wrong, err)
+	if t.CustomProfile != nil {
+		wrong.add("custom_profile", err)
+	} else {
+		wrong.add("profile", err)
 	}
-	err = t.Operation.validate()
-	part("operation", err)
-	for _, v := range t.variants() {
-		if err == nil {
-			part(v.name, v.operation.over(t.Operation).validate())
+	wrong.check((t.CertFile == "") == (t.KeyFile == ""), "cert_file", "goes together with key_file")
+	known := variables
+	for i, s := range t.Setup {
+		field := fmt.Sprintf("setup.%d", i)
+		wrong.add(field, s.validate(known, t.keyHeader()))
+		for _, name := range sortedKeys(s.Capture) {
+			wrong.check(variableName.MatchString(name), field+".capture", "%q is no name of a variable", name)
+			wrong.check(!slices.Contains(known, name), field+".capture", "there is a variable {{%s}} already", name)
 		}
-		check(!v.operation.has(t.keyHeader()), "%s: the header %s is the harness's own to set", v.name, t.keyHeader())
+		known = append(known[:len(known):len(known)], sortedKeys(s.Capture)...)
 	}
-	check(!t.Operation.has(t.keyHeader()), "operation: the header %s is the harness's own to set", t.keyHeader())
-	_, keyErr := withMember([]byte(fill(string(t.Operation.Body), sampleValues)), p.KeyMember, "k")
-	part("operation", keyErr)
+	err = t.Operation.validate(known, t.keyHeader())
+	wrong.add("operation", err)
+	for _, v := range t.variants() {
+		names := known
+		if v.name == "advertised" {
+			names = variables // it is sent without a setup
+		}
+		if err == nil {
+			wrong.add(v.name, v.operation.over(t.Operation).validate(names, t.keyHeader()))
+		}
+	}
+	_, err = withMember([]byte(fill(string(t.Operation.Body), t.sample())), p.KeyMember, "k")
+	wrong.add("operation.body", err)
 	method := t.Operation.Method
-	check(method == "" || !wire.SafeMethod(method), "operation: %s makes no effect", method)
-	check(t.Key.MaxLength >= 0, "key: max_length %d is negative", t.Key.MaxLength)
-	check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key: max_length %d is less than %d, too short for "+
+	wrong.check(method == "" || !wire.SafeMethod(method), "operation.method", "%s makes no effect", method)
+	wrong.check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key.max_length", "%d is less than %d, too short for "+
 		"keys that don't collide", t.Key.MaxLength, minKey)
 	if t.Key.Header != "" {
-		part("key", wire.CheckKeyHeader(t.Key.Header))
+		wrong.add("key.header", wire.CheckKeyHeader(t.Key.Header))
 	}
 	for i, p := range t.Principals {
-		part(fmt.Sprintf("principals %d", i+1), validateHeaders(p.Headers))
+		wrong.add(fmt.Sprintf("principals.%d.headers", i), validateHeaders(p.Headers))
 	}
 	for _, name := range t.SecretHeaders {
-		check(wire.Token(name), "secret_headers: %q is no header name", name)
+		wrong.check(wire.Token(name), "secret_headers", "%q is no header name", name)
 	}
-	check(t.Timeout >= 0, "timeout %v is negative", t.Timeout)
-	check(t.Retention >= 0, "retention %v is negative", t.Retention)
+	wrong.check(t.Timeout >= 0, "timeout", "%v is negative", t.Timeout)
+	wrong.check(t.Retention >= 0, "retention", "%v is negative", t.Retention)
 	if t.Effects != nil {
-		part("effects", t.Effects.validate())
-		check(!t.Effects.isolated() || t.Operation.uses(varCase),
-			"effects: they are counted by {{case}}, and the operation does not have {{case}} in its path or body")
+		wrong.add("effects", t.Effects.validate())
+		wrong.check(!t.Effects.isolated() || t.Operation.uses(varCase), "effects",
+			"they are counted by {{case}}, and the operation does not have {{case}} in its path or body")
 	}
 	if t.Slow != nil {
-		check(time.Duration(t.Slow.Takes) < t.timeout(), "slow: takes %v must be less than the timeout, %v", t.Slow.Takes,
-			t.timeout())
-		check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow: takes %v must be 50ms or more", t.Slow.Takes)
+		wrong.check(time.Duration(t.Slow.Takes) < t.timeout(), "slow.takes", "%v must be less than the timeout, %v",
+			t.Slow.Takes, t.timeout())
+		wrong.check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow.takes", "%v must be 50ms or more", t.Slow.Takes)
 	}
 	if t.Crash != nil {
-		check(t.Crash.Lease > 0, "crash: lease %v is not positive", t.Crash.Lease)
+		wrong.check(t.Crash.Lease > 0, "crash.lease", "%v is not positive", t.Crash.Lease)
 	}
 	if t.Expiring != nil {
-		check(t.Expiring.Retention > 0, "expiring: retention %v is not positive", t.Expiring.Retention)
-		check(t.Expiring.Retention <= Duration(maxWait), "expiring: retention %v is longer than %v, too long to wait for",
-			t.Expiring.Retention, maxWait)
+		wrong.check(t.Expiring.Retention > 0, "expiring.retention", "%v is not positive", t.Expiring.Retention)
+		wrong.check(t.Expiring.Retention <= Duration(maxWait), "expiring.retention",
+			"%v is longer than %v, too long to wait for", t.Expiring.Retention, maxWait)
 	}
 	if t.Query != nil {
-		check(t.Query.Method == wire.MethodQuery, "query: the method is %q, it must be QUERY", t.Query.Method)
+		wrong.check(t.Query.Method == wire.MethodQuery, "query.method", "%q must be QUERY", t.Query.Method)
 	}
 	if a := t.Advertised; a != nil {
-		check((a.Header == "") != (a.Member == ""), "advertised: there must be one of header and member")
-		check(a.Header == "" || wire.Token(a.Header), "advertised: %q is no header name", a.Header)
+		wrong.check((a.Header == "") != (a.Member == ""), "advertised", "there must be one of header and member")
+		wrong.check(a.Header == "" || wire.Token(a.Header), "advertised.header", "%q is no header name", a.Header)
 	}
 	if t.Origin != "" {
-		part("origin", validateOrigin(t.Origin))
+		wrong.add("origin", validateOrigin(t.Origin))
 	}
 	if t.Restart != nil {
-		check((len(t.Restart.Command) > 0) != (t.Restart.Func != nil), "restart: there must be one command")
-		check(t.Restart.Within >= 0, "restart: within %v is negative", t.Restart.Within)
+		wrong.check((len(t.Restart.Command) > 0) != (t.Restart.Func != nil), "restart", "there must be one command")
+		wrong.check(t.Restart.Within >= 0, "restart.within", "%v is negative", t.Restart.Within)
 	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(wrong...))
-	}
-	return nil
+	return wrong.err()
 }
 
 // validateOrigin returns an error for what no browser sends as an Origin.
@@ -177,11 +177,11 @@ func (t Target) declares(n Need, p Profile) bool {
 	case NeedFreeKeys:
 		return !t.Key.UUID
 	case NeedPayloads:
-		return t.Operation.uses(varPayload, varNumber)
+		return t.Operation.uses(append(t.captured(), varPayload, varNumber, varUUID)...)
 	case NeedBody:
 		return len(t.Operation.Body) >= 2
 	case NeedJSON:
-		return reorder([]byte(fill(string(t.Operation.Body), sampleValues))) != nil
+		return reorder([]byte(fill(string(t.Operation.Body), t.sample()))) != nil
 	case NeedSecond:
 		return t.Second != nil
 	case NeedPatch:
@@ -225,5 +225,15 @@ func (t Target) declares(n Need, p Profile) bool {
 // minKey is the length of the harness's own keys, which are UUIDs.
 const minKey = 36
 
+// sample returns values that fill the templates of the target's operations.
+func (t Target) sample() map[string]string {
+	values := maps.Clone(sampleValues)
+	for _, name := range t.captured() {
+		values[name] = "1"
+	}
+	return values
+}
+
 // sampleValues fill a template to check its result.
-var sampleValues = map[string]string{varPayload: "p1", varNumber: "1", varCase: "c1", varRun: "r1"}
+var sampleValues = map[string]string{varPayload: "p1", varNumber: "1", varUUID: "u1", varNow: "n1", varCase: "c1",
+	varRun: "r1"}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo/cmd/redo/internal/form"
+	"github.com/redo-go/redo/cmd/redo/internal/openapi"
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
 	"github.com/redo-go/redo/conformance"
 )
@@ -27,9 +29,12 @@ type check struct {
 	timeout  time.Duration
 	workers  int
 	rate     float64
+	failFast bool
 	list     bool
 	explain  string
 	init     bool
+
+	openAPI, operation string
 }
 
 func newCheck(t terminal) *cobra.Command {
@@ -73,10 +78,14 @@ An interrupt ends the run, and what was found by then is reported.`,
 	f.DurationVar(&k.timeout, "timeout", 0, "end the run after this long, such as 5m (default never)")
 	f.IntVar(&k.workers, "concurrency", 8, "how many cases run at a time, where effects are counted by case")
 	f.Float64Var(&k.rate, "rate", 0, "send at most so many requests a `second` (default no limit; 429 and 503 with Retry-After are waited for)")
+	f.BoolVar(&k.failFast, "fail-fast", false, "end the run at the first broken MUST; cases run one at a time")
 	f.BoolVar(&k.list, "list", false, "list the cases, and send nothing")
 	f.StringVar(&k.explain, "explain", "", "explain the `case`, and send nothing")
 	f.BoolVar(&k.init, "init", false, "print a target file to start from, and send nothing")
-	cmd.MarkFlagsMutuallyExclusive("list", "explain", "init")
+	f.StringVar(&k.openAPI, "openapi", "", "print a target file for an operation of this OpenAPI `file`, and send nothing")
+	f.StringVar(&k.operation, "operation", "", "with --openapi: the operation's `name`, or its method and path")
+	cmd.MarkFlagsMutuallyExclusive("list", "explain", "init", "openapi")
+	cmd.MarkFlagsRequiredTogether("openapi", "operation")
 	complete(cmd, "run", caseNames)
 	complete(cmd, "skip", caseNames)
 	complete(cmd, "explain", caseNames)
@@ -89,6 +98,9 @@ func (k *check) run(c *cobra.Command, args []string) error {
 	if k.init {
 		_, err := io.WriteString(k.out, targetfile.Example)
 		return err
+	}
+	if k.openAPI != "" {
+		return k.printOpenAPI()
 	}
 	if k.explain != "" {
 		return explainCase(k.out, k.explain)
@@ -116,6 +128,9 @@ func (k *check) run(c *cobra.Command, args []string) error {
 	}
 	opts = append(opts, known...)
 	opts = append(opts, conformance.Concurrency(k.workers), conformance.Rate(k.rate))
+	if k.failFast {
+		opts = append(opts, conformance.FailFast())
+	}
 	if c.Flags().Changed("seed") {
 		opts = append(opts, conformance.Seed(k.seed))
 	}
@@ -124,12 +139,37 @@ func (k *check) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer files.close()
-	return k.try(c.Context(), target, opts, files, args[0])
+	return k.try(c.Context(), target, opts, files, again(c.Flags(), args[0]))
+}
+
+// printOpenAPI prints a target file for an operation of an OpenAPI document.
+func (k *check) printOpenAPI() error {
+	document, err := readInput(k.openAPI, k.in)
+	if err != nil {
+		return fmt.Errorf("--openapi: %w", err)
+	}
+	target, notes, err := openapi.Target(document, k.operation)
+	if err != nil {
+		return fmt.Errorf("--openapi %s: %w", k.openAPI, err)
+	}
+	if k.target.baseURL != "" {
+		target.BaseURL = k.target.baseURL
+	}
+	text, err := targetfile.Format(target)
+	if err != nil {
+		return failed(err)
+	}
+	fmt.Fprintf(k.out, "# %s of %s, for redo check. Read it before you use it:\n", k.operation, filepath.Base(k.openAPI))
+	for _, note := range notes {
+		fmt.Fprintf(k.out, "# - %s\n", note)
+	}
+	_, err = k.out.Write(text)
+	return err
 }
 
 // try runs the cases. It writes the reports even if the run fails.
 func (k *check) try(ctx context.Context, target conformance.Target, opts []conformance.Option, files *files,
-	name string) error {
+	command string) error {
 	if k.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, k.timeout, fmt.Errorf("--timeout: %v have passed", k.timeout))
@@ -139,7 +179,7 @@ func (k *check) try(ctx context.Context, target conformance.Target, opts []confo
 	report, runErr := conformance.Run(ctx, target, append(opts, conformance.Progress(line.show))...)
 	line.clear()
 	o := form.Options{Strict: k.strict, Colors: k.colors, Verbose: k.outputs.verbose,
-		Command: "redo check " + quoteArg(name)}
+		Command: command}
 	code := report.ExitCode(k.strict)
 	var wrong error
 	if ran(report) || k.outputs.format != "text" {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
 	"github.com/redo-go/redo/conformance"
 )
 
@@ -54,10 +55,19 @@ func match(flag string, patterns []string) ([]string, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%s %q: there is no such case%s; redo check --list names them all", flag, p, guess(p))
+			return nil, noCase(flag, p)
 		}
 	}
 	return slugs, nil
+}
+
+func noCase(flag, name string) error {
+	var names []string
+	for _, c := range conformance.Cases() {
+		names = append(names, c.Slug, c.Group())
+	}
+	return fmt.Errorf("%s %q: there is no such case%s; redo check --list names them all", flag, name,
+		nearest.DidYouMean(name, names))
 }
 
 // chosen reports whether the patterns select the case.
@@ -94,7 +104,7 @@ func explainCase(w io.Writer, slug string) error {
 	cases := conformance.Cases()
 	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Slug == slug })
 	if i < 0 {
-		return fmt.Errorf("--explain %q: there is no such case%s; redo check --list names them all", slug, guess(slug))
+		return noCase("--explain", slug)
 	}
 	c := cases[i]
 	fmt.Fprintf(w, "%s (%s)\n\n", c.Slug, c.Level)
@@ -118,24 +128,6 @@ func joinNeeds(needs []conformance.Need) string {
 		texts[i] = string(n)
 	}
 	return strings.Join(texts, ",")
-}
-
-// guess suggests the slug that shares the longest prefix with the typed name.
-func guess(typed string) string {
-	best, longest := "", 2 // one or two letters in common are too few
-	for _, c := range conformance.Cases() {
-		n := 0
-		for n < len(typed) && n < len(c.Slug) && typed[n] == c.Slug[n] {
-			n++
-		}
-		if n > longest {
-			best, longest = c.Slug, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (%s?)", best)
 }
 
 // caseNames returns the completions for slugs and groups.

@@ -95,6 +95,7 @@ func newProgress(t terminal) *progress {
 	if !t.live {
 		return &progress{}
 	}
+	fmt.Fprint(t.err, "0 cases: connecting")
 	return &progress{w: t.err}
 }
 

@@ -25,7 +25,7 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 	p.show(conformance.Result{Slug: "key-case", Verdict: conformance.Pass})
 	p.show(conformance.Result{Slug: "key-empty", Verdict: conformance.Fail})
 	p.clear()
-	require.Equal(t, "\r\x1b[K1 cases, 0 failed: key-case pass\r\x1b[K2 cases, 1 failed: key-empty fail\r\x1b[K", b.String())
+	require.Equal(t, "0 cases: connecting\r\x1b[K1 cases, 0 failed: key-case pass\r\x1b[K2 cases, 1 failed: key-empty fail\r\x1b[K", b.String())
 
 	b.Reset()
 	p = newProgress(terminal{err: &b})

@@ -41,7 +41,7 @@ the reports say.`,
 				return err
 			}
 			defer files.close()
-			o := form.Options{Strict: strict, Colors: t.colors, Verbose: out.verbose}
+			o := form.Options{Strict: strict, Colors: t.colors, Verbose: out.verbose, Command: "redo check TARGET"}
 			if err := errors.Join(files.standard(t.out, o, reports...), files.write(o, reports...)); err != nil {
 				return failed(fmt.Errorf("the report could not be written: %w", err))
 			}

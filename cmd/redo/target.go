@@ -19,10 +19,12 @@ import (
 
 // targetFlags describes a whole target if TARGET is a URL. If TARGET is a file, targetFlags changes parts of it.
 type targetFlags struct {
-	profile, baseURL, keyHeader, caFile string
-	headers                             []string
-	method, body, effects, effectsPath  string
-	required                            bool
+	profile, baseURL, keyHeader        string
+	caFile, certFile, keyFile          string
+	insecure                           bool
+	headers                            []string
+	method, body, effects, effectsPath string
+	required                           bool
 }
 
 // onlyWithURL lists the flags that are valid only with a URL. A target file describes these settings better.
@@ -35,6 +37,9 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.headers, "header", nil, "send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
 	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")
 	f.StringVar(&t.caFile, "ca-file", "", "PEM `file` of certificates to trust in place of the system's")
+	f.StringVar(&t.certFile, "cert-file", "", "PEM `file` of this client's certificate")
+	f.StringVar(&t.keyFile, "key-file", "", "PEM `file` of that certificate's private key")
+	f.BoolVar(&t.insecure, "insecure", false, "accept every certificate of the server")
 	f.StringVar(&t.method, "method", http.MethodPost, "with a URL: the operation's `method`")
 	f.StringVar(&t.body, "body", "", "with a URL: the operation's `body`, a template; @ and a file name reads it from there")
 	f.StringVar(&t.effects, "effects", "", "with a URL: the `URL`, or its path, of a GET that counts effects, a template")
@@ -72,6 +77,10 @@ func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string)
 	if t.caFile != "" {
 		target.CAFile = t.caFile
 	}
+	if t.certFile != "" || t.keyFile != "" {
+		target.CertFile, target.KeyFile = t.certFile, t.keyFile
+	}
+	target.Insecure = target.Insecure || t.insecure
 	if err := t.addHeaders(&target); err != nil {
 		return target, err
 	}
@@ -160,7 +169,8 @@ func (t *targetFlags) readBody() (string, error) {
 
 // looksLikeJSON reports whether the template produces a JSON object or array.
 func looksLikeJSON(body string) bool {
-	filled := strings.NewReplacer("{{number}}", "1", "{{payload}}", "p", "{{case}}", "c", "{{run}}", "r").Replace(body)
+	filled := strings.NewReplacer("{{number}}", "1", "{{payload}}", "p", "{{case}}", "c", "{{run}}", "r",
+		"{{uuid}}", "u", "{{now}}", "n").Replace(body)
 	trimmed := strings.TrimSpace(filled)
 	return trimmed != "" && strings.ContainsRune("{[", rune(trimmed[0])) && json.Valid([]byte(filled))
 }

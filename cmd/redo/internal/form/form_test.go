@@ -105,8 +105,8 @@ FAIL mismatch-body: The rule.
 inconclusive there is no oracle (ctl-oracle)
 info         nothing to report (key-sf-quoted)
 blocked      replay-effect did not pass (replay-204)
-skip         the target does not declare a second principal (scope-principal)
 harness      the run ended before this case (expiry)
+skip         1 not declared: a second principal (--verbose lists the cases)
 
 shop at http://shop.test, profile redo, seed 7, 2.5s
 2 pass, 2 fail, 1 warn, 1 info, 1 skip, 1 blocked, 1 inconclusive, 1 harness

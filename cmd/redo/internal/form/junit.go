@@ -80,7 +80,7 @@ func suite(r conformance.Report, o Options) junitSuite {
 		problem := &junitProblem{Message: brief(res), Type: string(res.Verdict)}
 		switch {
 		case res.Failed(o.Strict):
-			problem.Text = evidence(res, r.Seed, o)
+			problem.Text = evidence(res, o)
 			c.Failure = problem
 			s.Failures++
 		case res.Verdict == conformance.Harness:
@@ -92,7 +92,7 @@ func suite(r conformance.Report, o Options) junitSuite {
 			c.Skipped = problem
 			s.Skipped++
 		case res.Verdict != conformance.Pass:
-			c.Out = evidence(res, r.Seed, o)
+			c.Out = evidence(res, o)
 		}
 		s.Cases = append(s.Cases, c)
 	}
@@ -101,10 +101,10 @@ func suite(r conformance.Report, o Options) junitSuite {
 }
 
 // evidence is the text form of one result, without what XML can't hold.
-func evidence(res conformance.Result, seed uint64, o Options) string {
+func evidence(res conformance.Result, o Options) string {
 	var b strings.Builder
 	o.Colors = false
-	texter{&b, o}.explain(res, seed)
+	texter{&b, o}.explain(res)
 	return strings.TrimSpace(o.harmless(b.String()))
 }
 

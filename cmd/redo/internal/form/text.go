@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -32,7 +33,7 @@ type texter struct {
 func (t texter) report(r conformance.Report) {
 	for _, res := range r.Results {
 		if explained(res) {
-			t.explain(res, r.Seed)
+			t.explain(res)
 		}
 	}
 	if t.Verbose {
@@ -63,7 +64,7 @@ func explained(res conformance.Result) bool {
 }
 
 // explain writes a result with its evidence.
-func (t texter) explain(res conformance.Result, seed uint64) {
+func (t texter) explain(res conformance.Result) {
 	fmt.Fprintf(t, "%s %s: %s\n", t.paint(res.Verdict, strings.ToUpper(string(res.Verdict))), res.Slug, res.Rule)
 	line := func(label, text string) {
 		if text != "" {
@@ -92,16 +93,18 @@ func (t texter) explain(res conformance.Result, seed uint64) {
 	if len(res.Findings) == 0 {
 		line("reason", res.Reason)
 	}
-	for _, x := range res.Exchanges {
-		t.exchange(x)
+	for i, x := range res.Exchanges {
+		const first, last = 6, 2
+		switch hidden := len(res.Exchanges) - first - last; {
+		case hidden <= 1 || i < first || i >= first+hidden:
+			t.exchange(x)
+		case i == first:
+			fmt.Fprintf(t, "                ... %d exchanges more: --format json has them all\n", hidden)
+		}
 	}
 	line("curl", res.Curl)
-	if res.Rerun != "" {
-		again := t.Command
-		if again == "" {
-			again = "redo check TARGET"
-		}
-		line("rerun", fmt.Sprintf("%s --run %s --seed %d", again, res.Slug, seed))
+	if res.Rerun != "" && t.Command != "" {
+		line("rerun", t.Command+" "+res.Rerun)
 	}
 	fmt.Fprintln(t)
 }
@@ -148,8 +151,11 @@ func (t texter) cases(r conformance.Report) {
 	fmt.Fprintln(t)
 }
 
-// leftOver says what was not judged, and groups it by the reason: a target that declares little has many such cases.
+// leftOver writes the cases that were not judged, grouped by their reason. All cases that the target does not declare
+// share one line: a target that declares little has many.
 func (t texter) leftOver(r conformance.Report) {
+	skipped := 0
+	var missing []string
 	type why struct {
 		verdict conformance.Verdict
 		reason  string
@@ -158,6 +164,15 @@ func (t texter) leftOver(r conformance.Report) {
 	slugs := map[why][]string{}
 	for _, res := range r.Results {
 		if res.Verdict == conformance.Pass || explained(res) {
+			continue
+		}
+		if needs, ok := strings.CutPrefix(brief(res), "the target does not declare "); ok {
+			skipped++
+			for need := range strings.SplitSeq(needs, ", nor ") {
+				if !slices.Contains(missing, need) {
+					missing = append(missing, need)
+				}
+			}
 			continue
 		}
 		k := why{res.Verdict, brief(res)}
@@ -173,7 +188,11 @@ func (t texter) leftOver(r conformance.Report) {
 		}
 		fmt.Fprintf(t, "%s %s (%s)\n", t.paint(k.verdict, fmt.Sprintf("%-12s", k.verdict)), reason, strings.Join(slugs[k], ", "))
 	}
-	if len(order) > 0 {
+	if skipped > 0 {
+		fmt.Fprintf(t, "%s %d not declared: %s (--verbose lists the cases)\n",
+			t.paint(conformance.Skip, fmt.Sprintf("%-12s", conformance.Skip)), skipped, strings.Join(missing, ", "))
+	}
+	if len(order) > 0 || skipped > 0 {
 		fmt.Fprintln(t)
 	}
 }

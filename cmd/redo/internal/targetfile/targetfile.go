@@ -1,7 +1,7 @@
 // Package targetfile reads the description of a conformance target from YAML or JSON.
 //
-// The members are those of [conformance.Target] in its JSON form. What is not one of them is an error, so that a typing
-// error does not quietly skip cases.
+// The members are those of [conformance.Target] in its JSON form. An unknown member is an error, so that a typing error
+// does not silently skip cases.
 package targetfile
 
 import (
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -25,16 +26,39 @@ import (
 //go:embed example.yaml
 var Example string
 
-// Parse reads a description. A name that ends in .json says that it is JSON, which is read as such; everything else is
-// YAML, of which JSON is a part. Errors match conformance.ErrConfig, and those of YAML name the line.
+// Parse reads a description. A name that ends in .json is that of a JSON file. Every other file is YAML, of which JSON is
+// a part. Errors match conformance.ErrConfig. Those about fields are conformance.FieldErrors with lines.
+//
+// ${NAME} in a text is the value of that environment variable, and reports mask it. $${NAME} is the text ${NAME}.
 func Parse(name string, data []byte) (conformance.Target, error) {
+	var doc yaml.Node
+	document, err := data, error(nil)
 	if filepath.Ext(name) != ".json" {
-		var err error
-		if data, err = toJSON(data); err != nil {
-			return conformance.Target{}, fmt.Errorf("%w: %w", conformance.ErrConfig, err)
+		document, err = toJSON(&doc, data)
+	} else if !json.Valid(data) || yaml.Unmarshal(data, &doc) != nil { // some JSON is no YAML
+		doc = yaml.Node{}
+	}
+	if err != nil {
+		return conformance.Target{}, fmt.Errorf("%w: %w", conformance.ErrConfig, err)
+	}
+	if !doc.IsZero() {
+		if wrong := check(&doc, reflect.TypeFor[conformance.Target](), ""); wrong != nil {
+			return conformance.Target{}, wrong
 		}
 	}
-	return conformance.ReadTarget(bytes.NewReader(data))
+	document, values, err := expand(document, data)
+	if err != nil {
+		return conformance.Target{}, err
+	}
+	target, err := conformance.ReadTarget(bytes.NewReader(document))
+	target.Secrets = values
+	var wrong conformance.FieldErrors
+	if errors.As(err, &wrong) && !doc.IsZero() {
+		for i := range wrong {
+			wrong[i].Line = lineOf(&doc, wrong[i].Field)
+		}
+	}
+	return target, err
 }
 
 // Format writes a description as YAML that Parse reads back.
@@ -66,11 +90,12 @@ func block(n *yaml.Node) {
 	}
 }
 
-// toJSON converts one YAML document. The order of members is kept, because a body is sent as it stands.
-func toJSON(data []byte) ([]byte, error) {
+// toJSON reads one YAML document into doc and converts it. The order of members is kept, because a body is sent
+// unchanged.
+func toJSON(doc *yaml.Node, data []byte) ([]byte, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	switch err := dec.Decode(&doc); {
+	var more yaml.Node
+	switch err := dec.Decode(doc); {
 	case errors.Is(err, io.EOF):
 		return nil, errors.New("the target file is empty")
 	case err != nil:
@@ -80,7 +105,7 @@ func toJSON(data []byte) ([]byte, error) {
 		return nil, errors.New("the target file has more than one YAML document")
 	}
 	c := converter{}
-	if err := c.write(&doc, 0); err != nil {
+	if err := c.write(doc, 0); err != nil {
 		return nil, err
 	}
 	return c.out.Bytes(), nil

@@ -53,14 +53,23 @@ func TestWrongFilesAreRefused(t *testing.T) {
 		"no YAML":             {"a: [", "line 1"},
 		"two documents":       {good + "---\n" + good, "more than one YAML document"},
 		"a member twice":      {good + "base_url: http://other\n", `line 3: the member "base_url" is there twice`},
-		"an unknown member":   {good + "efects: {}\n", `unknown field "efects"`},
-		"an unknown deep one": {good + "key: {requird: true}\n", `unknown field "requird"`},
+		"an unknown member":   {good + "efects: {}\n", `line 3: there is no member "efects" (did you mean effects?)`},
+		"an unknown deep one": {good + "key: {requird: true}\n", `line 3: key: there is no member "requird" (did you mean required?)`},
 		"a name that is none": {good + "? [a]\n: b\n", "line 3: the name of a member must be a text"},
 		"a foreign number":    {good + "key: {max_length: 0x40}\n", `line 3: "0x40" is no number of JSON`},
 		"not a number":        {good + "key: {max_length: .nan}\n", `".nan" is no number of JSON`},
 		"a foreign tag":       {good + "name: !!binary aGk=\n", "line 3: the tag !!binary means nothing here"},
-		"no object":           {"- 1\n", "cannot unmarshal"},
-		"a wrong type":        {good + "key: {required: maybe}\n", "cannot unmarshal"},
+		"no object":           {"- 1\n", "line 1: must be an object"},
+		"a wrong type":        {good + "key: {required: maybe}\n", "line 3: key.required: must be true or false"},
+		"a number":            {good + "name: 5\n", "line 3: name: must be a text: put it in quotation marks"},
+		"a text":              {good + "key:\n  max_length: long\n", "line 4: key.max_length: must be a whole number"},
+		"a list":              {good + "key: [1]\n", "line 3: key: must be an object"},
+		"no list":             {good + "secret_headers: X\n", "line 3: secret_headers: must be a list"},
+		"a header":            {good + "principals: [{headers: {X-N: 1}}]\n", "line 3: principals.0.headers.X-N: must be a text"},
+		"no duration":         {good + "slow:\n  takes: soon\n", `line 4: slow.takes: "soon" is no duration`},
+		"a wrong value":       {good + "slow:\n  takes: 1ms\n", "line 4: slow.takes: 1ms must be 50ms or more"},
+		"an unset variable":   {good + "name: ${REDO_TEST_UNSET}\n", "line 3: the environment has no variable REDO_TEST_UNSET"},
+		"two at once":         {good + "efects: {}\nname: 5\n", "line 4: name"},
 		"too deep":            {"a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested too deeply"},
 		"aliases that grow":   {bomb(), "the target is too large"},
 	} {
@@ -90,22 +99,22 @@ func TestExampleIsRead(t *testing.T) {
 
 // What the example has as comments is right as well, once it is taken in. Only the ways to count exclude each other.
 func TestExampleIsRightInItsComments(t *testing.T) {
-	member := regexp.MustCompile(`(?m)^( *)# ([a-z_]+:( |$)| +- name:| +[a-z_]+: )`)
+	member := regexp.MustCompile(`(?m)^( *)# ([a-z_]+:( |$)| +- [a-z_]+:| +[a-z_]+: )`)
 	whole := member.ReplaceAllString(Example, "$1$2")
 	require.NotContains(t, whole, "# principals:")
 	_, err := Parse("example.yaml", []byte(whole))
-	require.EqualError(t, err, "conformance: wrong configuration: effects: there must be one of url, command and response_id")
+	require.EqualError(t, err, "conformance: wrong configuration: line 35: effects: there must be one of url, command and response_id")
 
-	for _, name := range members(reflect.TypeFor[conformance.Target]()) {
+	for _, name := range memberNames(reflect.TypeFor[conformance.Target]()) {
 		require.Regexp(t, `[ {]`+name+`:|^`+name+`:|\n`+name+`:`, whole, "the example does not show %s", name)
 	}
 }
 
-// members returns the names of a struct's members in JSON, and of those within.
-func members(of reflect.Type) []string {
+// memberNames returns the names of a struct's members in JSON, and of those within.
+func memberNames(of reflect.Type) []string {
 	switch of.Kind() {
 	case reflect.Pointer, reflect.Slice:
-		return members(of.Elem())
+		return memberNames(of.Elem())
 	case reflect.Struct:
 	default:
 		return nil
@@ -120,7 +129,7 @@ func members(of reflect.Type) []string {
 		if name != "" {
 			names = append(names, name)
 		}
-		names = append(names, members(f.Type)...)
+		names = append(names, memberNames(f.Type)...)
 	}
 	return names
 }
@@ -133,6 +142,22 @@ func TestFormatIsReadBack(t *testing.T) {
 	again, err := Parse("again.yaml", text)
 	require.NoError(t, err)
 	require.Equal(t, target, again)
+}
+
+func TestVariablesOfTheEnvironmentAreRead(t *testing.T) {
+	t.Setenv("REDO_TEST_TOKEN", `se"cret\`)
+	t.Setenv("REDO_TEST_TIME", "3s")
+	const text = "{\"base_url\": \"http://h\", \"timeout\": \"${REDO_TEST_TIME}\", \"operation\": {\"method\": \"POST\", \"path\": \"/x\",\n" +
+		"\"headers\": {\"Authorization\": \"Bearer ${REDO_TEST_TOKEN}\", \"X-Text\": \"$${REDO_TEST_TOKEN} $REDO_TEST_TOKEN\"}}}"
+	for _, name := range []string{"t.yaml", "t.json"} {
+		target, err := Parse(name, []byte(text))
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"Authorization": `Bearer se"cret\`, "X-Text": "${REDO_TEST_TOKEN} $REDO_TEST_TOKEN"},
+			target.Operation.Headers)
+		require.Equal(t, map[string]string{"REDO_TEST_TOKEN": `se"cret\`, "REDO_TEST_TIME": "3s"}, target.Secrets)
+	}
+	_, err := Parse("t.json", []byte("{\n\"base_url\": \"\\/\",\n \"efects\": 1}")) // its escape is no YAML
+	require.ErrorContains(t, err, `unknown field "efects"`)
 }
 
 func FuzzParse(f *testing.F) {

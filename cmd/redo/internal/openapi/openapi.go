@@ -1,0 +1,288 @@
+// Package openapi writes conformance targets from OpenAPI documents of version 3.
+package openapi
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/pb33f/libopenapi"
+	"github.com/pb33f/libopenapi/datamodel"
+	"github.com/pb33f/libopenapi/datamodel/high/base"
+	"github.com/pb33f/libopenapi/datamodel/high/v3"
+
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
+	"github.com/redo-go/redo/conformance"
+)
+
+// Target describes one operation of an OpenAPI document. The operation is named by its operationId, or by its method and
+// path, such as "POST /orders". notes say what the document leaves open.
+//
+// References to other files are not followed.
+func Target(document []byte, operation string) (target conformance.Target, notes []string, err error) {
+	doc, err := libopenapi.NewDocumentWithConfiguration(document, &datamodel.DocumentConfiguration{
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SkipCircularReferenceCheck: true,
+	})
+	if err != nil {
+		return target, nil, err
+	}
+	model, err := doc.BuildV3Model()
+	if model == nil {
+		return target, nil, fmt.Errorf("the document is no OpenAPI 3: %w", err)
+	}
+	w := &writer{model: &model.Model, sampler: sampler{needed: map[string]bool{}}}
+	if err := w.find(operation); err != nil {
+		return target, nil, err
+	}
+	w.target.Name, w.target.Profile = operation, "ietf"
+	w.server()
+	w.target.Operation = conformance.Operation{Method: strings.ToUpper(w.method), Headers: map[string]string{}}
+	w.body()
+	w.parameters()
+	w.security()
+	w.effects()
+	if !w.varies {
+		w.note("no text of the request differs between two payloads: put {{payload}} or {{number}} where the server allows any")
+	}
+	if len(w.needed) > 0 {
+		w.note("set in the environment: %s", strings.Join(slices.Sorted(maps.Keys(w.needed)), ", "))
+	}
+	return w.target, w.notes, w.target.Validate()
+}
+
+// writer holds the parts of a target that is being written.
+type writer struct {
+	sampler
+	model     *v3.Document
+	path      string
+	method    string
+	item      *v3.PathItem
+	operation *v3.Operation
+	target    conformance.Target
+	notes     []string
+}
+
+func (w *writer) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf(format, args...))
+}
+
+// find finds the operation.
+func (w *writer) find(name string) error {
+	var names []string
+	if w.model.Paths != nil {
+		for path, item := range w.model.Paths.PathItems.FromOldest() {
+			for method, op := range item.GetOperations().FromOldest() {
+				full := strings.ToUpper(method) + " " + path
+				if op.OperationId == name || full == name {
+					w.path, w.method, w.item, w.operation = path, method, item, op
+					return nil
+				}
+				names = append(names, op.OperationId, full)
+			}
+		}
+	}
+	return fmt.Errorf("the document has no operation %q%s", name, nearest.DidYouMean(name, names))
+}
+
+// server sets the base URL.
+func (w *writer) server() {
+	for _, servers := range [][]*v3.Server{w.operation.Servers, w.item.Servers, w.model.Servers} {
+		if len(servers) == 0 {
+			continue
+		}
+		address := servers[0].URL
+		for name, v := range servers[0].Variables.FromOldest() {
+			address = strings.ReplaceAll(address, "{"+name+"}", v.Default)
+		}
+		if u, err := url.Parse(address); err == nil && u.Host != "" && u.RawQuery == "" {
+			w.target.BaseURL = strings.TrimSuffix(address, "/")
+			return
+		}
+	}
+	w.target.BaseURL = "http://localhost:8080"
+	w.note("the document names no absolute server URL: set base_url")
+}
+
+// body writes the request's body: the document's example, or the least that the schema requires.
+func (w *writer) body() {
+	if w.operation.RequestBody == nil || w.operation.RequestBody.Content == nil {
+		return
+	}
+	form, types := "application/x-www-form-urlencoded", w.operation.RequestBody.Content
+	for _, wanted := range []string{"application/json", "json", form} {
+		for name, media := range types.FromOldest() {
+			if !strings.Contains(name, wanted) {
+				continue
+			}
+			n := media.Example
+			for _, example := range media.Examples.FromOldest() {
+				if n == nil {
+					n = example.Value
+				}
+			}
+			if n == nil {
+				n = w.value("", media.Schema, 0)
+			}
+			w.vary(n, media.Schema)
+			w.target.Operation.Headers["Content-Type"] = strings.ReplaceAll(name, "*", "json")
+			text := jsonOf(n)
+			if wanted == form {
+				text = strings.Join(formOf("", n), "&")
+			}
+			w.target.Operation.Body = conformance.Body(text)
+			return
+		}
+	}
+	w.note("the body is neither JSON nor a form: write it by hand")
+}
+
+// parameters writes the path, the query and the headers, and describes the key.
+func (w *writer) parameters() {
+	path, query, keyed := w.path, []string{}, false
+	for _, p := range append(w.item.Parameters, w.operation.Parameters...) {
+		required := p.Required != nil && *p.Required
+		if p.In == "header" && isKey(p) {
+			w.key(p, required)
+			keyed = true
+			continue
+		}
+		if !required && p.In != "path" {
+			continue
+		}
+		n := p.Example
+		for _, example := range p.Examples.FromOldest() {
+			if n == nil {
+				n = example.Value
+			}
+		}
+		if n == nil {
+			if n = given(parts(p.Schema, 0)); n == nil && p.In == "path" {
+				n = scalar("!!str", w.environment(p.Name)) // what it names must exist
+			} else if n == nil {
+				n = w.value(p.Name, p.Schema, 0)
+			}
+		}
+		switch p.In {
+		case "path":
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", strings.ReplaceAll(escaped(n.Value), "+", "%20"))
+		case "query":
+			query = append(query, formOf(p.Name, n)...)
+		case "header":
+			w.target.Operation.Headers[p.Name] = n.Value
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + strings.Join(query, "&")
+	}
+	w.target.Operation.Path = path
+	if !keyed {
+		w.note("the document names no header for keys: Idempotency-Key is sent")
+	}
+}
+
+// isKey reports whether a header carries the key.
+func isKey(p *v3.Parameter) bool {
+	name, description := strings.ToLower(p.Name), strings.ToLower(p.Description)
+	return strings.Contains(name, "idempoten") || strings.HasSuffix(name, "request-id") &&
+		(strings.Contains(description, "idempoten") || strings.Contains(description, "stores keys")) // PayPal's words
+}
+
+func (w *writer) key(p *v3.Parameter, required bool) {
+	if !strings.EqualFold(p.Name, "Idempotency-Key") {
+		w.target.Key.Header = p.Name
+	}
+	w.target.Key.Required = &required
+	for _, s := range parts(p.Schema, 0) {
+		w.target.Key.UUID = w.target.Key.UUID || s.Format == "uuid"
+		if s.MaxLength != nil && *s.MaxLength >= 36 && *s.MaxLength < 1<<16 {
+			w.target.Key.MaxLength = int(*s.MaxLength)
+		}
+	}
+}
+
+// security writes the credentials of the first scheme that the operation accepts.
+func (w *writer) security() {
+	security := w.operation.Security
+	if security == nil {
+		security = w.model.Security
+	}
+	if len(security) == 0 || security[0].Requirements == nil || w.model.Components == nil {
+		return
+	}
+	headers := map[string]string{}
+	for name := range security[0].Requirements.FromOldest() {
+		scheme, ok := w.model.Components.SecuritySchemes.Get(name)
+		switch {
+		case !ok:
+		case scheme.Type == "apiKey" && scheme.In == "header":
+			headers[scheme.Name] = w.environment(scheme.Name)
+		case scheme.Type == "apiKey" && scheme.In == "query":
+			w.target.Operation.Path += map[bool]string{true: "&", false: "?"}[strings.Contains(w.target.Operation.Path, "?")] +
+				scheme.Name + "=" + w.environment(scheme.Name)
+		case scheme.Type == "apiKey":
+			headers["Cookie"] = scheme.Name + "=" + w.environment(scheme.Name)
+		case scheme.Type == "http" && strings.EqualFold(scheme.Scheme, "basic"):
+			headers["Authorization"] = "Basic " + w.environment("basic_credentials")
+		case scheme.Type == "mutualTLS":
+			w.note("the server wants a client certificate: set cert_file and key_file")
+		default:
+			headers["Authorization"] = "Bearer " + w.environment("token")
+		}
+	}
+	if len(headers) > 0 {
+		w.target.Principals = []conformance.Principal{{Headers: headers}}
+	}
+}
+
+// effects counts effects by the id in the response.
+func (w *writer) effects() {
+	if w.operation.Responses != nil {
+		for code, response := range w.operation.Responses.Codes.FromOldest() {
+			if !strings.HasPrefix(code, "2") || response.Content == nil {
+				continue
+			}
+			for name, media := range response.Content.FromOldest() {
+				if id := idIn(media.Schema, 0); strings.Contains(name, "json") && id != "" {
+					w.target.Effects = &conformance.Effects{ResponseID: id}
+					w.note("effects are counted by %s in the response, which misses an effect whose response was lost: a url "+
+						"or a command that counts is better", id)
+					return
+				}
+			}
+		}
+	}
+	w.note("nothing counts effects: add effects, or most rules stay unproved")
+}
+
+// idIn returns the path to the id in a response, or "".
+func idIn(proxy *base.SchemaProxy, depth int) string {
+	names, properties, required := members(parts(proxy, 0))
+	slices.SortStableFunc(names, func(a, b string) int { // those that are always there come first
+		return map[bool]int{true: 0, false: 1}[required[a]] - map[bool]int{true: 0, false: 1}[required[b]]
+	})
+	for _, fits := range []func(string) bool{
+		func(s string) bool { return s == "id" || s == "gid" },
+		func(s string) bool {
+			return strings.HasSuffix(s, "_id") && s != "request_id" || strings.HasSuffix(s, "Id") && s != "requestId"
+		},
+		func(s string) bool { return strings.HasSuffix(s, "Reference") && s != "merchantReference" },
+	} {
+		for _, name := range names {
+			if fits(name) {
+				return name
+			}
+		}
+	}
+	for _, name := range names {
+		if id := ""; depth < 1 {
+			if id = idIn(properties[name], depth+1); id != "" {
+				return name + "." + id
+			}
+		}
+	}
+	return ""
+}

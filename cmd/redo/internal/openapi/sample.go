@@ -1,0 +1,287 @@
+package openapi
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pb33f/go-yaml"
+	"github.com/pb33f/libopenapi/datamodel/high/base"
+)
+
+// sampler makes values that schemas allow. Its nodes hold template variables.
+type sampler struct {
+	varies bool            // a value differs between payloads
+	needed map[string]bool // environment variables
+}
+
+const (
+	maxDepth   = 12
+	wordLength = 24 // of {{payload}}, at most
+)
+
+// value returns a value of a schema: an example, or the least that the schema requires.
+func (s *sampler) value(name string, proxy *base.SchemaProxy, depth int) *yaml.Node {
+	if proxy == nil || depth > maxDepth {
+		return scalar("!!null", "null")
+	}
+	all := parts(proxy, 0)
+	if n := given(all); n != nil {
+		return n
+	}
+	kind := ""
+	for _, p := range all {
+		for _, t := range p.Type {
+			if kind == "" && t != "null" {
+				kind = t
+			}
+		}
+	}
+	names, properties, required := members(all)
+	switch {
+	case kind == "object" || kind == "" && len(names) > 0:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		for _, name := range names {
+			if required[name] {
+				n.Content = append(n.Content, scalar("!!str", name), s.value(name, properties[name], depth+1))
+			}
+		}
+		return n
+	case kind == "array":
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, p := range all {
+			if p.Items != nil && p.Items.N == 0 && len(n.Content) == 0 {
+				n.Content = append(n.Content, s.value(strings.TrimSuffix(name, "s"), p.Items.A, depth+1))
+			}
+		}
+		return n
+	case kind == "boolean":
+		return scalar("!!bool", "false")
+	case kind == "integer" || kind == "number":
+		return s.number(all)
+	}
+	return s.text(name, all)
+}
+
+// number returns {{number}} if the schema allows whole numbers from 1, and its minimum otherwise.
+func (s *sampler) number(all []*base.Schema) *yaml.Node {
+	for _, p := range all {
+		if p.MultipleOf != nil && *p.MultipleOf > 1 {
+			return scalar("!!int", strconv.FormatFloat(*p.MultipleOf, 'f', -1, 64))
+		}
+		if p.Minimum != nil && *p.Minimum > 1 || p.Maximum != nil && *p.Maximum < 100 {
+			least := 1.0
+			if p.Minimum != nil {
+				least = *p.Minimum
+			}
+			return scalar("!!int", strconv.FormatFloat(least, 'f', -1, 64))
+		}
+	}
+	s.varies = true
+	return scalar("!!int", "{{number}}")
+}
+
+// text returns a text. The id of something that must exist, and a text of a pattern, come from the environment.
+func (s *sampler) text(name string, all []*base.Schema) *yaml.Node {
+	format := ""
+	for _, p := range all {
+		if format == "" {
+			format = p.Format
+		}
+	}
+	lower := strings.ToLower(name)
+	own := strings.Contains(lower, "idempot") || strings.Contains(lower, "reference") || strings.Contains(lower, "request")
+	value := "{{payload}}"
+	switch {
+	case format == "date-time":
+		return scalar("!!str", "{{now}}")
+	case format == "date":
+		return scalar("!!str", "2030-01-31")
+	case format == "uuid" && own, own && strings.Contains(lower, "idempot"):
+		value = "{{uuid}}"
+	case format == "email" || lower == "email":
+		value = "{{payload}}@example.com"
+	case format == "uri" || format == "url" || lower == "url":
+		value = "https://example.com/{{payload}}"
+	case !own && (strings.HasSuffix(lower, "id") || format == "uuid") || !free(all):
+		return scalar("!!str", s.environment(name))
+	}
+	s.varies = true
+	return scalar("!!str", value)
+}
+
+// environment returns the reference to a variable of the environment, ${NAME}.
+func (s *sampler) environment(name string) string {
+	variable := strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(name))
+	s.needed[variable] = true
+	return "${" + variable + "}"
+}
+
+// vary puts {{payload}} into a text that the server is free to ignore, unless the value differs between payloads
+// already. It adds an optional member if it must.
+func (s *sampler) vary(n *yaml.Node, proxy *base.SchemaProxy) {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if strings.Contains(strings.ToLower(n.Content[i].Value), "idempot") { // an example's key would be everyone's
+			n.Content[i+1], s.varies = scalar("!!str", "{{uuid}}"), true
+		}
+	}
+	if s.varies || n.Kind != yaml.MappingNode || proxy == nil {
+		return
+	}
+	names, properties, _ := members(parts(proxy, 0))
+	for _, word := range []string{"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name", "label", "text"} {
+		for _, name := range names {
+			if !strings.Contains(strings.ToLower(name), word) || !free(parts(properties[name], 0)) {
+				continue
+			}
+			s.varies = true
+			for i := 0; i < len(n.Content); i += 2 {
+				if n.Content[i].Value == name {
+					n.Content[i+1] = scalar("!!str", "{{payload}}")
+					return
+				}
+			}
+			n.Content = append(n.Content, scalar("!!str", name), scalar("!!str", "{{payload}}"))
+			return
+		}
+	}
+	for i := 1; i < len(n.Content) && !s.varies; i += 2 {
+		s.vary(n.Content[i], properties[n.Content[i-1].Value])
+	}
+}
+
+// free reports whether a schema allows {{payload}}.
+func free(all []*base.Schema) bool {
+	typed := false
+	for _, p := range all {
+		typed = typed || slices.Contains(p.Type, "string")
+		if p.Pattern != "" || p.Format != "" || p.Enum != nil || p.Const != nil || p.MaxLength != nil && *p.MaxLength < wordLength ||
+			p.MinLength != nil && *p.MinLength > wordLength/2 {
+			return false
+		}
+	}
+	return typed
+}
+
+// parts returns a schema with the schemas that it consists of. Of alternatives it takes the first.
+func parts(proxy *base.SchemaProxy, depth int) []*base.Schema {
+	if proxy == nil || depth > maxDepth {
+		return nil
+	}
+	schema := proxy.Schema()
+	if schema == nil {
+		return nil
+	}
+	all := []*base.Schema{schema}
+	for _, p := range schema.AllOf {
+		all = append(all, parts(p, depth+1)...)
+	}
+	for _, choice := range [][]*base.SchemaProxy{schema.OneOf, schema.AnyOf} {
+		if len(choice) > 0 {
+			all = append(all, parts(choice[0], depth+1)...)
+		}
+	}
+	return all
+}
+
+// members returns the properties of an object.
+func members(all []*base.Schema) (names []string, properties map[string]*base.SchemaProxy, required map[string]bool) {
+	properties, required = map[string]*base.SchemaProxy{}, map[string]bool{}
+	for _, p := range all {
+		for _, name := range p.Required {
+			required[name] = true
+		}
+		for name, proxy := range p.Properties.FromOldest() {
+			if properties[name] == nil {
+				names = append(names, name)
+			}
+			properties[name] = proxy
+		}
+	}
+	return names, properties, required
+}
+
+// given returns the value that a schema names itself, or nil.
+func given(all []*base.Schema) *yaml.Node {
+	for _, p := range all {
+		for _, n := range append([]*yaml.Node{p.Const, p.Example, p.Default}, append(p.Examples, p.Enum...)...) {
+			if n != nil && n.Tag != "!!null" {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+func scalar(tag, value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
+}
+
+// jsonOf returns a node as JSON.
+func jsonOf(n *yaml.Node) string {
+	var items []string
+	switch n.Kind {
+	case yaml.AliasNode:
+		return jsonOf(n.Alias)
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			items = append(items, quoted(n.Content[i].Value)+":"+jsonOf(n.Content[i+1]))
+		}
+		return "{" + strings.Join(items, ",") + "}"
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			items = append(items, jsonOf(item))
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	}
+	switch n.ShortTag() {
+	case "!!int", "!!float", "!!bool", "!!null":
+		return n.Value
+	}
+	return quoted(n.Value)
+}
+
+func quoted(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string never fails
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// formOf returns a node as a form (application/x-www-form-urlencoded). Members of members are name[member].
+func formOf(name string, n *yaml.Node) []string {
+	var fields []string
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			inner := n.Content[i].Value
+			if name != "" {
+				inner = name + "[" + inner + "]"
+			}
+			fields = append(fields, formOf(inner, n.Content[i+1])...)
+		}
+		return fields
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			fields = append(fields, formOf(name+"[]", item)...)
+		}
+		return fields
+	}
+	return []string{name + "=" + escaped(n.Value)}
+}
+
+// escaped escapes a value for a query or a form, and keeps the templates in it.
+func escaped(s string) string {
+	if strings.ContainsAny(s, "{$") {
+		return s
+	}
+	return url.QueryEscape(s)
+}

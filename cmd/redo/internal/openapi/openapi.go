@@ -278,10 +278,11 @@ func idIn(proxy *base.SchemaProxy, depth int) string {
 		}
 	}
 	for _, name := range names {
-		if id := ""; depth < 1 {
-			if id = idIn(properties[name], depth+1); id != "" {
-				return name + "." + id
-			}
+		if depth > 0 {
+			break
+		}
+		if id := idIn(properties[name], depth+1); id != "" {
+			return name + "." + id
 		}
 	}
 	return ""

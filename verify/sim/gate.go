@@ -61,48 +61,48 @@ type made struct {
 }
 
 // enter decides what happens to a call. A read has no unknown outcome.
-func (g *process) enter(ctx context.Context, l *link, what string, write bool) made {
+func (p *process) enter(ctx context.Context, l *link, what string, write bool) made {
 	place := l.name + what
-	if err := g.edge(ctx, place); err != nil {
+	if err := p.edge(ctx, place); err != nil {
 		return made{err: err}
 	}
-	w, p := g.world, g.world.plan
-	rng := w.draw(g.name + "fault" + place)
+	w, odds := p.world, p.world.plan
+	rng := w.draw(p.name + "fault" + place)
 	hangs, down := l.outage(w.now())
 	switch {
 	case down && !w.quiet():
 		if hangs {
-			g.hang(ctx)
+			p.hang(ctx)
 		}
 		return made{err: fmt.Errorf("sim: an outage: %w", store.ErrUnavailable)}
-	case w.happens(rng, p.down):
+	case w.happens(rng, odds.down):
 		return made{err: fmt.Errorf("sim: refused: %w", store.ErrUnavailable)}
-	case write && w.happens(rng, p.unmade):
+	case write && w.happens(rng, odds.unmade):
 		return made{err: fmt.Errorf("sim: the request is lost: %w", store.ErrUnknown)}
-	case write && w.happens(rng, p.unheard):
+	case write && w.happens(rng, odds.unheard):
 		return made{err: fmt.Errorf("sim: the response is lost: %w", store.ErrUnknown), call: true}
 	}
 	return made{call: true}
 }
 
 // hang blocks until ctx ends, but for a minute at most.
-func (g *process) hang(ctx context.Context) {
+func (p *process) hang(ctx context.Context) {
 	select {
-	case <-g.world.over:
+	case <-p.world.over:
 	case <-ctx.Done():
 	case <-time.After(time.Minute):
 	}
 }
 
 // leave passes the response of a call that was made. If it does not arrive, the outcome of a write is unknown.
-func (g *process) leave(ctx context.Context, l *link, what string, m made, err error) error {
+func (p *process) leave(ctx context.Context, l *link, what string, m made, err error) error {
 	if m.err != nil {
 		err = m.err
-	} else if late := g.edge(ctx, l.name+what+" back"); late != nil {
+	} else if late := p.edge(ctx, l.name+what+" back"); late != nil {
 		err = fmt.Errorf("sim: no response: %w: %w", store.ErrUnknown, late)
 	}
 	if err != nil {
-		g.world.note(g.name, "%s %s: %v", l.name, what, err)
+		p.world.note(p.name, "%s %s: %v", l.name, what, err)
 	}
 	return err
 }

@@ -58,7 +58,8 @@ func (t *trial) curl(r request) string {
 	}
 	if strings.HasPrefix(target.BaseURL, "https:") {
 		command += " --http1.1"
-		for _, option := range [][2]string{{" --cacert ", target.CAFile}, {" --cert ", target.CertFile}, {" --key ", target.KeyFile}} {
+		files := [][2]string{{" --cacert ", target.CAFile}, {" --cert ", target.CertFile}, {" --key ", target.KeyFile}}
+		for _, option := range files {
 			if option[1] != "" {
 				command += option[0] + quote(option[1])
 			}
@@ -74,8 +75,8 @@ func (t *trial) curl(r request) string {
 	return command
 }
 
-// shellWord quotes a text for a shell. The harness's own keys and the secrets in it become variables. A key in capitals is
-// an expansion of bash.
+// shellWord quotes a text for a shell. The harness's own keys and the secrets in it become variables. A key in capitals
+// is an expansion of bash.
 func (t *trial) shellWord(s string) string {
 	split := func(value, name string) (string, bool) {
 		before, after, ok := strings.Cut(s, value)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -128,4 +129,37 @@ func TestCurlLinesSendWhatTheCasesSent(t *testing.T) {
 		}
 	}
 	require.Greater(t, lines, 15)
+}
+
+func TestCurlLineHasTheKeyAndTheTimeWhereTheProfileHasThem(t *testing.T) {
+	target, _ := forgetful(t, func(n int64) string { return fmt.Sprintf(`{"id":%d}`, n) })
+	own := Profile{
+		Mismatch: []int{409}, MissingKey: []int{400}, MalformedKey: []int{400}, InFlight: []int{409},
+		KeyMember: "key", FirstSent: "X-First-Sent",
+	}
+	line := func(p Profile, key func(k string) string) string {
+		target := target
+		target.CustomProfile = &p
+		r := &runner{target: target, began: time.Now()}
+		require.NoError(t, r.prepare(nil))
+		x := &trial{run: r, began: time.Now(), fresh: random("a", "b"), word: "c"}
+		return x.curl(x.request(x.operation(), key(x.key()), x.values()))
+	}
+	same := func(k string) string { return k }
+	const first = `-H 'X-First-Sent: '"$(LC_ALL=C date -u '+%a, %d %b %Y %T GMT')"`
+	require.Contains(t, line(own, same), ` --data-raw '{"account":"c","item":"cp1","key":"'"$K1"'"}'`)
+	unknown := func(string) string { return uuid.NewString() }
+	require.Empty(t, line(own, unknown), "the line would use a key that has a record")
+	own.KeyMember = ""
+	require.Contains(t, line(own, same), first+` -H 'Idempotency-Key: '"$K1"`)
+	require.Empty(t, line(own, unknown))
+
+	for form, found := range map[KeyForm]bool{AnyKey: true, UUIDv7: false} {
+		own.KeyForm = form
+		target.CustomProfile = &own
+		report, err := Run(t.Context(), target, Only(slugBody))
+		require.NoError(t, err)
+		res, _ := report.Result(slugBody)
+		require.Equal(t, found, res.Curl != "", "%s: %s", form, texts(report))
+	}
 }

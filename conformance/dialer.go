@@ -131,6 +131,9 @@ func (x *delivery) write(n int) error {
 	if n < 0 || n > len(x.bytes) {
 		n = len(x.bytes)
 	}
+	if n == 0 {
+		return nil // over TLS, a write of nothing is a record
+	}
 	_, err := x.conn.Write(x.bytes[:n])
 	x.bytes = x.bytes[n:]
 	return err

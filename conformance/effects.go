@@ -80,8 +80,8 @@ func (e *Effects) validate() error {
 	wrong.check(e.Path == "" || e.URL != "", "path", "a path without a url leads nowhere")
 	wrong.check(e.Settle >= 0, "settle", "%v is negative", e.Settle)
 	wrong.add("url", validateTemplate(e.URL, counterVariables))
-	for _, arg := range e.Command {
-		wrong.add("command", validateTemplate(arg, counterVariables))
+	for i, arg := range e.Command {
+		wrong.add(fmt.Sprintf("command.%d", i), validateTemplate(arg, counterVariables))
 	}
 	if e.URL != "" {
 		_, err := http.NewRequest(http.MethodGet, fill(e.URL, sampleValues), nil)

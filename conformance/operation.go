@@ -109,8 +109,9 @@ func (o Operation) uses(names ...string) bool {
 func (o Operation) validate(known []string, keyHeader string) error {
 	var wrong FieldErrors
 	wrong.check(wire.Token(o.Method), "method", "%q is no HTTP method", o.Method)
-	wrong.check(strings.HasPrefix(o.Path, "/") && !strings.ContainsFunc(o.Path, func(r rune) bool { return r < '!' || r > '~' }),
-		"path", "%q must start with a slash and be printable ASCII without spaces", o.Path)
+	unprintable := func(r rune) bool { return r < '!' || r > '~' }
+	wrong.check(strings.HasPrefix(o.Path, "/") && !strings.ContainsFunc(o.Path, unprintable), "path",
+		"%q must start with a slash and be printable ASCII without spaces", o.Path)
 	wrong.add("path", validateTemplate(o.Path, known))
 	wrong.add("body", validateTemplate(string(o.Body), known))
 	for _, name := range sortedKeys(o.Headers) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -73,6 +74,29 @@ func TestRefundHasAFreshCharge(t *testing.T) {
 		res, _ := report.Result(slug)
 		require.Equal(t, Pass, res.Verdict, "%s: %s", slug, res.Reason)
 	}
+}
+
+func TestAdvertisedRetentionIsReadWithoutASetup(t *testing.T) {
+	l := newLab(t)
+	bank := inBank(l)
+	target := l.start().target()
+	target.Advertised = &Advertised{
+		Operation: Operation{Method: "GET", Path: "/config?nonce={{uuid}}", Headers: map[string]string{"X-Now": "{{now}}"}},
+		Member:    "idempotency-key-lifetime",
+	}
+	r := &runner{target: target}
+	require.NoError(t, r.prepare(nil))
+	r.learnLifetime(t.Context())
+	require.Equal(t, Duration(24*time.Hour), r.target.Retention)
+	require.Empty(t, bank.owners)
+
+	report, err := Run(t.Context(), target, Only("lifetime-advertised"))
+	require.NoError(t, err)
+	res, _ := report.Result("lifetime-advertised")
+	require.Equal(t, Pass, res.Verdict, texts(report))
+
+	target.Advertised.Path = "/config?of={{charge}}"
+	require.ErrorContains(t, target.Validate(), "advertised.path: {{charge}} is no variable of this template")
 }
 
 func TestRefundThatRunsTwiceIsFound(t *testing.T) {

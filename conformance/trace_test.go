@@ -138,7 +138,7 @@ func TestFailureShowsAllThatItTakesToUnderstandIt(t *testing.T) {
 		"source    draft-ietf-httpapi-idempotency-key-header-07 section 2.6: SHOULD (here MUST)",
 		"expected  status 201", "actual    200 with",
 		"rerun     --run replay-status --seed 42",
-		"curl      K1=$(uuidgen); curl -si -X POST",
+		"curl      K1=$(uuidgen | tr A-Z a-z); curl -gsi -X POST",
 	} {
 		require.Contains(t, text, part)
 	}

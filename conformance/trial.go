@@ -126,14 +126,15 @@ func (t *trial) values() payload {
 	}
 }
 
-// key returns a fresh key.
+// key returns a fresh key of the form that the profile has.
 func (t *trial) key() string {
 	key := t.uuid()
 	t.keys = append(t.keys, key)
 	return key
 }
 
-// uuid returns a fresh UUID of version 4, which every service accepts as a key, or of version 7 if the profile requires it.
+// uuid returns a fresh UUID of version 4, which every service accepts as a key. It has version 7 if the profile requires
+// that.
 func (t *trial) uuid() string {
 	var u [16]byte
 	for i := range u {

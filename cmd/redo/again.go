@@ -11,9 +11,9 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// again returns the command line that checks the same target in the same way. It leaves out the flags that select cases,
-// that set the seed, and that write reports. The secrets of --header become shell variables. The result is empty if a URL
-// holds a secret.
+// again returns the command line that checks the same target in the same way. It leaves out the flags that select
+// cases, that set the seed, and that write reports. The secrets of --header become shell variables. The result is empty
+// if a URL holds a secret.
 func again(flags *pflag.FlagSet, target string) string {
 	for _, address := range []string{target, flags.Lookup("effects").Value.String()} {
 		if u, err := url.Parse(address); err == nil {
@@ -36,7 +36,8 @@ func again(flags *pflag.FlagSet, target string) string {
 		}
 		for _, value := range values {
 			word := quoteArg(value)
-			if name, _, _ := strings.Cut(value, ":"); f.Name == "header" && !slices.Contains(plainHeaders, http.CanonicalHeaderKey(name)) {
+			name, _, _ := strings.Cut(value, ":")
+			if f.Name == "header" && !slices.Contains(plainHeaders, http.CanonicalHeaderKey(name)) {
 				word = `"` + name + ": $" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + `"`
 			}
 			if f.Value.Type() == "bool" {

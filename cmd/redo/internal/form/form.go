@@ -22,7 +22,8 @@ type Options struct {
 	Colors bool
 	// Verbose lists what passed and was skipped in text, case by case.
 	Verbose bool
-	// Command is the command line that made the report, without the choice of cases. It is empty if a line can't repeat it.
+	// Command is the command line that made the report, without the choice of cases. It is empty if no line can
+	// repeat it.
 	Command string
 }
 

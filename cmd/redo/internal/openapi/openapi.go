@@ -19,8 +19,8 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// Target describes one operation of an OpenAPI document. The operation is named by its operationId, or by its method and
-// path, such as "POST /orders". notes say what the document leaves open.
+// Target describes one operation of an OpenAPI document. The operation is named by its operationId, or by its method
+// and path, such as "POST /orders". notes say what the document leaves open.
 //
 // References to other files are not followed.
 func Target(document []byte, operation string) (target conformance.Target, notes []string, err error) {
@@ -46,7 +46,8 @@ func Target(document []byte, operation string) (target conformance.Target, notes
 	w.security()
 	w.effects()
 	if !w.varies {
-		w.note("no text of the request differs between two payloads: put {{payload}} or {{number}} where the server allows any")
+		w.note("no text of the request differs between two payloads: put {{payload}} or {{number}} where the server " +
+			"allows any")
 	}
 	if len(w.needed) > 0 {
 		w.note("set in the environment: %s", strings.Join(slices.Sorted(maps.Keys(w.needed)), ", "))
@@ -277,10 +278,10 @@ func idIn(proxy *base.SchemaProxy, depth int) string {
 			}
 		}
 	}
+	if depth > 0 {
+		return ""
+	}
 	for _, name := range names {
-		if depth > 0 {
-			break
-		}
 		if id := idIn(properties[name], depth+1); id != "" {
 			return name + "." + id
 		}

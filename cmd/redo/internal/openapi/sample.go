@@ -136,7 +136,10 @@ func (s *sampler) vary(n *yaml.Node, proxy *base.SchemaProxy) {
 		return
 	}
 	names, properties, _ := members(parts(proxy, 0))
-	for _, word := range []string{"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name", "label", "text"} {
+	for _, word := range []string{
+		"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name", "label",
+		"text",
+	} {
 		for _, name := range names {
 			if !strings.Contains(strings.ToLower(name), word) || !free(parts(properties[name], 0)) {
 				continue
@@ -162,8 +165,8 @@ func free(all []*base.Schema) bool {
 	typed := false
 	for _, p := range all {
 		typed = typed || slices.Contains(p.Type, "string")
-		if p.Pattern != "" || p.Format != "" || p.Enum != nil || p.Const != nil || p.MaxLength != nil && *p.MaxLength < wordLength ||
-			p.MinLength != nil && *p.MinLength > wordLength/2 {
+		if p.Pattern != "" || p.Format != "" || p.Enum != nil || p.Const != nil ||
+			p.MaxLength != nil && *p.MaxLength < wordLength || p.MinLength != nil && *p.MinLength > wordLength/2 {
 			return false
 		}
 	}

@@ -130,8 +130,8 @@ func outcomeOf(r conformance.Report) outcome {
 // titles are the sections' names by the slugs' first parts.
 var titles = map[string]string{
 	"ctl": "Controls", "key": "The key", "replay": "Replays", "mismatch": "Mismatches", "conc": "Concurrency",
-	"independent": "Concurrency", "fault": "Faults", "restart": "Faults", "scope": "Scope", "expiry": "Lifetime", "method": "Methods",
-	"late": "The end of the run",
+	"independent": "Concurrency", "fault": "Faults", "restart": "Faults", "scope": "Scope", "expiry": "Lifetime",
+	"lifetime": "Lifetime", "method": "Methods", "cors": "Browsers", "late": "The end of the run",
 }
 
 func sectionTitle(slug string) string {

@@ -2,7 +2,6 @@ package targetfile
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"regexp"
 
@@ -25,7 +24,7 @@ func expand(document, file []byte) ([]byte, map[string]string, error) {
 		value, ok := os.LookupEnv(name)
 		if !ok {
 			line := 1 + bytes.Count(file[:max(0, bytes.Index(file, found))], []byte("\n"))
-			wrong = append(wrong, conformance.FieldError{Line: line, Text: fmt.Sprintf("the environment has no variable %s", name)})
+			wrong = append(wrong, conformance.FieldError{Line: line, Text: "the environment has no variable " + name})
 		}
 		values[name] = value
 		var c converter

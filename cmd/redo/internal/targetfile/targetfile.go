@@ -26,8 +26,8 @@ import (
 //go:embed example.yaml
 var Example string
 
-// Parse reads a description. A name that ends in .json is that of a JSON file. Every other file is YAML, of which JSON is
-// a part. Errors match conformance.ErrConfig. Those about fields are conformance.FieldErrors with lines.
+// Parse reads a description. A name that ends in .json is that of a JSON file. Every other file is YAML, of which JSON
+// is a part. Errors match conformance.ErrConfig. Those about fields are conformance.FieldErrors with lines.
 //
 // ${NAME} in a text is the value of that environment variable, and reports mask it. $${NAME} is the text ${NAME}.
 func Parse(name string, data []byte) (conformance.Target, error) {

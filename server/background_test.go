@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -304,4 +305,25 @@ func TestResultThatTheStoreRefuses(t *testing.T) {
 	require.Empty(t, w.Header().Get("Idempotency-Status"), "it is not stored")
 	requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
 	require.Equal(t, 1, g.ran())
+}
+
+// A store's call may take StoreTimeout, and the lease is not renewed meanwhile.
+func TestCallThatHangsLongerThanTheLeaseMakesNoSecondEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := func(method string, nth int, do func() error) error {
+			if method == "Complete" && nth == 0 {
+				time.Sleep(35 * time.Second)
+				return store.ErrUnavailable
+			}
+			return do()
+		}
+		g := newRig(t, newFaults(hangs), nil, server.LeaseTTL(10*time.Second), server.StoreTimeout(40*time.Second))
+		var first sync.WaitGroup
+		first.Go(func() { require.Equal(t, 201, g.do().Code) })
+		time.Sleep(20 * time.Second)
+		require.Equal(t, 409, g.do().Code, "the lease has ended, and the write still hangs")
+		first.Wait()
+		requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+		require.Equal(t, 1, g.ran())
+	})
 }

@@ -20,7 +20,7 @@ var controlCases = []Case{{
 		e := t.run.target.Effects
 		if e != nil && e.ResponseID != "" && a.ok() && len(t.tally.ids) == 0 {
 			err := counterError("the operation's response has nothing at %q", e.ResponseID)
-			t.run.halt(stopConfig, err)
+			t.run.halt(StopConfig, err)
 			t.stop(Harness, "", err.Error())
 		}
 		if e != nil {

@@ -108,13 +108,13 @@ func (r Report) unproven(strict bool) []string {
 	return texts
 }
 
-// clientProfile is the profile of a report about a client.
-const clientProfile = "client"
+// ClientProfile is the profile of a report about a client, as redo client-check writes it.
+const ClientProfile = "client"
 
 // untried returns the slugs of the core cases that neither passed nor failed as expected. A report about a client has
 // other cases, and no core.
 func (r Report) untried() []string {
-	if r.Profile == clientProfile {
+	if r.Profile == ClientProfile {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(core), func(slug string) bool {
@@ -149,7 +149,7 @@ func (r Report) musts() (passed, all int) {
 
 // obstacle returns the reason why the run tried no case.
 func (r Report) obstacle() string {
-	if r.Stopped != nil && r.Stopped.Reason == stopConfig {
+	if r.Stopped != nil && r.Stopped.Reason == StopConfig {
 		return "the description or an option is wrong"
 	}
 	if res, ok := r.Result(slugBaseline); ok && res.Verdict.broken() {

@@ -47,9 +47,9 @@ func TestHeadlines(t *testing.T) {
 			"does not conform: key-empty"},
 		{"the baseline fails", Report{Results: []Result{must("ctl-baseline", Fail), must("x", Blocked)}}, false, NotTried,
 			"not tried: ctl-baseline did not pass, and all else stands on it"},
-		{"the configuration is wrong", Report{Stopped: &Stopped{Reason: stopConfig}}, false, NotTried,
+		{"the configuration is wrong", Report{Stopped: &Stopped{Reason: StopConfig}}, false, NotTried,
 			"not tried: the description or an option is wrong"},
-		{"the run was ended", Report{Results: all, Stopped: &Stopped{Reason: stopCanceled}}, false, Unfinished,
+		{"the run was ended", Report{Results: all, Stopped: &Stopped{Reason: StopCanceled}}, false, Unfinished,
 			"not finished: nothing is known of the rest"},
 	} {
 		require.Equal(t, c.outcome, c.report.Outcome(c.strict), c.rule)

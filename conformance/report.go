@@ -30,18 +30,23 @@ type Report struct {
 
 // Stopped describes why a run stopped early.
 type Stopped struct {
-	// Reason is "config", "unreachable", "canceled", "fail-fast" or "fault".
+	// Reason is StopConfig or another of these constants.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
 // These are the reasons of Stopped.
 const (
-	stopConfig      = "config"
-	stopUnreachable = "unreachable"
-	stopCanceled    = "canceled"
-	stopFailFast    = "fail-fast"
-	stopFault       = "fault"
+	// StopConfig means that the target is configured wrongly.
+	StopConfig = "config"
+	// StopUnreachable means that nothing could be sent.
+	StopUnreachable = "unreachable"
+	// StopCanceled means that the caller's context ended.
+	StopCanceled = "canceled"
+	// StopFailFast means that a MUST was broken under FailFast.
+	StopFailFast = "fail-fast"
+	// StopFault means that the harness itself failed.
+	StopFault = "fault"
 )
 
 // Result is the result of one case.
@@ -103,11 +108,11 @@ func (r Report) ExitCode(strict bool) int {
 		faulty = faulty || res.Verdict == Harness
 	}
 	switch {
-	case stopped(stopConfig):
+	case stopped(StopConfig):
 		return ExitConfig
 	case broken:
 		return ExitFailed
-	case stopped(stopUnreachable):
+	case stopped(StopUnreachable):
 		return ExitUnreachable
 	case unproven:
 		return ExitFailed

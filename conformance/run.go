@@ -29,7 +29,7 @@ func Run(ctx context.Context, t Target, opts ...Option) (Report, error) {
 	r := &runner{target: t, began: time.Now()}
 	report := Report{Schema: Schema, Target: t.Name, Started: r.began.UTC()}
 	if err := r.prepare(opts); err != nil {
-		report.Stopped = &Stopped{stopConfig, err.Error()}
+		report.Stopped = &Stopped{StopConfig, err.Error()}
 		return report, err
 	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
@@ -216,7 +216,7 @@ func (r *runner) one(ctx context.Context, c Case) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.stopped == nil && r.results[c.Slug].Verdict == Fail && r.results[c.Slug].Failed(false) {
-			r.stopped = &Stopped{stopFailFast, c.Slug + " failed"}
+			r.stopped = &Stopped{StopFailFast, c.Slug + " failed"}
 			r.cancel(errors.New(r.stopped.Message))
 		}
 	}
@@ -350,7 +350,7 @@ func (e maskedError) Unwrap() error { return e.err }
 // stopError returns the error that stopped the run, or nil.
 func (r *runner) stopError(ctx context.Context) error {
 	if ctx.Err() != nil && r.stopped == nil {
-		r.halt(stopCanceled, fmt.Errorf("conformance: the run was canceled: %w", context.Cause(ctx)))
+		r.halt(StopCanceled, fmt.Errorf("conformance: the run was canceled: %w", context.Cause(ctx)))
 	}
 	return r.err
 }
@@ -358,13 +358,13 @@ func (r *runner) stopError(ctx context.Context) error {
 func reasonOf(ctx context.Context, err error) string {
 	switch {
 	case ctx.Err() != nil:
-		return stopCanceled
+		return StopCanceled
 	case errors.Is(err, ErrUnreachable):
-		return stopUnreachable
+		return StopUnreachable
 	case errors.Is(err, ErrConfig):
-		return stopConfig
+		return StopConfig
 	}
-	return stopFault
+	return StopFault
 }
 
 // counterAt returns the dialer and path of a counter's URL, which may be a path below the target's.

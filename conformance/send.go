@@ -91,7 +91,7 @@ func (t *trial) unreachable(err error) {
 			t.stop(Harness, "", "a connection to the target could not be made, and another could: "+err.Error())
 		}
 	}
-	t.run.halt(stopUnreachable, err)
+	t.run.halt(StopUnreachable, err)
 	t.stop(Harness, "", "the target can't be reached any more: "+err.Error())
 }
 

@@ -58,7 +58,7 @@ func (t *trial) setUp(label string, s Step, p payload, by int) {
 	}
 	text := fmt.Sprintf("%s, %s %s: %v", label, r.method, t.run.address(r), err)
 	if t.c.Slug == slugBaseline {
-		t.run.halt(stopConfig, configError("%s", text))
+		t.run.halt(StopConfig, configError("%s", text))
 	}
 	t.inconclusive("%s", text)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // Options say what is run.
@@ -35,7 +36,6 @@ type Options struct {
 const (
 	DefaultLimit   = 30 * time.Second
 	DefaultWorkers = 4
-	defaultHeader  = "Idempotency-Key"
 )
 
 func (o Options) complete() (Options, error) {
@@ -51,7 +51,7 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	if o.KeyHeader == "" {
-		o.KeyHeader = defaultHeader
+		o.KeyHeader = wire.HeaderKey
 	}
 	if o.Limit == 0 {
 		o.Limit = DefaultLimit
@@ -78,16 +78,16 @@ func Cases() []conformance.Case {
 func Run(ctx context.Context, o Options) (conformance.Report, error) {
 	started := time.Now()
 	report := conformance.Report{
-		Schema: conformance.Schema, Target: strings.Join(o.Command, " "), Profile: "client", Started: started,
+		Schema: conformance.Schema, Target: strings.Join(o.Command, " "), Profile: conformance.ClientProfile, Started: started,
 	}
 	o, err := o.complete()
 	if err != nil {
-		report.Stopped = &conformance.Stopped{Reason: "config", Message: err.Error()}
+		report.Stopped = &conformance.Stopped{Reason: conformance.StopConfig, Message: err.Error()}
 		return report, fmt.Errorf("clientcheck: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "redo-client-check-")
 	if err != nil {
-		report.Stopped = &conformance.Stopped{Reason: "fault", Message: err.Error()}
+		report.Stopped = &conformance.Stopped{Reason: conformance.StopFault, Message: err.Error()}
 		return report, fmt.Errorf("clientcheck: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -131,7 +131,7 @@ func (r *runner) all(ctx context.Context) ([]conformance.Result, *conformance.St
 		if len(results[0].Findings) > 0 {
 			message = results[0].Findings[0].Actual
 		}
-		return results, &conformance.Stopped{Reason: "unreachable", Message: message}
+		return results, &conformance.Stopped{Reason: conformance.StopUnreachable, Message: message}
 	}
 	r.startup = baseline.firstRequest()
 	turns := make(chan struct{}, r.Workers)
@@ -153,7 +153,7 @@ func (r *runner) all(ctx context.Context) ([]conformance.Result, *conformance.St
 		}
 	}
 	if ctx.Err() != nil {
-		return results, &conformance.Stopped{Reason: "canceled", Message: context.Cause(ctx).Error()}
+		return results, &conformance.Stopped{Reason: conformance.StopCanceled, Message: context.Cause(ctx).Error()}
 	}
 	return results, nil
 }

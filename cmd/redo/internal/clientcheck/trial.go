@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/servertest"
 )
 
@@ -149,9 +150,7 @@ func unsafeRequests(s *servertest.Server) []servertest.Request {
 	if s == nil {
 		return nil
 	}
-	return slices.DeleteFunc(s.Requests(), func(r servertest.Request) bool {
-		return r.Method == "GET" || r.Method == "HEAD" || r.Method == "OPTIONS"
-	})
+	return slices.DeleteFunc(s.Requests(), func(r servertest.Request) bool { return wire.SafeMethod(r.Method) })
 }
 
 // effects returns the number of effects at all origins.

@@ -53,7 +53,7 @@ type (
 	// workflowStep is a step of a GitHub workflow.
 	workflowStep struct {
 		Uses, Run string
-		With      names
+		With, Env names
 	}
 )
 
@@ -99,6 +99,6 @@ func TestTheOtherYAMLOfTheDocsIsStepsOfAWorkflow(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 2, seen)
+	require.Equal(t, 3, seen)
 	require.Error(t, strict("- runs: true\n", &[]workflowStep{}))
 }

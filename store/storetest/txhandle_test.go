@@ -52,13 +52,12 @@ var txHandleMutants = []txMutant{{
 	name: "begin fails where many are open",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		var failed atomic.Bool
-		openNow := func() int {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return len(b.open)
-		}
+		var begun atomic.Int64
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
-			if open := openNow(); open > 8 {
+			b.mu.Lock()
+			open := len(b.open)
+			b.mu.Unlock()
+			if open > 8 {
 				failed.Store(true)
 				return nil, store.Grant{}, fmt.Errorf("%d transactions are open: %w", open, store.ErrUnavailable)
 			}
@@ -66,11 +65,12 @@ var txHandleMutants = []txMutant{{
 			if tx == nil {
 				return nil, g, err
 			}
+			begun.Add(1)
 			a := &alteredTx{sound: tx}
 			a.commit = func(ctx context.Context, o store.Outcome) error {
 				pause(ctx)
-				for range 100 { // a busy machine may begin few at a time
-					if failed.Load() || openNow() < 2 {
+				for range 500 { // a busy machine may begin few at a time
+					if failed.Load() || begun.Load() < 8 {
 						break
 					}
 					pause(ctx)

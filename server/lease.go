@@ -32,6 +32,9 @@ func (l leaseOwnership) settle(o store.Outcome, _ bool) error {
 		s.outcome = o
 		err = l.persist(ctx, s, err)
 	}
+	if !c.kept {
+		c.background.disown(c.gate, c.lease) // a client may repeat as soon as it has the response
+	}
 	c.err = errors.Join(c.err, err)
 	return err
 }

@@ -253,6 +253,35 @@ func (h *hangingReserve) Reserve(ctx context.Context, _ store.Claim) (store.Gran
 	return store.Grant{}, ctx.Err()
 }
 
+// A client may repeat as soon as it has the response, also after a write that this process guarded.
+func TestRepetitionBehindTheResponseIsReplayed(t *testing.T) {
+	for name, c := range map[string]struct {
+		on      func(method string, nth int, do func() error) error
+		timeout time.Duration
+	}{
+		"an ordinary write":                  {nil, server.DefaultStoreTimeout},
+		"a write that may outlast the lease": {nil, server.DefaultLeaseTTL},
+		"a write that succeeds at the second attempt": {func(method string, nth int, do func() error) error {
+			if method == "Complete" && nth == 0 {
+				return store.ErrUnavailable
+			}
+			return do()
+		}, server.DefaultStoreTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newRig(t, newFaults(c.on), nil, server.StoreTimeout(c.timeout))
+				w := &orderedWriter{sink: sink{header: http.Header{}}, onHeader: func() {
+					requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+				}}
+				g.ServeHTTP(w, request(t.Context()))
+				require.Equal(t, 201, w.status)
+				require.Equal(t, 1, g.ran())
+			})
+		})
+	}
+}
+
 // orderedWriter calls onHeader when the response begins.
 type orderedWriter struct {
 	sink

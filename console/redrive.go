@@ -22,11 +22,7 @@ const (
 )
 
 func (c *Console) redrive(w http.ResponseWriter, r *http.Request) {
-	q, ok := c.selected(w, r)
-	if !ok {
-		return
-	}
-	row, ok := c.entry(w, r, q)
+	q, row, ok := c.entry(w, r)
 	if !ok {
 		return
 	}

@@ -60,7 +60,7 @@ func (c *config) read(r *http.Request) (*http.Request, tap) {
 // keyed returns a copy of the request with a key.
 func keyed(r *http.Request, key string) *http.Request {
 	r = r.Clone(r.Context())
-	r.Header.Set(wire.HeaderKey, wire.FormatKey(key, wire.NeedsQuotes(key), false))
+	r.Header.Set(wire.HeaderKey, wire.FormatKey(key, false, false))
 	return r
 }
 

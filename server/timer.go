@@ -209,8 +209,8 @@ func (c *execution) renew(ctx context.Context, asked time.Time) {
 	c.enter(renewing, now, now.Add(min(left, c.leaseTTL/10)))
 }
 
-// exclude makes this process refuse other requests with the key until stop, or until the background has ended its
-// lease. It does so even if the lease expires in the store.
+// exclude makes this process refuse other requests with the key, even if the lease expires in the store. This ends when
+// the outcome is recorded, or at stop. If the background still works on the record, it ends when that work does.
 func (c *execution) exclude() {
 	c.background.own(c.gate, store.Record{
 		ID: c.claim.ID, Fingerprint: c.claim.Fingerprint, State: store.StatePending, Fence: c.lease.Fence,

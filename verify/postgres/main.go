@@ -55,7 +55,7 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer db.close()
+	defer db.Close()
 	fmt.Fprintf(out, "A refund service is killed %d times in each mode (seed %d). Its ledger, counted afterwards:\n\n", *kills, *seed)
 	fmt.Fprintf(out, "%-28s%7s%12s%9s%12s%12s%6s\n", "record and effect", "kills", "operations", "effects", "taken over", "duplicates", "lost")
 	for _, m := range modes {

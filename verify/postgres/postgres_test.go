@@ -37,7 +37,7 @@ func TestCampaign(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	t.Cleanup(db.close)
+	t.Cleanup(db.Close)
 	for _, m := range modes {
 		t.Run(m.title, func(t *testing.T) {
 			seed := rand.Uint64()
@@ -84,6 +84,6 @@ func TestTheTallySeesWhatIsWrong(t *testing.T) {
 
 func TestWithoutPostgresTheErrorSaysWhatToDo(t *testing.T) {
 	err := tell(t.Context(), []string{"-postgres", "postgres://app:secret@127.0.0.1:1/db"}, &strings.Builder{})
-	require.ErrorContains(t, err, "no Postgres answers at 127.0.0.1:1; start one")
+	require.ErrorContains(t, err, "no Postgres responds at 127.0.0.1:1; start one")
 	require.NotContains(t, err.Error(), "secret")
 }

@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/redo-go/redo/outbox/pgoutbox"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/verify/internal/pgschema"
 )
 
 // inSchema connects a process to its tables: its records, its ledger and, for producer and relay, the outbox.
@@ -72,32 +70,22 @@ func (l pgLedger) entries(ctx context.Context) ([]entry, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[entry])
 }
 
-// A database is where the schemas of a run are: the producer's, which the relay shares, and the consumer's.
+// A database holds the schemas of a run: the producer's, which the relay shares, and the consumer's.
 type database struct {
+	*pgschema.Database
 	url     string
-	pool    *pgxpool.Pool
 	schemas map[string]string // by process
 }
 
 func openDatabase(ctx context.Context, url string) (*database, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+	made, err := pgschema.Open(ctx, url, "leave -postgres out")
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns, cfg.ConnConfig.ConnectTimeout = 2, 5*time.Second
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	d := &database{url: url, pool: pool, schemas: map[string]string{}}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("no Postgres answers at %s:%d; start one (pg_ctlcluster, or docker run --rm -p 5432:5432 "+
-			"-e POSTGRES_HOST_AUTH_METHOD=trust postgres), or leave -postgres out: %w", cfg.ConnConfig.Host, cfg.ConnConfig.Port, err)
-	}
+	d := &database{Database: made, url: url, schemas: map[string]string{}}
 	for _, name := range []string{"producer", "consumer"} {
-		if err := d.makeSchema(ctx, name); err != nil {
-			d.close()
+		if d.schemas[name], err = d.Create(ctx, "redo_example_"+name+"_", tables); err != nil {
+			d.Close()
 			return nil, err
 		}
 	}
@@ -105,28 +93,12 @@ func openDatabase(ctx context.Context, url string) (*database, error) {
 	return d, nil
 }
 
-func (d *database) makeSchema(ctx context.Context, name string) error {
-	var b [6]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	schema := "redo_example_" + name + "_" + hex.EncodeToString(b[:])
+// tables returns the statements that create the ledger and redo's tables in a schema.
+func tables(schema string) (string, error) {
 	records, err := pgstore.Migration(pgstore.WithSchema(schema))
 	if err != nil {
-		return err
+		return "", err
 	}
 	events, err := pgoutbox.Migration(pgoutbox.WithSchema(schema))
-	if err != nil {
-		return err
-	}
-	d.schemas[name] = schema
-	_, err = d.pool.Exec(ctx, "CREATE SCHEMA "+schema+";"+fmt.Sprintf(ledgerTable, schema)+records+events)
-	return err
-}
-
-func (d *database) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for _, schema := range d.schemas {
-		_, _ = d.pool.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-	}
-	d.pool.Close()
+	return fmt.Sprintf(ledgerTable, schema) + records + events, err
 }

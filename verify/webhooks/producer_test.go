@@ -22,7 +22,7 @@ func TestCreatesAndReversalsAreToldAndRefusalsAreNot(t *testing.T) {
 	t.Run("Postgres", func(t *testing.T) {
 		db, err := openDatabase(t.Context(), postgres(t))
 		require.NoError(t, err)
-		t.Cleanup(db.close)
+		t.Cleanup(db.Close)
 		p, err := inSchema(t.Context(), db.url, db.schemas["producer"])
 		require.NoError(t, err)
 		t.Cleanup(p.close)

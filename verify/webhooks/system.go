@@ -93,7 +93,7 @@ func (s *system) close() {
 		p.Kill()
 	}
 	if s.database != nil {
-		s.database.close()
+		s.database.Close()
 	}
 	_ = os.RemoveAll(s.dir)
 }

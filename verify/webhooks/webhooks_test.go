@@ -45,7 +45,7 @@ func postgres(t *testing.T) string {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	db.close()
+	db.Close()
 	return url
 }
 
@@ -123,6 +123,6 @@ func TestTheCountFailsWhenALedgerIsWrong(t *testing.T) {
 
 func TestWithoutPostgresTheErrorSaysWhatToDo(t *testing.T) {
 	err := tell(t.Context(), []string{"-postgres", "postgres://app:secret@127.0.0.1:1/db"}, &strings.Builder{})
-	require.ErrorContains(t, err, "no Postgres answers at 127.0.0.1:1; start one")
+	require.ErrorContains(t, err, "no Postgres responds at 127.0.0.1:1; start one")
 	require.NotContains(t, err.Error(), "secret")
 }

@@ -52,6 +52,7 @@ var importRules = map[string]importRule{
 		module:  []string{"store", "taxonomy", "store/sqltx"},
 		vendors: []string{"github.com/go-sql-driver/mysql"},
 	},
+	"store/mysqlstore/mysqltest": {vendors: []string{"github.com/go-sql-driver/mysql"}, testing: true},
 	"store/sqlitestore": {
 		module:  []string{"store", "taxonomy", "store/sqltx"},
 		vendors: []string{"modernc.org/sqlite"},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 	"github.com/redo-go/redo/store/sqltx"
 )
 
@@ -29,8 +30,8 @@ func (l *ledger) note(key string, fence uint64, settled bool) {
 
 // What was acknowledged survives SIGKILL of the server, and each effect has its record.
 func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
-	s := privateServer(t)
-	p := newPlace(t, s.dsn)
+	s := mysqltest.Private(t)
+	p := newPlace(t, s.DSN)
 	st := p.open(t)
 	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
 	said := &ledger{fences: map[string]uint64{}, settled: map[string]bool{}}
@@ -60,10 +61,10 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		for range 60 {
 			<-count
 		}
-		require.NoError(t, s.kill())
+		require.NoError(t, s.Kill())
 		cancel()
 		workers.Wait()
-		require.NoError(t, s.start())
+		require.NoError(t, s.Start())
 		for key, fence := range said.fences {
 			rec, err := st.Find(t.Context(), claim(key).ID)
 			require.NoError(t, err, key)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"hash/crc32"
 	"net/http"
 	"time"
@@ -108,7 +107,7 @@ func (f *file) event(seq uint64, s state) (outbox.Event, error) {
 	ev := outbox.Event{ID: s.ID, Type: s.Type, Destination: s.Destination, OrderingKey: s.Key}
 	h, payload, err := decodeBody(f.get(f.events, number(seq)))
 	if err != nil {
-		return ev, fmt.Errorf("the event %q: %w", s.ID, err)
+		return ev, err
 	}
 	ev.Header, ev.Payload = h, payload
 	return ev, nil

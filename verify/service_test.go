@@ -190,7 +190,7 @@ func startPostgres(dir string, port int) (string, func() error, error) {
 		}
 	}
 	err = run("pg_ctl", "-l", filepath.Join(dir, "log"), "-w", "-t", "60",
-		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -p %d", port), "start")
+		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -p %d", port), "start")
 	stop := func() error { return run("pg_ctl", "-m", "immediate", "stop") }
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port), stop, err
 }

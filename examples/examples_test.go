@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
@@ -90,6 +91,7 @@ func printed(source string) (command, output string, found bool) {
 
 // Each program prints what its package comment prints.
 func TestEachProgramPrintsWhatItsCommentPromises(t *testing.T) {
+	racetest.Repeats(t) // the programs are built without the detector
 	ran := 0
 	for _, dir := range programs(t) {
 		source, err := os.ReadFile(filepath.Join(dir, "main.go"))

@@ -87,9 +87,14 @@ func rowOf(op redo.Operation, err error) operationRow {
 	return row
 }
 
+// settleHint is the advice for an operation that only a person can end.
+const settleHint = "read the resource back, then settle the operation"
+
 // Hint returns the advice for the operation.
 func (o operationRow) Hint() string {
 	switch {
+	case o.Unknown && o.Code.Transient(): // the hint of the code is for a client, which may still retry
+		return settleHint
 	case o.Code != "":
 		return o.Code.Hint()
 	case o.State != store.StatePending:

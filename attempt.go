@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An attempt is one request of a call, with a clock, a header and a body of its own.
+// An attempt is one request of a call, with its own clock, header and body.
 type attempt struct {
 	exchange.Exchange
 	call   *call
@@ -47,7 +47,8 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 	k, c, total := l.call, l.call.client, l.total(now)
 	a := attempt{
 		Exchange: exchange.Exchange{
-			Transport: c.base, Connections: &l.connections, Outer: k.mode == modeTransport, Keyed: k.op.key != "", Body: &k.body,
+			Transport: c.base, Connections: &l.connections, Outer: k.mode == modeTransport, Keyed: k.op.key != "",
+			Body:        &k.body,
 			NoRedirects: intentOf(k.req.Context()).noRedirects,
 			Lost:        func(r *http.Request) bool { return loopOf(r.Context()) == nil },
 		},
@@ -147,7 +148,9 @@ func (a *attempt) header() http.Header {
 	}
 	if !passes {
 		// Another spelling of the key header would be a second key on the wire.
-		maps.DeleteFunc(h, func(name string, _ []string) bool { return name != p.Header && wire.SameName(name, p.Header) })
+		maps.DeleteFunc(h, func(name string, _ []string) bool {
+			return name != p.Header && wire.SameName(name, p.Header)
+		})
 	}
 	maps.Copy(h, k.header)
 	switch {

@@ -51,15 +51,16 @@ func (k *call) send() outcome {
 	}
 	l.attempts = l.one[:0]
 	l.client = retryablehttp.Client{
-		HTTPClient: c.http, CheckRetry: checkRetry, Backoff: backoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
-		RetryMax: k.policy.MaxAttempts, // never reached: decide stops one attempt earlier
+		HTTPClient: c.http, CheckRetry: checkRetry, Backoff: backoff,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+		RetryMax:     k.policy.MaxAttempts, // never reached: decide stops one attempt earlier
 	}
 	c.buckets.Deposit(k.destination())
-	// Each attempt makes its own request of the caller's. The library and http.Client look at this one only, so it has
-	// nothing that they would copy, and no RequestURI, which a server's request has that is passed on.
+	// Each attempt copies the caller's request. The library and http.Client see only this one, so it has no header
+	// or host for them to copy. It also has no RequestURI, which a server's request that is passed on has.
 	r := k.req.WithContext(l.connections.Watch(context.WithValue(k.ctx, loopKey{}, l), c.traced))
 	r.Header, r.Host, r.RequestURI = noHeader, "", ""
-	_, _ = l.client.Do(&retryablehttp.Request{Request: r}) //nolint:bodyclose // the loop's last result holds the response
+	_, _ = l.client.Do(&retryablehttp.Request{Request: r}) //nolint:bodyclose // the last result holds the response
 	l.settleBudget()
 	if caller := k.ended(); caller != nil && l.decision.Retry {
 		// The context ended while the library slept. It then returns the bare error, and calls no ErrorHandler.
@@ -175,9 +176,10 @@ func (l *loop) outcome() outcome {
 		return out
 	}
 	e := &Error{
-		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect, Err: res.err,
-		head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said, sameKey: k.op.stored || k.op.lasting,
-		retry: l.decision.Again || res.verdict.Code.In(taxonomy.Caller),
+		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect,
+		Err: res.err, head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said,
+		sameKey: k.op.stored || k.op.lasting,
+		retry:   l.decision.Again || res.verdict.Code.In(taxonomy.Caller),
 	}
 	if why := l.decision.Why; why != nil && !errors.Is(res.err, why) {
 		e.Err = errors.Join(why, res.err)

@@ -22,7 +22,7 @@ type overviewPage struct {
 	Causes     []cause
 }
 
-// shownDecisions is how many unknown operations the overview lists.
+// shownDecisions is the number of unknown operations in the overview.
 const shownDecisions = 10
 
 type operationCounts struct {
@@ -129,7 +129,8 @@ func countQueue(ctx context.Context, q namedQueue, causes map[cause]int) queueCo
 		to := destinationID(d.Destination)
 		n.Disabled = append(n.Disabled, disabledRow{
 			Queue: q.name, Destination: shownURL(d.Destination), To: to, Since: d.Since,
-			Code: d.Why.Code, Reason: d.Why.Reason, Status: d.Why.Status, Link: link("events", "queue", q.name, "to", to),
+			Code: d.Why.Code, Reason: d.Why.Reason, Status: d.Why.Status,
+			Link: link("events", "queue", q.name, "to", to),
 		})
 	}
 	examined := 0

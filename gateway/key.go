@@ -26,7 +26,7 @@ func (c *config) upstreamKey(principal, key string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// A tap is what a phone's request says of itself. A repetition says the same.
+// A tap holds the identity of a phone's request. A repetition has the same one.
 type tap struct {
 	keyed     bool   // there is a key
 	key       string // "" if it is malformed

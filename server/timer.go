@@ -15,7 +15,7 @@ import (
 type leaseTimer struct {
 	root requestContext
 
-	guard   sync.Mutex // guards what follows
+	guard   sync.Mutex // guards the fields below
 	phase   phase
 	due     time.Time // when the phase ends
 	fires   time.Time // when the timer fires, at due or earlier; zero if it is not set
@@ -53,7 +53,7 @@ func (r *requestContext) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// start makes the contexts. A stop has to follow.
+// start makes the contexts. A stop must follow.
 func (c *execution) start() {
 	c.root = requestContext{c.r.Context(), c}
 	c.ctx, c.cancel = context.WithCancelCause(&c.root)

@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// A sealed result is opened only if not one of its bits was changed, whatever bytes another program puts in its place.
+// A sealed result is opened only if not one of its bits was changed, with any bytes that another program puts in its place.
 func FuzzSealed(f *testing.F) {
 	f.Add([]byte("result"), uint(0), byte(0), []byte(nil))
 	f.Add([]byte("result"), uint(3), byte(1), []byte(nil))
@@ -20,7 +20,8 @@ func FuzzSealed(f *testing.F) {
 		inner := memstore.New()
 		st := store.Sealed(inner, keyring(t, store.SealKeys{Seal: sealKey("a")}))
 		complete := func(st store.Store, key string, result []byte) {
-			g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: key}, Lease: time.Hour, Retention: time.Hour})
+			g, err := st.Reserve(t.Context(),
+				store.Claim{ID: store.ID{Key: key}, Lease: time.Hour, Retention: time.Hour})
 			require.NoError(t, err)
 			require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: result}))
 		}
@@ -37,7 +38,8 @@ func FuzzSealed(f *testing.F) {
 			}
 			other := memstore.New()
 			complete(other, "k", damaged)
-			_, err := store.Sealed(other, keyring(t, store.SealKeys{Seal: sealKey("a")})).Find(t.Context(), store.ID{Key: "k"})
+			_, err := store.Sealed(other, keyring(t, store.SealKeys{Seal: sealKey("a")})).Find(t.Context(),
+				store.ID{Key: "k"})
 			require.ErrorIs(t, err, store.ErrUnavailable)
 		}
 	})

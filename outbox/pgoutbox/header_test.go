@@ -9,7 +9,9 @@ import (
 
 // A header that any program has written is read or refused. A header that was read is read equally once more.
 func FuzzHeader(f *testing.F) {
-	for _, text := range []string{`{}`, `{"Content-Type":["text/plain"],"B":[]}`, `{"":null}`, `null`, `{"A":"b"}`, `[`} {
+	for _, text := range []string{
+		`{}`, `{"Content-Type":["text/plain"],"B":[]}`, `{"":null}`, `null`, `{"A":"b"}`, `[`,
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -28,7 +28,7 @@ func (l *ledger) note(key string, fence uint64, settled bool) {
 	l.settled[key] = settled
 }
 
-// What was acknowledged survives SIGKILL of the server, and each effect has its record.
+// Acknowledged writes survive SIGKILL of the server, and each effect has its record.
 func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 	s := mysqltest.Private(t)
 	p := newPlace(t, s.DSN)
@@ -83,7 +83,7 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		WHERE r.id IS NULL`), "an effect has no record")
 }
 
-// work does one key, in two steps or in a transaction, and notes what was acknowledged.
+// work does one key, in two steps or in a transaction, and notes each acknowledged write.
 func work(ctx context.Context, st store.TxStore[*sqltx.Tx], said *ledger, key string, i int) error {
 	if i%2 == 0 {
 		tx, g, err := st.Begin(ctx, unleased(key))

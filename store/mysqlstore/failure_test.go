@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// onALine is a store on a line of its own, with a connection that is set up.
+// onALine is a store on a separate line, with a connection that is set up.
 func onALine(t *testing.T) (place, *mysqlstore.Store, *line) {
 	t.Helper()
 	l := &line{}

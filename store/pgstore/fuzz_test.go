@@ -32,7 +32,8 @@ func FuzzRow(f *testing.F) {
 		rec, err := r.record()
 		if err != nil {
 			require.ErrorIs(t, err, store.ErrUnavailable)
-			require.NotEqual(t, errors.Is(err, ErrVersion), errors.Is(err, store.ErrDamaged), "exactly one reason: %v", err)
+			require.NotEqual(t, errors.Is(err, ErrVersion), errors.Is(err, store.ErrDamaged), "exactly one reason: %v",
+				err)
 			require.Equal(t, store.Record{}, rec)
 			sound := version <= format && len(fingerprint) == 33 && fence > 0 && infinite%2 == 0 &&
 				state >= int16(store.StatePending) && state <= int16(store.StateFailed)

@@ -24,7 +24,8 @@ func FuzzRow(f *testing.F) {
 		row := sqltx.Row{
 			Fingerprint: fingerprint, Owner: owner, Result: result, Meta: meta,
 			State: sql.NullInt64{Int64: state, Valid: found}, Fence: sql.NullInt64{Int64: fence, Valid: found},
-			LeaseUntil: sql.NullInt64{Int64: until, Valid: found}, CreatedAt: sql.NullInt64{Int64: created, Valid: born},
+			LeaseUntil: sql.NullInt64{Int64: until, Valid: found},
+			CreatedAt:  sql.NullInt64{Int64: created, Valid: born},
 		}
 		id, now := store.ID{Scope: "s", Key: "k"}, time.Unix(1, 0)
 		rec, err := row.Record(id, now)

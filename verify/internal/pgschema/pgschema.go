@@ -30,8 +30,8 @@ func Open(ctx context.Context, url, instead string) (*Database, error) {
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("no Postgres responds at %s:%d; start one (pg_ctlcluster, or docker run --rm -p 5432:5432 "+
-			"-e POSTGRES_HOST_AUTH_METHOD=trust postgres), or %s: %w",
+		return nil, fmt.Errorf("no Postgres responds at %s:%d; start one (pg_ctlcluster, or docker run --rm -p "+
+			"5432:5432 -e POSTGRES_HOST_AUTH_METHOD=trust postgres), or %s: %w",
 			cfg.ConnConfig.Host, cfg.ConnConfig.Port, instead, err)
 	}
 	return &Database{Pool: pool}, nil

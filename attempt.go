@@ -47,8 +47,7 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 	k, c, total := l.call, l.call.client, l.total(now)
 	a := attempt{
 		Exchange: exchange.Exchange{
-			Transport: c.base, Connections: &l.connections, Outer: k.mode == modeTransport, Keyed: k.op.key != "",
-			Body:        &k.body,
+			Transport: c.base, Connections: &l.connections, Outer: k.mode == modeTransport, Keyed: k.op.key != "", Body: &k.body,
 			NoRedirects: intentOf(k.req.Context()).noRedirects,
 			Lost:        func(r *http.Request) bool { return loopOf(r.Context()) == nil },
 		},
@@ -148,9 +147,7 @@ func (a *attempt) header() http.Header {
 	}
 	if !passes {
 		// Another spelling of the key header would be a second key on the wire.
-		maps.DeleteFunc(h, func(name string, _ []string) bool {
-			return name != p.Header && wire.SameName(name, p.Header)
-		})
+		maps.DeleteFunc(h, func(name string, _ []string) bool { return name != p.Header && wire.SameName(name, p.Header) })
 	}
 	maps.Copy(h, k.header)
 	switch {

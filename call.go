@@ -91,8 +91,7 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 // end shows the call's outcome to the log, the observer and the caller's report, if there are any.
 func (k *call) end(out outcome, report *Report) {
 	if out.err != nil && len(out.attempts) == 0 {
-		k.log(slog.LevelWarn, "call refused", slog.String(logCode, string(out.err.Code)),
-			slog.Any("error", out.err.Err))
+		k.log(slog.LevelWarn, "call refused", slog.String(logCode, string(out.err.Code)), slog.Any("error", out.err.Err))
 	}
 	if o := k.client.observer; o != nil {
 		o.EndOperation(k.ctx, OperationEnd{
@@ -155,7 +154,7 @@ func (k *call) ended() error {
 	err := ctx.Err()
 	if err == nil {
 		select {
-		case <-k.req.Cancel: //nolint:staticcheck // an http.Client with a Timeout closes it at the deadline
+		case <-k.req.Cancel: //nolint:staticcheck // an http.Client above with a Timeout closes it at its context's deadline
 			if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 				return context.DeadlineExceeded
 			}
@@ -188,6 +187,5 @@ func (k *call) withReason(reason, err error) error {
 // passes reports whether the request is sent once and without a new key, as net/http would send it. That is an unsafe
 // request under an SDK without a name or a given key, if no option declares that the server honours keys.
 func (k *call) passes() bool {
-	return k.mode == modeTransport && k.op.name == "" && !k.op.given && !k.client.optedIn &&
-		!wire.SafeMethod(k.req.Method)
+	return k.mode == modeTransport && k.op.name == "" && !k.op.given && !k.client.optedIn && !wire.SafeMethod(k.req.Method)
 }

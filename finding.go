@@ -103,9 +103,8 @@ func (k *call) rests(entry journal.Entry) (out outcome, again bool) {
 		out = k.replay(*entry.Settlement)
 	} else {
 		p := &k.client.profile
-		out = k.refused(taxonomy.KeyExpired, entry.Effect(), fmt.Errorf(
-			"redo: the operation is older than the keys that profile %q is known to remember (%v): "+
-				"find out what happened, then Settle or Forget it", p.Name, p.Retention))
+		out = k.refused(taxonomy.KeyExpired, entry.Effect(), fmt.Errorf("redo: the operation is older than the keys that "+
+			"profile %q is known to remember (%v): find out what happened, then Settle or Forget it", p.Name, p.Retention))
 	}
 	return out, k.probe(entry, out.err)
 }
@@ -162,8 +161,7 @@ func (k *call) probeResting(h *holding, out outcome) outcome {
 		e.Attempts = out.attempts
 		if s.Effect == NotApplied && s.Finding != nil {
 			e.Code, e.retry = taxonomy.OutcomeUnknown, true
-			e.Err = fmt.Errorf("redo: not applied, found by %s: %s: calling again starts anew",
-				s.Finding.By, s.Finding.Evidence)
+			e.Err = fmt.Errorf("redo: not applied, found by %s: %s: calling again starts anew", s.Finding.By, s.Finding.Evidence)
 		}
 	}
 	return answered

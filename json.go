@@ -56,8 +56,7 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 	defer func() { _ = resp.Body.Close() }()
 	if err := decode(resp.Body, &out); err != nil {
 		e := &Error{
-			Code: taxonomy.Provider + ".malformed", StatusCode: resp.StatusCode, Operation: intentOf(ctx).name,
-			Key:    KeyOf(resp),
+			Code: taxonomy.Provider + ".malformed", StatusCode: resp.StatusCode, Operation: intentOf(ctx).name, Key: KeyOf(resp),
 			Effect: Applied, Response: resp, Err: fmt.Errorf("redo: Call: decoding the response: %w", err),
 		}
 		if l := loopOfResponse(resp); l != nil {

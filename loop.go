@@ -51,9 +51,8 @@ func (k *call) send() outcome {
 	}
 	l.attempts = l.one[:0]
 	l.client = retryablehttp.Client{
-		HTTPClient: c.http, CheckRetry: checkRetry, Backoff: backoff,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
-		RetryMax:     k.policy.MaxAttempts, // never reached: decide stops one attempt earlier
+		HTTPClient: c.http, CheckRetry: checkRetry, Backoff: backoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
+		RetryMax: k.policy.MaxAttempts, // never reached: decide stops one attempt earlier
 	}
 	c.buckets.Deposit(k.destination())
 	// Each attempt copies the caller's request. The library and http.Client see only this one, so it has no header
@@ -176,10 +175,9 @@ func (l *loop) outcome() outcome {
 		return out
 	}
 	e := &Error{
-		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect,
-		Err: res.err, head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said,
-		sameKey: k.op.stored || k.op.lasting,
-		retry:   l.decision.Again || res.verdict.Code.In(taxonomy.Caller),
+		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect, Err: res.err,
+		head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said, sameKey: k.op.stored || k.op.lasting,
+		retry: l.decision.Again || res.verdict.Code.In(taxonomy.Caller),
 	}
 	if why := l.decision.Why; why != nil && !errors.Is(res.err, why) {
 		e.Err = errors.Join(why, res.err)

@@ -74,8 +74,8 @@ func WithPolicy(ctx context.Context, p RetryPolicy) context.Context {
 	return context.WithValue(ctx, intentKey{}, in)
 }
 
-// WithoutRedirects returns a context whose calls follow no redirect. [Client.Do] and [Client.Transport] then
-// return a 3xx response, with any Location.
+// WithoutRedirects returns a context whose calls follow no redirect. [Client.Do] and [Client.Transport] then return a
+// 3xx response, with any Location.
 func WithoutRedirects(ctx context.Context) context.Context {
 	in := intentOf(ctx)
 	in.noRedirects = true
@@ -113,8 +113,7 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 		}
 		if c.profile.NoKeys {
 			return op, op.refuse(taxonomy.InvalidOperation,
-				fmt.Errorf("redo: profile %q has no idempotency keys: a named operation can't be repeated safely",
-					c.profile.Name))
+				fmt.Errorf("redo: profile %q has no idempotency keys: a named operation can't be repeated safely", c.profile.Name))
 		}
 		op.stored = c.store != nil
 	}
@@ -125,8 +124,7 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 			return op, nil // the request goes through as net/http would send it
 		}
 		if err != nil {
-			return op, op.refuse(taxonomy.KeyMalformed,
-				fmt.Errorf("redo: the request's own %s header: %w", c.profile.Header, err))
+			return op, op.refuse(taxonomy.KeyMalformed, fmt.Errorf("redo: the request's own %s header: %w", c.profile.Header, err))
 		}
 		if !replaced {
 			own := op.name != "" && m != modeTransport // the caller's, and not an SDK's for this one call
@@ -164,8 +162,7 @@ func (c *Client) wantsKey(op operation, method string, m mode) bool {
 // makeKey makes the operation's key. A name without a store needs a key that depends on the name alone.
 func (c *Client) makeKey(op operation) (operation, *Error) {
 	if c.keys == nil {
-		return op, op.refuse(taxonomy.KeyMissing,
-			errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
+		return op, op.refuse(taxonomy.KeyMissing, errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
 	}
 	key, err := c.keys(op.name)
 	if err == nil {
@@ -192,8 +189,7 @@ func (c *Client) checkKey(key string) error {
 		return fmt.Errorf("redo: %w", err)
 	}
 	if len(key) > c.profile.MaxKey {
-		return fmt.Errorf("redo: the key has %d characters, profile %q takes at most %d",
-			len(key), c.profile.Name, c.profile.MaxKey)
+		return fmt.Errorf("redo: the key has %d characters, profile %q takes at most %d", len(key), c.profile.Name, c.profile.MaxKey)
 	}
 	return nil
 }

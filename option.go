@@ -64,8 +64,7 @@ func WithStore(st store.Store) Option {
 func WithScope(name string) Option {
 	return optionFunc(func(c *config) error {
 		if name == "" || len(name) > store.MaxScope {
-			return fmt.Errorf("redo: WithScope: the name has %d bytes, it must have from 1 to %d",
-				len(name), store.MaxScope)
+			return fmt.Errorf("redo: WithScope: the name has %d bytes, it must have from 1 to %d", len(name), store.MaxScope)
 		}
 		c.scope = name
 		return nil

@@ -110,10 +110,7 @@ func (p RetryPolicy) validate() error {
 	for _, f := range []struct {
 		name string
 		d    time.Duration
-	}{
-		{"BaseDelay", p.BaseDelay}, {"MaxDelay", p.MaxDelay}, {"MaxElapsed", p.MaxElapsed},
-		{"AttemptTimeout", p.AttemptTimeout},
-	} {
+	}{{"BaseDelay", p.BaseDelay}, {"MaxDelay", p.MaxDelay}, {"MaxElapsed", p.MaxElapsed}, {"AttemptTimeout", p.AttemptTimeout}} {
 		if f.d < 0 {
 			return fmt.Errorf("redo: retry policy: %s is %v, it must not be negative", f.name, f.d)
 		}
@@ -122,15 +119,13 @@ func (p RetryPolicy) validate() error {
 	case p.MaxAttempts < 0:
 		return fmt.Errorf("redo: retry policy: MaxAttempts is %d, it must not be negative", p.MaxAttempts)
 	case p.MaxAttempts > math.MaxInt32:
-		return fmt.Errorf("redo: retry policy: MaxAttempts is %d, at most %d are possible",
-			p.MaxAttempts, math.MaxInt32)
+		return fmt.Errorf("redo: retry policy: MaxAttempts is %d, at most %d are possible", p.MaxAttempts, math.MaxInt32)
 	case d.BaseDelay > d.MaxDelay:
 		return fmt.Errorf("redo: retry policy: BaseDelay %v is longer than MaxDelay %v", d.BaseDelay, d.MaxDelay)
 	case d.BaseDelay > d.MaxElapsed:
 		return fmt.Errorf("redo: retry policy: BaseDelay %v is longer than MaxElapsed %v", d.BaseDelay, d.MaxElapsed)
 	case d.AttemptTimeout > d.MaxElapsed:
-		return fmt.Errorf("redo: retry policy: AttemptTimeout %v is longer than MaxElapsed %v",
-			d.AttemptTimeout, d.MaxElapsed)
+		return fmt.Errorf("redo: retry policy: AttemptTimeout %v is longer than MaxElapsed %v", d.AttemptTimeout, d.MaxElapsed)
 	}
 	return nil
 }

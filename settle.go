@@ -76,14 +76,11 @@ func (k *call) settlement(out outcome) (s journal.Settlement, settled bool) {
 func (k *call) rested(out outcome) bool {
 	code := out.err.Code
 	return out.verdict.Class != taxonomy.ClassTransient && !code.In(taxonomy.Caller) &&
-		(out.verdict.Final && !code.In(taxonomy.Auth) || code.In(taxonomy.KeyExpired) ||
-			code.In(taxonomy.OutcomeUnknown))
+		(out.verdict.Final && !code.In(taxonomy.Auth) || code.In(taxonomy.KeyExpired) || code.In(taxonomy.OutcomeUnknown))
 }
 
 // complete writes a settlement and logs the change of state.
-func (k *call) complete(
-	ctx context.Context, lease store.Lease, fingerprint store.Fingerprint, s journal.Settlement,
-) error {
+func (k *call) complete(ctx context.Context, lease store.Lease, fingerprint store.Fingerprint, s journal.Settlement) error {
 	to, err := k.client.journal.Settle(ctx, lease, s)
 	if err == nil {
 		k.logTransition(fingerprint, "pending", to)
@@ -129,8 +126,7 @@ func (k *call) contradiction(ctx context.Context, out outcome) *Error {
 	e := &Error{
 		Code: taxonomy.OutcomeUnknown, Operation: k.op.name, Key: k.op.key, Effect: out.effect,
 		Attempts: out.attempts, Response: out.resp,
-		Err: fmt.Errorf("%w: the response shows %q, %s recorded %q",
-			ErrContradiction, out.effect, op.Finding.By, op.Effect),
+		Err: fmt.Errorf("%w: the response shows %q, %s recorded %q", ErrContradiction, out.effect, op.Finding.By, op.Effect),
 	}
 	if out.resp != nil {
 		e.StatusCode = out.resp.StatusCode

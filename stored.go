@@ -49,8 +49,7 @@ func (k *call) runStored() outcome {
 				return k.settle(h, k.send())
 			}
 		}
-		return k.storeFailure(fmt.Errorf("%w: the record of the operation keeps changing",
-			store.ErrUnavailable), EffectUnknown)
+		return k.storeFailure(fmt.Errorf("%w: the record of the operation keeps changing", store.ErrUnavailable), EffectUnknown)
 	})
 }
 
@@ -58,9 +57,7 @@ func (k *call) runStored() outcome {
 func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	c := k.client
 	fail := func(code taxonomy.Code, err error) (store.Claim, journal.Request, *Error) {
-		return store.Claim{}, journal.Request{}, &Error{
-			Code: code, Operation: k.op.name, Effect: k.recorded(), Err: err,
-		}
+		return store.Claim{}, journal.Request{}, &Error{Code: code, Operation: k.op.name, Effect: k.recorded(), Err: err}
 	}
 	if err := k.body.Buffer(c.maxBuffered); err != nil {
 		return fail(taxonomy.InvalidRequest, err)
@@ -129,8 +126,7 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 	case grant.Verdict == store.Failed, grant.Verdict == store.Mismatch && rec.State == store.StateFailed:
 		// The operation was not applied. It starts anew, with a new key. Another caller may forget the record first.
 		if err := k.client.journal.Forget(k.ctx, rec); err != nil && !errors.Is(err, store.ErrLost) {
-			return nil, k.storeFailure(fmt.Errorf("redo: starting a failed operation anew: %w",
-				err), k.recorded()), false
+			return nil, k.storeFailure(fmt.Errorf("redo: starting a failed operation anew: %w", err), k.recorded()), false
 		}
 		if !k.op.given { // the failed operation's key is used up
 			k.op.key = ""
@@ -138,12 +134,10 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 		return nil, outcome{}, true
 	case grant.Verdict == store.Mismatch:
 		k.op.key = entry.Request.Key
-		return nil, k.refused(taxonomy.PayloadMismatch, NotApplied,
-			fmt.Errorf("redo: the operation is %v with another "+
-				"payload (fingerprint %.12s…): a name is for one request", rec.State, rec.Fingerprint)), false
+		return nil, k.refused(taxonomy.PayloadMismatch, NotApplied, fmt.Errorf("redo: the operation is %v with another "+
+			"payload (fingerprint %.12s…): a name is for one request", rec.State, rec.Fingerprint)), false
 	case grant.Verdict == store.InFlight:
-		out := k.refused(taxonomy.InFlight, EffectUnknown,
-			errors.New("redo: another owner holds a lease on the operation in the store"))
+		out := k.refused(taxonomy.InFlight, EffectUnknown, errors.New("redo: another owner holds the operation's lease"))
 		out.err.RetryAt = time.Now().Add(rec.LeaseLeft())
 		return nil, out, false
 	case grant.Verdict != store.TakenOver && grant.Verdict != store.Complete:
@@ -260,16 +254,15 @@ func (k *call) replay(s journal.Settlement) outcome {
 	e := &Error{
 		Code: s.Code, Operation: k.op.name, Key: k.op.key, Effect: s.Effect, Response: out.resp,
 		said: s.Said, sameKey: true, whole: s.Code != "" && s.BodyKept,
-		Err: errors.New("redo: this operation's final response is recorded, nothing was sent: find out what " +
-			"happened, then Settle or Forget it"),
+		Err: errors.New("redo: this operation's final response is recorded, nothing was sent: find out what happened, then " +
+			"Settle or Forget it"),
 	}
 	if out.resp != nil {
 		e.StatusCode, e.head = out.resp.StatusCode, s.Response.Body
 	}
 	if s.Code == "" {
 		e.Code = taxonomy.ResultNotStored
-		e.Err = errors.New("redo: the response was not stored here, and the server may have forgotten it: " +
-			"fetch the resource")
+		e.Err = errors.New("redo: the response was not stored, and the server may have forgotten it: fetch the resource")
 	}
 	out.err = e
 	return out

@@ -41,6 +41,7 @@ var importRules = map[string]importRule{
 	"store/memstore":       {module: []string{"store", "taxonomy"}},
 	"store/boltstore":      {module: []string{"store", "taxonomy"}, vendors: []string{"go.etcd.io/bbolt"}},
 	"store/redisstore":     {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/redis/rueidis"}},
+	"store/pebblestore":    {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/cockroachdb/pebble/v2"}},
 	"store/pgstore": {
 		module:  []string{"store", "taxonomy", "store/sqltx", "store/pgstore/pgtable"},
 		vendors: []string{"github.com/jackc/pgx/v5"},

@@ -1,0 +1,254 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/redo-go/redo/store"
+)
+
+// fenceBlock is the number of fences that a group reserves beyond the last one given out. The next Open continues after
+// all of them, so that a record that was removed leaves no fence to be given out again.
+const fenceBlock = 1 << 20
+
+// maxBatch is the number of bytes from which a group's rows go into one more batch. Pebble holds a batch in memory.
+const maxBatch = 64 << 20
+
+// A group is a set of changes that one sync makes durable.
+type group struct {
+	rows  []*row
+	purge int           // expired records that Purges want deleted
+	due   bool          // write it now
+	lazy  bool          // a lazy change joined, and the timer runs
+	state *state        // that the group writes; nil: none
+	now   int64         // when the group was sealed
+	batch *pebble.Batch // the last one, whose sync covers the group
+	done  chan struct{} // closed when the group is on disk, or can't be
+	// Set before done is closed.
+	err     error // for its durable members
+	purged  int   // expired records that were deleted and that no Purge has counted
+	skipped error // the first expired record that can't be deleted
+}
+
+func newGroup() *group { return &group{done: make(chan struct{})} }
+
+// wait returns when the group is done, or the context's error if that ends first.
+func wait(ctx context.Context, g *group) error {
+	select {
+	case <-g.done:
+		return nil
+	default:
+	}
+	select {
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// overdue is the timer's function: the lazy changes of the current group are due.
+func (s *Store) overdue() {
+	s.mu.Lock()
+	s.current.due = s.current.due || s.current.lazy
+	s.mu.Unlock()
+	s.signal()
+}
+
+// signal wakes the writer.
+func (s *Store) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write is the goroutine that hands groups to Pebble. The next group is written while the last one is synced.
+func (s *Store) write(db *pebble.DB) {
+	defer close(s.applied)
+	for range s.wake {
+		for {
+			g, end := s.seal()
+			if end {
+				return
+			}
+			if g == nil {
+				break
+			}
+			if err := s.apply(db, g); err != nil {
+				s.breakDown(err)
+				return
+			}
+			s.applied <- g
+		}
+	}
+}
+
+// sync is the goroutine that settles groups after their sync.
+func (s *Store) sync() {
+	defer s.stop()
+	for g := range s.applied {
+		if err := g.batch.SyncWait(); err != nil {
+			s.breakDown(err)
+			continue
+		}
+		s.settle(g)
+		_ = g.batch.Close() // returns the batch to Pebble's pool, and no error
+	}
+}
+
+// seal ends the current group if it is due. It returns no group otherwise. end reports that none follows.
+func (s *Store) seal() (g *group, end bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g = s.current
+	if s.broken != nil || !g.due && !(s.closing && len(g.rows) > 0) {
+		return nil, s.broken != nil || s.closing
+	}
+	s.current = newGroup()
+	s.unsettled = append(s.unsettled, g)
+	s.groups++
+	g.now = s.clock.now()
+	if s.fence > s.fences {
+		s.fences = s.fence + fenceBlock
+		g.state = &state{fence: s.fences, epoch: s.epoch}
+	}
+	return g, false
+}
+
+// apply hands the group to Pebble. Only the last batch asks for a sync, which covers those before it.
+func (s *Store) apply(db *pebble.DB, g *group) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // Pebble panics if it can't write its log
+			s.stuck.Store(true)
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	b := db.NewBatch()
+	next := func() error {
+		err := db.Apply(b, pebble.NoSync)
+		b = db.NewBatch()
+		return err
+	}
+	if g.state != nil {
+		_ = b.Set(stateKey, g.state.append(nil), nil) // a batch takes every key
+	}
+	created := 0
+	for _, r := range g.rows {
+		if b.Len() > maxBatch {
+			if err := next(); err != nil {
+				return err
+			}
+		}
+		if s.add(b, r) {
+			created++
+		}
+	}
+	if limit := g.purge + freed*created; limit > 0 && s.due.Load() <= g.now {
+		if err := next(); err != nil { // so that reads of db see the rows
+			return err
+		}
+		s.free(db, b, g, limit)
+	}
+	if b.Empty() {
+		_ = b.LogData(nil, nil) // Pebble does not sync an empty batch
+	}
+	g.batch = b
+	return db.ApplyNoSyncWait(b, pebble.Sync)
+}
+
+// add puts a row into the batch, and reports whether it is a new record.
+func (s *Store) add(b *pebble.Batch, r *row) (created bool) {
+	var was, is record
+	if r.was != nil {
+		was = *r.was
+	}
+	key := []byte(r.key)
+	if r.rec == nil {
+		_ = b.Delete(append([]byte{recordsPrefix}, key...), nil)
+	} else {
+		is = *r.rec
+		created = r.was == nil || !was.CreatedAt.Equal(is.CreatedAt)
+		op := b.SetDeferred(1+len(key), is.size())
+		op.Key[0] = recordsPrefix
+		copy(op.Key[1:], key)
+		appendRecord(op.Value[:0], key, &is)
+		_ = op.Finish()
+	}
+	move(b, pendingPrefix, key, was.listed(), is.listed())
+	at := nanos(is.ExpiresAt)
+	move(b, expiryPrefix, key, nanos(was.ExpiresAt), at)
+	if at != 0 && at < s.due.Load() {
+		s.due.Store(at)
+	}
+	for _, k := range r.drop {
+		_ = b.Delete(k, nil)
+	}
+	return created
+}
+
+// listed returns the record's instant in the index of pending records, or zero if it is not in it.
+func (r *record) listed() int64 {
+	if !r.pending() {
+		return 0
+	}
+	return nanos(r.CreatedAt)
+}
+
+// move replaces a record's entry in an index. The instant zero stands for no entry.
+func move(b *pebble.Batch, prefix byte, key []byte, was, is int64) {
+	if was == is {
+		return
+	}
+	var buf [160]byte
+	if was != 0 {
+		_ = b.Delete(appendIndexKey(buf[:0], prefix, was, key), nil)
+	}
+	if is != 0 {
+		_ = b.Set(appendIndexKey(buf[:0], prefix, is, key), nil, nil)
+	}
+}
+
+// settle ends a group that is on disk.
+func (s *Store) settle(g *group) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return
+	}
+	s.unsettled = s.unsettled[1:]
+	for _, r := range g.rows {
+		delete(s.overlay, r.key)
+		s.recent.put(r.key, r.rec)
+		s.notify(r.key)
+	}
+	close(g.done)
+}
+
+// breakDown ends the store after a write that failed. Groups that Pebble has may be on disk. The current group is not.
+func (s *Store) breakDown(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return
+	}
+	s.broken = fmt.Errorf("%w: %q: %w: %w", ErrBroken, s.path, err, store.ErrUnavailable)
+	for _, g := range s.unsettled {
+		g.err = fmt.Errorf("%w: %q: %w: %w", ErrBroken, s.path, err, store.ErrUnknown)
+		close(g.done)
+	}
+	s.unsettled = nil
+	s.current.err = s.broken
+	close(s.current.done)
+	s.current = newGroup()
+	for _, r := range s.overlay {
+		if r.lazy {
+			s.closeErr = fmt.Errorf("closing: lazy outcomes may be lost: %w", s.broken)
+		}
+	}
+	s.timer.Stop()
+	s.poller.Pushed(true)
+	s.signal()
+}

@@ -1,0 +1,325 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/redo-go/redo/store"
+)
+
+// The file formatName marks a directory as this package's, and has formatText. While a new directory is made, the file
+// has the name newName. A directory that has only that one holds nothing that was acknowledged.
+const (
+	formatName = "REDO"
+	newName    = "REDO.new"
+	formatText = "redo pebblestore 1\n"
+	lockName   = "LOCK" // Pebble's
+)
+
+// Open opens the directory at path. It creates one if there is none or it is empty; its parent must exist. It does not
+// wait: a directory that is in use is an error wrapping [ErrInUse]. Open refuses, and does not change, a directory that
+// is not a redo store or that a later release wrote ([ErrFormat]), and one that is damaged ([ErrCorrupt]). Every error
+// names the path and wraps store.ErrUnavailable, except that an option's bad value is store.ErrInvalid.
+//
+// The leases of the Store that had the directory before are void. Close the Store when done: it holds goroutines and
+// the directory.
+func Open(path string, opts ...Option) (*Store, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if path, err = located(cfg.fs, path); err != nil {
+		return nil, refusal(path, errOpen, "%w", err)
+	}
+	if _, err := recognized(cfg.fs, path); err != nil { // before the lock, which makes a file
+		return nil, err
+	}
+	dir, err := pebble.LockDirectory(path, cfg.fs)
+	if err != nil {
+		kind := ErrInUse
+		if errors.Is(err, fs.ErrPermission) {
+			kind = errOpen
+		}
+		return nil, refusal(path, kind, "%w", err)
+	}
+	s, err := openLocked(path, dir, cfg)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	go s.write(s.db)
+	go s.sync()
+	return s, nil
+}
+
+// located makes the directory if there is none. It returns one name for all paths that lead to it, because Pebble's lock
+// goes by the name inside a process.
+func located(fsys vfs.FS, path string) (string, error) {
+	if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := fsys.Stat(fsys.PathDir(path)); err != nil {
+			return path, err
+		}
+		if err := fsys.MkdirAll(path, 0o700); err != nil {
+			return path, err
+		}
+		if err := syncDir(fsys, fsys.PathDir(path)); err != nil {
+			return path, err
+		}
+	}
+	if fsys != vfs.Default {
+		return path, nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path, err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// recognized reports whether the directory is a redo store. It returns an error unless it is one, or is to become one.
+func recognized(fsys vfs.FS, path string) (bool, error) {
+	names, err := fsys.List(path)
+	if err != nil {
+		return false, refusal(path, errOpen, "%w", err)
+	}
+	others := false
+	for _, name := range names {
+		switch name {
+		case formatName:
+			return true, checkFormat(fsys, path)
+		case newName:
+			return false, nil
+		case lockName:
+		default:
+			others = true
+		}
+	}
+	if others {
+		return false, refusal(path, ErrFormat, "it is not a redo store: it has files, but no %q", formatName)
+	}
+	return false, nil
+}
+
+func checkFormat(fsys vfs.FS, path string) error {
+	f, err := fsys.Open(fsys.PathJoin(path, formatName))
+	if err != nil {
+		return refusal(path, errOpen, "%w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 100))
+	if err != nil {
+		return refusal(path, errOpen, "%w", err)
+	}
+	if string(text) != formatText {
+		return refusal(path, ErrFormat, "its file %q has %q, this release reads %q", formatName, text, formatText)
+	}
+	return nil
+}
+
+// openLocked opens the database in a directory that this process has locked.
+func openLocked(path string, dir *pebble.Lock, cfg config) (*Store, error) {
+	known, err := recognized(cfg.fs, path)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		if err := begin(cfg.fs, path); err != nil {
+			return nil, refusal(path, errOpen, "%w", err)
+		}
+	}
+	s := newStore(path, dir, cfg)
+	if err := s.openDB(known); err != nil {
+		return nil, err
+	}
+	err = s.load(known)
+	if err == nil && !known {
+		if err = cfg.fs.Rename(cfg.fs.PathJoin(path, newName), cfg.fs.PathJoin(path, formatName)); err == nil {
+			err = syncDir(cfg.fs, path)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(s.explain(err), s.db.Close())
+	}
+	return s, nil
+}
+
+// begin begins to make a directory a redo store. It removes the database that an interrupted begin has left.
+func begin(fsys vfs.FS, path string) error {
+	names, err := fsys.List(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != lockName && name != newName {
+			if err := fsys.RemoveAll(fsys.PathJoin(path, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return writeFormat(fsys, path, newName)
+}
+
+// writeFormat writes a file with formatText durably.
+func writeFormat(fsys vfs.FS, path, name string) error {
+	f, err := fsys.Create(fsys.PathJoin(path, name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(formatText))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return syncDir(fsys, path)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(fsys vfs.FS, path string) error {
+	d, err := fsys.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func newStore(path string, dir *pebble.Lock, cfg config) *Store {
+	s := &Store{
+		path: path, fs: cfg.fs, dir: dir, delay: cfg.lazyDelay,
+		wake:    make(chan struct{}, 1),
+		applied: make(chan *group, 1),
+		stopped: make(chan struct{}),
+		clock:   newClock(cfg.clock),
+		overlay: make(map[string]*row),
+		recent:  newRecent(),
+		current: newGroup(),
+	}
+	s.stop = sync.OnceFunc(func() { close(s.stopped) })
+	s.poller = store.Poll(s)
+	s.poller.Pushed(true)
+	s.timer = time.AfterFunc(time.Hour, s.overdue)
+	s.timer.Stop()
+	return s
+}
+
+// openDB opens the database, or makes one.
+func (s *Store) openDB(known bool) (err error) {
+	log := &logger{Store: s}
+	cache := pebble.NewCache(cacheSize)
+	defer cache.Unref()
+	o := &pebble.Options{
+		FS:                          s.fs,
+		Lock:                        s.dir,
+		Logger:                      log,
+		ErrorIfExists:               !known,
+		ErrorIfNotExists:            known,
+		FormatMajorVersion:          pebble.FormatWALSyncChunks,
+		Cache:                       cache,
+		MemTableSize:                memTableSize,
+		MemTableStopWritesThreshold: 4,
+		L0StopWritesThreshold:       64,
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { s.background.Store(&err) },
+			FlushEnd:        func(i pebble.FlushInfo) { s.worked(i.Err) },
+			CompactionEnd:   func(i pebble.CompactionInfo) { s.worked(i.Err) },
+			// The read that meets the damage returns it. Pebble's default ends the process.
+			DataCorruption: func(pebble.DataCorruptionInfo) {},
+		},
+	}
+	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10)
+	defer func() {
+		if p := recover(); p != nil { // the logger's
+			err = refusal(s.path, errOpen, "%v", p)
+		}
+	}()
+	s.db, err = pebble.Open(s.path, o)
+	switch {
+	case err == nil:
+		log.opened.Store(true)
+		return nil
+	case pebble.IsCorruptionError(err), errors.Is(err, pebble.ErrDBDoesNotExist):
+		return refusal(s.path, ErrCorrupt, "%w", err)
+	}
+	return refusal(s.path, errOpen, "%w", err)
+}
+
+// Sizes of Pebble's memory. The table of the last changes takes up to four times its size.
+const (
+	cacheSize    = 64 << 20
+	memTableSize = 32 << 20
+)
+
+// worked notes the end of a flush or compaction for Check.
+func (s *Store) worked(err error) {
+	if err == nil {
+		s.background.Store(nil)
+	}
+}
+
+// load reads the state that the last process left, and reserves fences for this one.
+func (s *Store) load(known bool) error {
+	var st state
+	if known {
+		v, closer, err := s.db.Get(stateKey)
+		if err != nil {
+			return corrupt("the state can't be read: %w", err)
+		}
+		st, err = parseState(v)
+		if err = errors.Join(err, closer.Close()); err != nil {
+			return err
+		}
+	}
+	s.fence, s.fences, s.epoch = st.fence, st.fence+fenceBlock, st.epoch+1
+	return s.db.Set(stateKey, state{fence: s.fences, epoch: s.epoch}.append(nil), pebble.Sync)
+}
+
+// shut closes the database once. A database with a stuck goroutine can't be closed: it keeps the directory until the
+// process ends.
+func (s *Store) shut() {
+	if s.stuck.Load() {
+		return
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.db == nil {
+		return
+	}
+	err := errors.Join(s.db.Close(), s.dir.Close())
+	s.db = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && s.closeErr == nil && s.broken == nil {
+		s.closeErr = fmt.Errorf("pebblestore: %q: closing: %w", s.path, err)
+	}
+}
+
+// A logger drops Pebble's messages, except for an error that Pebble does not survive.
+type logger struct {
+	*Store
+	opened atomic.Bool
+}
+
+func (*logger) Infof(string, ...any)  {}
+func (*logger) Errorf(string, ...any) {}
+
+// Fatalf must not return. It blocks the goroutine, which may hold Pebble's locks, and ends the Store. The default would
+// end the process.
+func (l *logger) Fatalf(format string, args ...any) {
+	if !l.opened.Load() {
+		panic(fmt.Sprintf(format, args...))
+	}
+	l.stuck.Store(true)
+	l.breakDown(fmt.Errorf(format, args...))
+	l.stop()
+	select {}
+}

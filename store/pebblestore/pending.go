@@ -1,0 +1,92 @@
+package pebblestore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/redo-go/redo/store"
+)
+
+// scanned is the number of index entries that one iterator takes. An open iterator keeps files that were compacted.
+const scanned = 256
+
+// Pending implements [store.Lister]. Its cost grows with the number of pending records, not with the directory. Records
+// of the same instant come in the order of their keys. The error of an index entry that names no record comes last.
+func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		page := pendingPage{more: true}
+		for page.more {
+			err := ctx.Err()
+			if err == nil {
+				err = s.scanPending(&page)
+			}
+			if err != nil {
+				yield(store.Record{}, err)
+				return
+			}
+			for _, id := range page.ids {
+				if scope != "" && id.Scope != scope {
+					continue
+				}
+				// The record may have changed since the index was read.
+				r, err := s.Find(ctx, id)
+				switch {
+				case errors.Is(err, store.ErrNotFound), err == nil && r.State != store.StatePending:
+					continue
+				case err != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, ErrFormat):
+					yield(store.Record{}, err)
+					return
+				case err != nil:
+					r = store.Record{ID: id}
+				}
+				if !yield(r, err) {
+					return
+				}
+			}
+		}
+		if page.nameless != nil {
+			yield(store.Record{}, s.explain(page.nameless))
+		}
+	}
+}
+
+// A pendingPage holds the entries that one iterator takes from the index.
+type pendingPage struct {
+	ids      []store.ID
+	last     []byte // the last index key
+	more     bool   // the index may have more
+	nameless error  // the first error of an entry whose ID can't be read, also of the pages before
+}
+
+// scanPending reads the page after another.
+func (s *Store) scanPending(p *pendingPage) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	p.ids = p.ids[:0]
+	return s.view(func(db *pebble.DB) error {
+		end, err := scan(db, pendingPrefix, p.last, func(k []byte) bool {
+			if len(p.ids) == scanned {
+				return false
+			}
+			_, key, err := splitIndexKey(k)
+			var id store.ID
+			if err == nil {
+				id, err = parseKey(key)
+			}
+			if err != nil {
+				p.nameless = cmp.Or(p.nameless, err)
+				return true
+			}
+			p.ids, p.last = append(p.ids, id), bytes.Clone(k)
+			return true
+		})
+		p.more = end != nil
+		return err
+	})
+}

@@ -1,0 +1,140 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/redo-go/redo/store"
+)
+
+const (
+	purgeBatch = 256 // records that a Purge deletes in one group
+	freed      = 2   // expired records that a new record deletes
+	unread     = 256 // expired records that can't be read and that one group passes
+)
+
+// Purge implements [store.Store], with one sync for 256 records and none if nothing has expired. A record that
+// can't be read, because it is damaged or of a later release, stays: Purge goes on, and returns the first such error
+// with its count.
+func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	if limit < 1 {
+		return 0, fmt.Errorf("pebblestore: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	for purged := 0; ; {
+		batch := min(purgeBatch, limit-purged)
+		n, skipped, err := s.purge(ctx, batch)
+		if purged += n; err != nil {
+			return purged, err
+		}
+		if n < batch || purged == limit {
+			return purged, s.explain(skipped)
+		}
+	}
+}
+
+// purge has the current group delete up to n expired records, and returns their number. skipped is the first record
+// that can't be read.
+func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err error) {
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return 0, nil, err
+	}
+	if s.due.Load() > s.clock.now() {
+		s.mu.Unlock()
+		return 0, nil, nil
+	}
+	g := s.current
+	g.purge += n
+	g.due = true
+	s.mu.Unlock()
+	if err := s.join(ctx, g); err != nil {
+		return 0, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	purged = min(n, g.purged)
+	g.purged -= purged
+	return purged, g.skipped, nil
+}
+
+// free deletes up to limit records that have expired, the oldest first. It passes records that can't be read, and
+// leaves in due the instant before which nothing expires.
+func (s *Store) free(db *pebble.DB, b *pebble.Batch, g *group, limit int) {
+	passed := 0
+	due, err := scan(db, expiryPrefix, nil, func(k []byte) (more bool) {
+		at, key, err := splitIndexKey(k)
+		if err == nil && at > g.now || g.purged == limit || passed == unread {
+			return false
+		}
+		if err == nil {
+			err = freeOne(db, b, at, key)
+		}
+		if err != nil {
+			passed++
+			if g.skipped == nil {
+				g.skipped = err
+			}
+			return true
+		}
+		g.purged++
+		return true
+	})
+	switch {
+	case err != nil:
+		if g.skipped == nil {
+			g.skipped = err
+		}
+	case passed > 0:
+	case due == nil:
+		s.due.Store(math.MaxInt64)
+	default:
+		at, _, _ := splitIndexKey(due)
+		s.due.Store(at)
+	}
+}
+
+// freeOne deletes the record of an entry of the expiry index. It returns why the entry does not fit its record.
+func freeOne(db *pebble.DB, b *pebble.Batch, at int64, key []byte) error {
+	r, err := get(db, key)
+	switch {
+	case err != nil:
+		return err
+	case r == nil || nanos(r.ExpiresAt) != at:
+		return named(key, corrupt("the index of expiries does not match"))
+	}
+	_ = b.Delete(append([]byte{recordsPrefix}, key...), nil)
+	move(b, pendingPrefix, key, r.listed(), 0)
+	move(b, expiryPrefix, key, at, 0)
+	return nil
+}
+
+// scan calls f for the keys with the prefix after last, in order, until f returns false. It returns the key for which f
+// did so, or nil.
+func scan(db pebble.Reader, prefix byte, last []byte, f func(k []byte) (more bool)) (end []byte, err error) {
+	o := &pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}}
+	if last != nil {
+		o.LowerBound = append(bytes.Clone(last), 0)
+	}
+	it, err := db.NewIter(o)
+	if err != nil {
+		return nil, err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if !f(it.Key()) {
+			end = bytes.Clone(it.Key())
+			break
+		}
+	}
+	if err := it.Close(); err != nil {
+		return nil, err
+	}
+	return end, nil
+}

@@ -1,0 +1,37 @@
+package pebblestore
+
+// recentSize is the number of bytes of records that each half of a recent keeps.
+const recentSize = 16 << 20
+
+// A recent holds the records that were changed last, so that the owner's next call reads nothing. It has two halves:
+// when the young one is full it becomes the old one, and the old one is forgotten.
+//
+// It also makes reads of Pebble safe without a lock. If a record changed during a read, recent has it. If turns
+// changed too, the record is read again.
+type recent struct {
+	young, old map[string]*record // nil: absent
+	size       int
+	turns      uint64 // counts the times that a half was forgotten
+}
+
+func newRecent() recent { return recent{young: map[string]*record{}} }
+
+func (c *recent) get(key []byte) (r *record, ok bool) {
+	if r, ok = c.young[string(key)]; !ok {
+		r, ok = c.old[string(key)]
+	}
+	return r, ok
+}
+
+func (c *recent) put(key string, r *record) {
+	c.young[key] = r
+	c.size += len(key) + headerSize
+	if r != nil {
+		c.size += r.size()
+	}
+	if c.size > recentSize {
+		c.young, c.old = make(map[string]*record, len(c.young)), c.young
+		c.size = 0
+		c.turns++
+	}
+}

@@ -1,0 +1,229 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/redo-go/redo/store"
+)
+
+// A Store is an open directory. It implements [store.Waiter], [store.Checker], [store.Lister], [store.Forgetter] and
+// [store.Dropper], and may be used concurrently; create one with [Open].
+//
+// An error that wraps store.ErrUnavailable means that nothing was changed. One that wraps store.ErrUnknown means
+// that the change may be on disk: its sync failed, or the context ended during the sync.
+type Store struct {
+	path  string
+	fs    vfs.FS
+	dir   *pebble.Lock
+	epoch uint64
+	delay time.Duration
+
+	wake    chan struct{} // one token: a group is due
+	applied chan *group   // groups that await their sync, in their order
+	stopped chan struct{} // closed when no group is left after Close, or the store is broken
+	stop    func()        // closes stopped once
+	stuck   atomic.Bool   // a goroutine of Pebble is blocked for good
+
+	reading sync.RWMutex // held by readers of db, and for its closing
+	db      *pebble.DB   // nil after Close
+
+	mu        sync.Mutex
+	clock     clock
+	fence     uint64 // the last fence given out
+	fences    uint64 // the last fence that the directory has reserved, or that a group reserves
+	overlay   map[string]*row
+	recent    recent
+	current   *group   // takes changes
+	unsettled []*group // handed to Pebble, in their order
+	broken    error    // set for good when a write has failed
+	closing   bool
+	closeErr  error
+	timer     *time.Timer
+	waiting   int // calls of Wait
+	groups    uint64
+
+	poller     *store.Poller
+	due        atomic.Int64 // nothing expires before this instant
+	background atomic.Pointer[error]
+}
+
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Waiter    = (*Store)(nil)
+	_ store.Checker   = (*Store)(nil)
+	_ store.Lister    = (*Store)(nil)
+	_ store.Forgetter = (*Store)(nil)
+	_ store.Dropper   = (*Store)(nil)
+)
+
+// Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no write.
+func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	if err := c.Validate(); err != nil {
+		return store.Grant{}, fmt.Errorf("pebblestore: %w", err)
+	}
+	c.Meta = bytes.Clone(c.Meta)
+	var verdict store.Verdict
+	var seen *record
+	var at time.Time
+	err := s.transition(ctx, c.ID, durable, func(cur *record, now time.Time) (next *record, made bool, err error) {
+		if cur == nil {
+			cur = &record{}
+		}
+		seen, at = cur, now
+		if verdict = store.Judge(cur.Record, c, now); !verdict.Owned() {
+			return nil, false, nil
+		}
+		s.fence++
+		seen = &record{Record: bounded(cur.Claimed(c, verdict, s.fence, now))}
+		return seen, true, nil
+	})
+	if err != nil {
+		return store.Grant{}, err
+	}
+	g := store.Grant{Verdict: verdict, Record: seen.export(c.ID, at)}
+	if verdict.Owned() {
+		g.Lease = g.Record.Lease()
+	}
+	return g, nil
+}
+
+// Extend implements [store.Store]. A negative d, d of store.Forever, and a meta longer than store.MaxMeta are
+// store.ErrInvalid.
+func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	// The rules for a claim's lease and meta are the rules here.
+	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+		return fmt.Errorf("pebblestore: %w", err)
+	}
+	meta = bytes.Clone(meta)
+	return s.change(ctx, l, durable, func(r store.Record, now time.Time) store.Record { return r.Extended(d, meta, now) })
+}
+
+// Complete implements [store.Store]. A lazy outcome is checked like any other and visible to every later call.
+// Complete then returns without waiting for the disk, unless a change of the same record is being synced.
+func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
+	if err := o.Validate(); err != nil {
+		return fmt.Errorf("pebblestore: %w", err)
+	}
+	if len(o.Result) > maxResult {
+		return fmt.Errorf("pebblestore: %w: the result has %d bytes, at most %d are allowed",
+			store.ErrInvalid, len(o.Result), maxResult)
+	}
+	o.Result = bytes.Clone(o.Result)
+	how := durable
+	if o.Lazy {
+		how = lazily
+	}
+	return s.change(ctx, l, how, func(r store.Record, now time.Time) store.Record { return r.Settled(o, now) })
+}
+
+// change replaces the lease's pending record with the result of f.
+func (s *Store) change(ctx context.Context, l store.Lease, how mode, f func(store.Record, time.Time) store.Record) error {
+	return s.transition(ctx, l.ID, how, func(cur *record, now time.Time) (*record, bool, error) {
+		if cur == nil || !cur.PendingUnder(l.Fence) {
+			return nil, false, store.ErrLost
+		}
+		return &record{Record: bounded(f(cur.Record, now))}, true, nil
+	})
+}
+
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, l store.Lease) error { return s.remove(ctx, l, true) }
+
+// Forget implements [store.Forgetter].
+func (s *Store) Forget(ctx context.Context, l store.Lease) error { return s.remove(ctx, l, false) }
+
+// remove removes the lease's record, which is pending or settled.
+func (s *Store) remove(ctx context.Context, l store.Lease, pending bool) error {
+	return s.transition(ctx, l.ID, durable, func(cur *record, _ time.Time) (*record, bool, error) {
+		if cur == nil || cur.pending() != pending || cur.Fence != l.Fence {
+			return nil, false, store.ErrLost
+		}
+		return nil, true, nil
+	})
+}
+
+// Find implements [store.Store].
+func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
+	var found *record
+	var at time.Time
+	err := s.transition(ctx, id, durable, func(cur *record, now time.Time) (*record, bool, error) {
+		if found, at = cur, now; cur == nil {
+			return nil, false, store.ErrNotFound
+		}
+		return nil, false, nil
+	})
+	if err != nil {
+		return store.Record{}, err
+	}
+	return found.export(id, at), nil
+}
+
+// export copies the record for the caller.
+func (r *record) export(id store.ID, now time.Time) store.Record {
+	c := r.Record
+	c.ID, c.Result, c.Meta, c.ReadAt = id, bytes.Clone(r.Result), bytes.Clone(r.Meta), now
+	return c
+}
+
+// Check implements [store.Checker]. It returns an error if the store is closed or broken, if Pebble's last flush or
+// compaction failed, or if the directory is no longer at its path.
+func (s *Store) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.ready(); err != nil {
+		return err
+	}
+	if err := s.background.Load(); err != nil {
+		return s.explain(fmt.Errorf("pebble's last flush or compaction failed: %w", *err))
+	}
+	if _, err := s.fs.Stat(s.fs.PathJoin(s.path, formatName)); err != nil {
+		return s.explain(err)
+	}
+	return nil
+}
+
+// Close writes the queued changes, lazy outcomes included, and closes the directory. Concurrent calls return before
+// Close does. Afterwards every method returns an error that wraps store.ErrUnavailable. Close returns an error if lazy
+// outcomes could not be made durable. A second call returns the same.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if !s.closing {
+		s.closing = true
+		s.timer.Stop()
+		s.poller.Pushed(true)
+	}
+	s.mu.Unlock()
+	s.signal()
+	<-s.stopped
+	s.shut()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closeErr
+}
+
+// usable returns why the store can't be used, or nil. The mutex is held.
+func (s *Store) usable() error {
+	switch {
+	case s.broken != nil:
+		return s.broken
+	case s.closing:
+		return fmt.Errorf("pebblestore: %q is closed: %w", s.path, store.ErrUnavailable)
+	}
+	return nil
+}
+
+// ready is usable for callers that don't hold the mutex.
+func (s *Store) ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usable()
+}

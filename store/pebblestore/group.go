@@ -135,18 +135,19 @@ func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 	if g.state != nil {
 		_ = b.Set(stateKey, g.state.append(nil), nil) // a batch takes every key
 	}
-	created := 0
+	fresh := 0
 	for _, r := range g.rows {
 		if b.Len() > maxBatch {
 			if err := next(); err != nil {
 				return err
 			}
 		}
-		if s.add(b, r) {
-			created++
+		s.add(b, r)
+		if created(r.was, r.rec) {
+			fresh++
 		}
 	}
-	if limit := g.purge + freed*created; limit > 0 && s.due.Load() <= g.now {
+	if limit := g.purge + freed*fresh; limit > 0 && s.due.Load() <= g.now {
 		if err := next(); err != nil { // so that reads of db see the rows
 			return err
 		}
@@ -159,8 +160,8 @@ func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 	return db.ApplyNoSyncWait(b, pebble.Sync)
 }
 
-// add puts a row into the batch, and reports whether it is a new record.
-func (s *Store) add(b *pebble.Batch, r *row) (created bool) {
+// add puts a row into the batch.
+func (s *Store) add(b *pebble.Batch, r *row) {
 	var was, is record
 	if r.was != nil {
 		was = *r.was
@@ -170,7 +171,6 @@ func (s *Store) add(b *pebble.Batch, r *row) (created bool) {
 		_ = b.Delete(append([]byte{recordsPrefix}, key...), nil)
 	} else {
 		is = *r.rec
-		created = r.was == nil || !was.CreatedAt.Equal(is.CreatedAt)
 		op := b.SetDeferred(1+len(key), is.size())
 		op.Key[0] = recordsPrefix
 		copy(op.Key[1:], key)
@@ -186,7 +186,6 @@ func (s *Store) add(b *pebble.Batch, r *row) (created bool) {
 	for _, k := range r.drop {
 		_ = b.Delete(k, nil)
 	}
-	return created
 }
 
 // listed returns the record's instant in the index of pending records, or zero if it is not in it.

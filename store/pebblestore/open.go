@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,8 @@ func Open(path string, opts ...Option) (*Store, error) {
 	}
 	go s.write(s.db)
 	go s.sync()
+	s.helpers.Add(1)
+	go s.refilter(s.ctx)
 	return s, nil
 }
 
@@ -204,6 +207,7 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 		recent:  newRecent(),
 		current: newGroup(),
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stop = sync.OnceFunc(func() { close(s.stopped) })
 	s.poller = store.Poll(s)
 	s.poller.Pushed(true)

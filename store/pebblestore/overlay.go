@@ -130,6 +130,9 @@ func (s *Store) lock(key []byte) (*record, *row, error) {
 		if r, ok := s.recent.get(key); ok {
 			return r, nil, nil
 		}
+		if s.filter.lacks(key) {
+			return nil, nil, nil
+		}
 		if tried && turns == s.recent.turns { // the record has not changed since it was read
 			return read, nil, nil
 		}
@@ -210,6 +213,9 @@ func (s *Store) put(key []byte, was, next *record, lazy bool) *group {
 		r = &row{key: string(key), was: was, in: g}
 		s.overlay[r.key] = r
 		g.rows = append(g.rows, r)
+		if created(was, next) {
+			s.added(key)
+		}
 	}
 	if next != nil {
 		next.epoch = s.epoch
@@ -226,4 +232,9 @@ func (s *Store) put(key []byte, was, next *record, lazy bool) *group {
 		s.timer.Reset(s.delay)
 	}
 	return g
+}
+
+// created reports whether next is a new record, and not a change of was. An expired record may be purged meanwhile.
+func created(was, next *record) bool {
+	return next != nil && (was == nil || !was.CreatedAt.Equal(next.CreatedAt))
 }

@@ -35,20 +35,27 @@ type Store struct {
 	reading sync.RWMutex // held by readers of db, and for its closing
 	db      *pebble.DB   // nil after Close
 
-	mu        sync.Mutex
-	clock     clock
-	fence     uint64 // the last fence given out
-	fences    uint64 // the last fence that the directory has reserved, or that a group reserves
-	overlay   map[string]*row
-	recent    recent
-	current   *group   // takes changes
-	unsettled []*group // handed to Pebble, in their order
-	broken    error    // set for good when a write has failed
-	closing   bool
-	closeErr  error
-	timer     *time.Timer
-	waiting   int // calls of Wait
-	groups    uint64
+	mu         sync.Mutex
+	clock      clock
+	fence      uint64 // the last fence given out
+	fences     uint64 // the last fence that the directory has reserved, or that a group reserves
+	overlay    map[string]*row
+	filter     *filter // nil until the keys are read
+	nextFilter *filter // that is being filled; nil: none
+	filterMax  int     // keys after which it is made anew
+	recent     recent
+	current    *group   // takes changes
+	unsettled  []*group // handed to Pebble, in their order
+	broken     error    // set for good when a write has failed
+	closing    bool
+	closeErr   error
+	timer      *time.Timer
+	waiting    int // calls of Wait
+	groups     uint64
+
+	ctx     context.Context // ends at Close
+	cancel  context.CancelFunc
+	helpers sync.WaitGroup
 
 	poller     *store.Poller
 	due        atomic.Int64 // nothing expires before this instant
@@ -198,12 +205,14 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	if !s.closing {
 		s.closing = true
+		s.cancel()
 		s.timer.Stop()
 		s.poller.Pushed(true)
 	}
 	s.mu.Unlock()
 	s.signal()
 	<-s.stopped
+	s.helpers.Wait()
 	s.shut()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,61 @@
+package pebblestore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redo-go/redo/store"
+	"github.com/stretchr/testify/require"
+)
+
+// A fakeClock is set by hand: the wall clock and the monotonic one apart.
+type fakeClock struct {
+	wall      int64
+	monotonic time.Duration
+}
+
+func (c *fakeClock) read() (int64, time.Duration) { return c.wall, c.monotonic }
+
+func TestClock(t *testing.T) {
+	const h = int64(time.Hour)
+	steps := []struct {
+		name            string
+		wall, monotonic int64 // moves
+		want            int64
+	}{
+		{"goes with both", h, h, 11 * h},
+		{"wall set back is made up by the monotonic clock", -5 * h, h, 12 * h},
+		{"and goes on", h, h, 13 * h},
+		{"wall set forward is followed", 20 * h, 0, 27 * h},
+		{"standing still is allowed", 0, 0, 27 * h},
+	}
+	fake := &fakeClock{wall: 10 * h}
+	c := newClock(fake.read)
+	require.Equal(t, 10*h, c.now())
+	for _, s := range steps {
+		fake.wall += s.wall
+		fake.monotonic += time.Duration(s.monotonic)
+		require.Equal(t, s.want, c.now(), s.name)
+	}
+}
+
+func TestClockSetBackRevivesNothing(t *testing.T) {
+	fake := &fakeClock{wall: time.Now().UnixNano()}
+	s := mustOpen(t, tempDir(t), withClock(fake.read))
+	c := claim("k")
+	c.Lease = time.Minute
+	mustReserve(t, s, c, store.Acquired)
+	expired := claim("expired")
+	expired.Lease, expired.Retention = 0, time.Minute
+	mustReserve(t, s, expired, store.Acquired)
+
+	fake.wall += int64(2 * time.Minute)
+	fake.monotonic += 2 * time.Minute
+	_, err := s.Find(t.Context(), expired.ID)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	fake.wall -= int64(24 * time.Hour)
+
+	_, err = s.Find(t.Context(), expired.ID)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	mustReserve(t, s, c, store.TakenOver)
+}

@@ -1,0 +1,134 @@
+package pebblestore
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+var errDisk = errors.New("disk on fire")
+
+// A faultyDisk is a disk in memory, whose operations pass through a function that a test sets.
+type faultyDisk struct {
+	vfs.FS
+	mem *vfs.MemFS
+	on  atomic.Pointer[func(errorfs.Op) error]
+}
+
+func newFaultyDisk(t *testing.T) *faultyDisk {
+	d := &faultyDisk{mem: newDisk(t)}
+	d.FS = errorfs.Wrap(d.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if on := d.on.Load(); on != nil {
+			return (*on)(op)
+		}
+		return nil
+	}))
+	return d
+}
+
+func (d *faultyDisk) set(f func(errorfs.Op) error) { d.on.Store(&f) }
+
+// fails makes writes and syncs of files of the kind fail.
+func (d *faultyDisk) fails(kinds ...string) {
+	d.set(func(op errorfs.Op) error {
+		if writes(op) && isKind(op, kinds) {
+			return errDisk
+		}
+		return nil
+	})
+}
+
+func writes(op errorfs.Op) bool {
+	switch op.Kind {
+	case errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo, errorfs.OpCreate:
+		return true
+	}
+	return false
+}
+
+func isKind(op errorfs.Op, kinds []string) bool {
+	for _, kind := range kinds {
+		if strings.Contains(op.Path, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFailedWriteEndsTheStore(t *testing.T) {
+	for name, kind := range map[string]string{"of the log": ".log", "of Pebble's own file": "MANIFEST"} {
+		t.Run(name, func(t *testing.T) {
+			disk := newFaultyDisk(t)
+			s := mustOpen(t, "/data/x", withFS(disk))
+			mustSettle(t, s, "before", store.Outcome{Result: []byte("result")})
+			disk.fails(kind)
+			if kind == "MANIFEST" {
+				_, _ = s.db.AsyncFlush()
+				<-s.stopped
+			} else {
+				_, err := s.Reserve(t.Context(), claim("during"))
+				require.ErrorIs(t, err, store.ErrUnknown)
+				require.ErrorIs(t, err, ErrBroken)
+				require.ErrorIs(t, err, errDisk)
+			}
+			_, err := s.Reserve(t.Context(), claim("after"))
+			broken(t, err)
+			_, err = s.Find(t.Context(), claim("before").ID)
+			broken(t, err)
+			broken(t, s.Check(t.Context()))
+			require.NoError(t, s.Close(), "no lazy outcome is lost")
+
+			disk.on.Store(nil)
+			again := mustOpen(t, "/data/x", withFS(disk.mem.CrashClone(vfs.CrashCloneCfg{})))
+			require.NoError(t, again.Verify(t.Context()))
+			mustReserve(t, again, claim("before"), store.Complete)
+			mustReserve(t, again, claim("after"), store.Acquired)
+		})
+	}
+}
+
+func broken(t *testing.T, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, ErrBroken)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
+}
+
+// Pebble repeats a flush that failed. Nothing acknowledged depends on it, because the log has it.
+func TestFailedFlushIsRepeated(t *testing.T) {
+	disk := newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	mustSettle(t, s, "before", store.Outcome{})
+	var failures atomic.Int32
+	disk.set(func(op errorfs.Op) error {
+		if writes(op) && isKind(op, []string{".sst"}) && failures.Add(1) <= 2 {
+			return errDisk
+		}
+		return nil
+	})
+	flushed, err := s.db.AsyncFlush()
+	require.NoError(t, err)
+	<-flushed
+	require.Greater(t, failures.Load(), int32(2))
+	mustSettle(t, s, "after", store.Outcome{})
+	require.NoError(t, s.Check(t.Context()))
+	require.NoError(t, s.Verify(t.Context()))
+}
+
+func TestLostLazyOutcomeIsReportedByClose(t *testing.T) {
+	disk := newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	g := mustReserve(t, s, claim("k"), store.Acquired)
+	disk.fails(".log")
+	require.NoError(t, s.Complete(t.Context(), g.Lease, store.Outcome{Lazy: true}))
+	err := s.Close()
+	require.ErrorIs(t, err, ErrBroken)
+	require.Equal(t, err, s.Close())
+}

@@ -1,0 +1,87 @@
+package pebblestore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+func TestFilterLacksNoKeyThatWasAdded(t *testing.T) {
+	f := newFilter()
+	key := func(i int) []byte { return fmt.Appendf(nil, "key-%d", i) }
+	const n = 3 * firstPart * blockKeys / 2 // in two parts
+	for i := range n {
+		f.add(key(i))
+	}
+	require.Len(t, f.parts, 2)
+	seen := 0
+	for i := range n {
+		require.False(t, f.lacks(key(i)))
+		if !f.lacks(key(n + i)) {
+			seen++
+		}
+	}
+	require.Less(t, seen, n/50, "the filter lacks too few absent keys to save reads")
+	require.False(t, (*filter)(nil).lacks(key(n)), "no filter knows nothing")
+}
+
+// A record that expired is known to recent, and not to a filter that was made after the purge.
+func TestFilterHasTheRecordThatFollowsAPurgedOne(t *testing.T) {
+	fake := &fakeClock{wall: time.Now().UnixNano()}
+	s := mustOpen(t, tempDir(t), withClock(fake.read))
+	c := claim("k")
+	c.Lease, c.Retention = 0, time.Minute
+	mustReserve(t, s, c, store.Acquired)
+	fake.wall += int64(time.Hour)
+	n, err := s.Purge(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	key := appendKey(nil, c.ID)
+	refill(s)
+	require.True(t, s.filter.lacks(key))
+	mustReserve(t, s, c, store.Acquired)
+	require.False(t, s.filter.lacks(key))
+	refill(s)
+	require.False(t, s.filter.lacks(key))
+}
+
+// refill makes the filter anew, after the one that Open makes.
+func refill(s *Store) {
+	s.helpers.Wait()
+	s.helpers.Add(1)
+	s.refilter(s.ctx)
+}
+
+func TestFilterOfAReopenedStoreHasItsRecords(t *testing.T) {
+	path := tempDir(t)
+	s := mustOpen(t, path)
+	for i := range 10 {
+		mustSettle(t, s, fmt.Sprint(i), store.Outcome{})
+	}
+	require.NoError(t, s.Close())
+	s = mustOpen(t, path)
+	s.helpers.Wait()
+	require.True(t, s.filter.lacks(appendKey(nil, claim("absent").ID)))
+	for i := range 10 {
+		mustReserve(t, s, claim(fmt.Sprint(i)), store.Complete)
+	}
+	mustReserve(t, s, claim("absent"), store.Acquired)
+}
+
+func TestFilterIsMadeAnewWhenHalfOfItsKeysMayBeDeleted(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	s.helpers.Wait()
+	first := s.filter
+	s.filterMax = 8
+	for i := range 12 {
+		l := mustReserve(t, s, claim(fmt.Sprint(i)), store.Acquired).Lease
+		require.NoError(t, s.Release(t.Context(), l))
+	}
+	s.helpers.Wait()
+	require.NotSame(t, first, s.filter)
+	require.Less(t, s.filter.keys, 12)
+}

@@ -1,0 +1,208 @@
+package pebblestore
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+// refused opens a directory that must be refused, by name, and left alone.
+func refused(t *testing.T, path string, kind error) {
+	t.Helper()
+	before := listing(t, path)
+	s, err := Open(path)
+	if err == nil {
+		_ = s.Close()
+	}
+	require.ErrorIs(t, err, kind)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, path)
+	require.Equal(t, before, listing(t, path), "the directory was changed")
+}
+
+func listing(t *testing.T, path string) (names []string) {
+	t.Helper()
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if e.Name() != lockName {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// closed returns the path of a store that has the settled record k.
+func closed(t *testing.T) string {
+	t.Helper()
+	path := tempDir(t)
+	s := mustOpen(t, path)
+	mustSettle(t, s, "k", store.Outcome{Result: []byte("result")})
+	require.NoError(t, s.Close())
+	return path
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Run("a file", func(t *testing.T) {
+		path := tempDir(t)
+		require.NoError(t, os.WriteFile(path, []byte("hello"), 0o600))
+		refused(t, path, errOpen)
+	})
+	t.Run("a directory in a missing one", func(t *testing.T) {
+		refused(t, filepath.Join(t.TempDir(), "missing", "test.redo"), os.ErrNotExist)
+	})
+	t.Run("another application's directory", func(t *testing.T) {
+		path := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(path, "theirs"), nil, 0o600))
+		refused(t, path, ErrFormat)
+		require.NoFileExists(t, filepath.Join(path, lockName))
+	})
+	t.Run("another application's Pebble", func(t *testing.T) {
+		path := t.TempDir()
+		db, err := pebble.Open(path, &pebble.Options{})
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+		refused(t, path, ErrFormat)
+	})
+	t.Run("a directory of a later release", func(t *testing.T) {
+		path := closed(t)
+		require.NoError(t, os.WriteFile(filepath.Join(path, formatName), []byte("redo pebblestore 2\n"), 0o600))
+		refused(t, path, ErrFormat)
+	})
+	t.Run("a directory that lost its database", func(t *testing.T) {
+		path := closed(t)
+		for _, name := range listing(t, path) {
+			if name != formatName {
+				require.NoError(t, os.RemoveAll(filepath.Join(path, name)))
+			}
+		}
+		refused(t, path, ErrCorrupt)
+	})
+	t.Run("a directory that is open", func(t *testing.T) {
+		path := closed(t)
+		s := mustOpen(t, path)
+		link := filepath.Join(t.TempDir(), "link")
+		require.NoError(t, os.Symlink(path, link))
+		for _, name := range []string{path, link} {
+			_, err := Open(name)
+			require.ErrorIs(t, err, ErrInUse)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.ErrorContains(t, err, path)
+		}
+		mustReserve(t, s, claim("k"), store.Complete)
+		require.NoError(t, s.Close())
+		mustOpen(t, path)
+	})
+	t.Run("a negative delay", func(t *testing.T) {
+		_, err := Open(tempDir(t), WithLazyDelay(-1))
+		require.ErrorIs(t, err, store.ErrInvalid)
+	})
+}
+
+// The twins of the directories that are refused.
+func TestOpenTakes(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T) string{
+		"a missing directory": tempDir0,
+		"an empty directory":  func(t *testing.T) string { return t.TempDir() },
+		"a directory whose making was interrupted": func(t *testing.T) string {
+			path := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(path, newName), nil, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(path, "000002.log"), []byte("half"), 0o600))
+			return path
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := make(t)
+			s := mustOpen(t, path, nil, WithLazyDelay(0))
+			mustSettle(t, s, "k", store.Outcome{Lazy: true})
+			require.NoError(t, s.Close())
+			s = mustOpen(t, path)
+			mustReserve(t, s, claim("k"), store.Complete)
+			require.NoError(t, s.Check(t.Context()))
+			require.NoError(t, os.Rename(path, path+".moved"))
+			require.ErrorIs(t, s.Check(t.Context()), store.ErrUnavailable)
+			require.NoError(t, os.Rename(path+".moved", path))
+		})
+	}
+}
+
+func tempDir0(t *testing.T) string { return tempDir(t) }
+
+func TestFenceIsNeverGivenOutAgain(t *testing.T) {
+	path, last := tempDir(t), uint64(0)
+	for range 4 {
+		s := mustOpen(t, path)
+		for range 3 {
+			g := mustReserve(t, s, claim("k"), store.Acquired)
+			require.Greater(t, g.Lease.Fence, last)
+			last = g.Lease.Fence
+			require.NoError(t, s.Release(t.Context(), g.Lease))
+		}
+		s.mu.Lock()
+		s.fence = s.fences // the next fence needs another block
+		last = s.fence
+		s.mu.Unlock()
+		g := mustReserve(t, s, claim("k"), store.Acquired)
+		require.Greater(t, g.Lease.Fence, last)
+		last = g.Lease.Fence
+		require.NoError(t, s.Release(t.Context(), g.Lease))
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestFlippedByteIsNeverAWrongResult(t *testing.T) {
+	sample := closed(t)
+	flipped, refusals := 0, 0
+	for _, name := range listing(t, sample) {
+		content, err := os.ReadFile(filepath.Join(sample, name))
+		require.NoError(t, err)
+		for at := 0; at < len(content); at += 1 + len(content)/64 {
+			path := t.TempDir()
+			require.NoError(t, os.CopyFS(filepath.Join(path, "x"), os.DirFS(sample)))
+			bad := append([]byte(nil), content...)
+			bad[at] ^= 0x10
+			require.NoError(t, os.WriteFile(filepath.Join(path, "x", name), bad, 0o600))
+			flipped++
+			s, err := Open(filepath.Join(path, "x"))
+			if err != nil {
+				refusals++
+				continue
+			}
+			r, err := s.Find(t.Context(), claim("k").ID)
+			if err == nil {
+				require.Equal(t, "result", string(r.Result), "%s at %d", name, at)
+			} else {
+				require.ErrorIs(t, err, ErrCorrupt, "%s at %d", name, at)
+				refusals++
+			}
+			_ = s.Close()
+		}
+	}
+	require.Positive(t, refusals)
+	require.Greater(t, flipped, refusals)
+}
+
+func TestPurge(t *testing.T) {
+	fake := &fakeClock{wall: time.Now().UnixNano()}
+	s := mustOpen(t, tempDir(t), withClock(fake.read))
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		c := claim(key)
+		c.Lease, c.Retention = 0, time.Minute
+		mustReserve(t, s, c, store.Acquired)
+	}
+	fake.wall += int64(time.Hour)
+	mustReserve(t, s, claim("new"), store.Acquired) // deletes two
+	n, err := s.Purge(t.Context(), 2)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	n, err = s.Purge(t.Context(), 2)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, []string{"new"}, pendingKeys(t, s, ""))
+	require.NoError(t, s.Verify(t.Context()))
+}

@@ -202,6 +202,7 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 		wake:    make(chan struct{}, 1),
 		applied: make(chan *group, 1),
 		stopped: make(chan struct{}),
+		failed:  make(chan struct{}, 1),
 		clock:   newClock(cfg.clock),
 		overlay: make(map[string]*row),
 		recent:  newRecent(),
@@ -233,7 +234,7 @@ func (s *Store) openDB(known bool) (err error) {
 		MemTableStopWritesThreshold: 4,
 		L0StopWritesThreshold:       64,
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { s.background.Store(&err) },
+			BackgroundError: func(err error) { s.failedFlush(err) },
 			FlushEnd:        func(i pebble.FlushInfo) { s.worked(i.Err) },
 			CompactionEnd:   func(i pebble.CompactionInfo) { s.worked(i.Err) },
 			// The read that meets the damage returns it. Pebble's default ends the process.
@@ -262,6 +263,15 @@ const (
 	cacheSize    = 64 << 20
 	memTableSize = 32 << 20
 )
+
+// failedFlush notes an error of a flush or compaction, which Pebble repeats until it succeeds.
+func (s *Store) failedFlush(err error) {
+	s.background.Store(&err)
+	select {
+	case s.failed <- struct{}{}:
+	default:
+	}
+}
 
 // worked notes the end of a flush or compaction for Check.
 func (s *Store) worked(err error) {
@@ -298,6 +308,7 @@ func (s *Store) shut() {
 	if s.db == nil {
 		return
 	}
+	s.flush()
 	err := errors.Join(s.db.Close(), s.dir.Close())
 	s.db = nil
 	s.mu.Lock()
@@ -305,6 +316,28 @@ func (s *Store) shut() {
 	if err != nil && s.closeErr == nil && s.broken == nil {
 		s.closeErr = fmt.Errorf("pebblestore: %q: closing: %w", s.path, err)
 	}
+}
+
+// flush moves the log's changes into tables, where each byte is under a checksum whose damage is seen. It gives up when
+// Pebble fails: the log still has the changes.
+func (s *Store) flush() {
+	if s.background.Load() != nil || s.isBroken() {
+		return
+	}
+	flushed, err := s.db.AsyncFlush()
+	if err != nil {
+		return
+	}
+	select {
+	case <-flushed:
+	case <-s.failed:
+	}
+}
+
+func (s *Store) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken != nil
 }
 
 // A logger drops Pebble's messages, except for an error that Pebble does not survive.

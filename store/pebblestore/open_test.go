@@ -1,6 +1,8 @@
 package pebblestore
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -185,6 +187,60 @@ func TestFlippedByteIsNeverAWrongResult(t *testing.T) {
 	}
 	require.Positive(t, refusals)
 	require.Greater(t, flipped, refusals)
+}
+
+// A crash leaves changes in the log. Pebble finds damage before its last synced block, of 32 KiB.
+func TestFlippedByteInTheLogOfACrashIsNeverAWrongResult(t *testing.T) {
+	path, sample := tempDir(t), filepath.Join(t.TempDir(), "crashed")
+	s := mustOpen(t, path)
+	const n = 400
+	for i := range n {
+		c := claim(fmt.Sprint(i))
+		c.Meta = make([]byte, 1024)
+		mustReserve(t, s, c, store.Acquired)
+	}
+	require.NoError(t, os.CopyFS(sample, os.DirFS(path)))
+	name, content := largestLog(t, sample)
+	refusals := 0
+	for at := 100; at < len(content)-(64<<10); at += 21_000 {
+		bad := append([]byte(nil), content...)
+		bad[at] ^= 0x10
+		copied := filepath.Join(t.TempDir(), "x")
+		require.NoError(t, os.CopyFS(copied, os.DirFS(sample)))
+		require.NoError(t, os.WriteFile(filepath.Join(copied, name), bad, 0o600))
+		s, err := Open(copied)
+		if err != nil {
+			require.ErrorIs(t, err, ErrCorrupt)
+			refusals++
+			continue
+		}
+		for i := range n {
+			_, err := s.Find(t.Context(), claim(fmt.Sprint(i)).ID)
+			require.NoError(t, err, "a byte at %d of %d", at, len(content))
+		}
+		require.NoError(t, s.Close())
+	}
+	require.Positive(t, refusals)
+	undamaged := mustOpen(t, sample)
+	for i := range n {
+		mustReserve(t, undamaged, claim(fmt.Sprint(i)), store.TakenOver)
+	}
+}
+
+// largestLog returns the log with the most changes, without the zeros after them.
+func largestLog(t *testing.T, path string) (name string, content []byte) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(path, "*.log"))
+	require.NoError(t, err)
+	for _, log := range logs {
+		b, err := os.ReadFile(log)
+		require.NoError(t, err)
+		if b = bytes.TrimRight(b, "\x00"); len(b) > len(content) {
+			name, content = filepath.Base(log), b
+		}
+	}
+	require.Greater(t, len(content), 128<<10)
+	return name, content
 }
 
 func TestPurge(t *testing.T) {

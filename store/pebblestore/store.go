@@ -59,7 +59,8 @@ type Store struct {
 
 	poller     *store.Poller
 	due        atomic.Int64 // nothing expires before this instant
-	background atomic.Pointer[error]
+	background atomic.Pointer[error] // of the last flush or compaction
+	failed     chan struct{}         // takes a value if a flush or compaction fails
 }
 
 var (

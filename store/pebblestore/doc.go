@@ -44,11 +44,12 @@
 // # Damage
 //
 // Damage is reported as [ErrCorrupt], and never repaired or deleted. The Store never treats a record that fails a
-// check as absent. Pebble compares a checksum of each block of a table when it reads the block, and of each entry of its
-// log in Open. Each record has a checksum of its own, with its key. [Store.Verify] reads all of them, and compares the
-// indexes with the records. Run it after a disk error.
+// check as absent. Pebble compares a checksum of each block of a table when it reads the block, and of each entry of
+// its log in Open. Each record has a checksum of its own, with its key. [Store.Verify] reads all of them, and compares
+// the indexes with the records. Run it after a disk error.
 //
 // A power cut leaves a log that ends anywhere after its last sync. Open takes the damaged end of a log for such an end,
-// unless a later block of 32 KiB shows that the damage was synced before. So damage in the last 32 KiB of the log, after
-// a crash, can lose acknowledged changes, and no check finds this loss. Close moves all changes from the log into tables.
+// unless a later block of 32 KiB shows that the damage was synced before. So damage in the last 32 KiB of the log,
+// after a crash, can lose acknowledged changes, and no check finds this loss. Close moves all changes from the log into
+// tables.
 package pebblestore

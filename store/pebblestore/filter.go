@@ -7,9 +7,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A filter holds hashes of the keys of all records in memory, two to four bytes each. A key that it lacks has no record,
-// so that a new ID costs no read. A search of Pebble for an absent key reads a page, and takes half of the time of an
-// operation. One of 300 other absent keys seems present, and is searched for.
+// A filter holds hashes of the keys of all records in memory, two to four bytes each. A key that it lacks has no
+// record, so that a new ID costs no read. A search of Pebble for an absent key reads a page, and takes half of the time
+// of an operation. One of 300 other absent keys seems present, and is searched for.
 //
 // It is a Bloom filter in parts, each of which has twice the capacity of the one before. All bits of a key are in one
 // block of 64 bytes. It is not safe for concurrent use.
@@ -80,8 +80,8 @@ func (p part) at(h uint64) (*block, block) {
 }
 
 // refilter is a goroutine that reads the keys of all records into a new filter. The first one runs after Open. Another
-// one runs when half of the keys that were added may have been deleted, because a filter forgets none. The filter before
-// is used until then. After an error it is kept for good.
+// one runs when half of the keys that were added may have been deleted, because a filter forgets none. The filter
+// before is used until then. After an error it is kept for good.
 func (s *Store) refilter(ctx context.Context) {
 	defer s.helpers.Done()
 	next := newFilter()

@@ -64,8 +64,8 @@ func Open(path string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// located makes the directory if there is none. It returns one name for all paths that lead to it, because Pebble's lock
-// goes by the name inside a process.
+// located makes the directory if there is none. It returns one name for all paths that lead to it, because Pebble's
+// lock goes by the name inside a process.
 func located(fsys vfs.FS, path string) (string, error) {
 	if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if _, err := fsys.Stat(fsys.PathDir(path)); err != nil {
@@ -117,9 +117,8 @@ func checkFormat(fsys vfs.FS, path string) error {
 	if err != nil {
 		return refusal(path, errOpen, "%w", err)
 	}
-	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, 100))
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return refusal(path, errOpen, "%w", err)
 	}
 	if string(text) != formatText {

@@ -108,8 +108,8 @@ func TestOpenRefuses(t *testing.T) {
 
 // The twins of the directories that are refused.
 func TestOpenTakes(t *testing.T) {
-	for name, make := range map[string]func(t *testing.T) string{
-		"a missing directory": tempDir0,
+	for name, prepared := range map[string]func(t *testing.T) string{
+		"a missing directory": func(t *testing.T) string { return tempDir(t) },
 		"an empty directory":  func(t *testing.T) string { return t.TempDir() },
 		"a directory whose making was interrupted": func(t *testing.T) string {
 			path := t.TempDir()
@@ -119,7 +119,7 @@ func TestOpenTakes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := make(t)
+			path := prepared(t)
 			s := mustOpen(t, path, nil, WithLazyDelay(0))
 			mustSettle(t, s, "k", store.Outcome{Lazy: true})
 			require.NoError(t, s.Close())
@@ -132,8 +132,6 @@ func TestOpenTakes(t *testing.T) {
 		})
 	}
 }
-
-func tempDir0(t *testing.T) string { return tempDir(t) }
 
 func TestFenceIsNeverGivenOutAgain(t *testing.T) {
 	path, last := tempDir(t), uint64(0)

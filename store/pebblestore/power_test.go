@@ -56,7 +56,9 @@ func newDisk(t *testing.T) *vfs.MemFS {
 
 // cutPower runs workers on a store, and returns their acknowledged words on each key, the highest fence, and the disk
 // that the power cut leaves.
-func cutPower(t *testing.T, disk *vfs.MemFS, fs vfs.FS, seed uint64) (acked map[string]string, top uint64, after *vfs.MemFS) {
+func cutPower(t *testing.T, disk *vfs.MemFS, fs vfs.FS, seed uint64) (
+	acked map[string]string, top uint64, after *vfs.MemFS,
+) {
 	t.Helper()
 	s, err := Open("/data/x", withFS(fs))
 	require.NoError(t, err)

@@ -58,7 +58,7 @@ type Store struct {
 	helpers sync.WaitGroup
 
 	poller     *store.Poller
-	due        atomic.Int64 // nothing expires before this instant
+	due        atomic.Int64          // nothing expires before this instant
 	background atomic.Pointer[error] // of the last flush or compaction
 	failed     chan struct{}         // takes a value if a flush or compaction fails
 }
@@ -133,7 +133,9 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 }
 
 // change replaces the lease's pending record with the result of f.
-func (s *Store) change(ctx context.Context, l store.Lease, how mode, f func(store.Record, time.Time) store.Record) error {
+func (s *Store) change(
+	ctx context.Context, l store.Lease, how mode, f func(store.Record, time.Time) store.Record,
+) error {
 	return s.transition(ctx, l.ID, how, func(cur *record, now time.Time) (*record, bool, error) {
 		if cur == nil || !cur.PendingUnder(l.Fence) {
 			return nil, false, store.ErrLost

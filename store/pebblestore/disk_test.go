@@ -101,6 +101,30 @@ func broken(t *testing.T, err error) {
 	require.NotErrorIs(t, err, store.ErrUnknown)
 }
 
+func TestFailedWriteOfOpenIsAnError(t *testing.T) {
+	for _, kind := range []string{".log", "MANIFEST", "dbtmp", newName} {
+		disk := newFaultyDisk(t)
+		disk.fails(kind)
+		_, err := Open("/data/x", withFS(disk))
+		require.ErrorIs(t, err, errDisk, kind)
+		require.ErrorIs(t, err, store.ErrUnavailable, kind)
+		mustReserve(t, mustOpen(t, "/data/x", withFS(disk.mem.CrashClone(vfs.CrashCloneCfg{}))), claim("k"), store.Acquired)
+	}
+}
+
+func TestFailedSyncOfOpenIsAnError(t *testing.T) {
+	disk := newFaultyDisk(t)
+	disk.set(func(op errorfs.Op) error {
+		if writes(op) && op.Kind != errorfs.OpCreate && isKind(op, []string{".log"}) {
+			return errDisk
+		}
+		return nil
+	})
+	_, err := Open("/data/x", withFS(disk))
+	require.ErrorIs(t, err, errDisk)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+}
+
 // Pebble repeats a flush that failed. Nothing acknowledged depends on it, because the log has it.
 func TestFailedFlushIsRepeated(t *testing.T) {
 	disk := newFaultyDisk(t)

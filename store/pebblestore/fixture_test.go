@@ -19,6 +19,10 @@ func withFS(fs vfs.FS) Option {
 	return option(func(c *config) error { c.fs = fs; return nil })
 }
 
+func withMaxBatch(bytes int) Option {
+	return option(func(c *config) error { c.maxBatch = bytes; return nil })
+}
+
 func tempDir(t testing.TB) string { return filepath.Join(t.TempDir(), "test.redo") }
 
 func mustOpen(t testing.TB, path string, opts ...Option) *Store {

@@ -3,6 +3,8 @@ package pebblestore
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -12,9 +14,6 @@ import (
 // fenceBlock is the number of fences that a group reserves beyond the last one given out. The next Open continues after
 // all of them, so that a record that was removed leaves no fence to be given out again.
 const fenceBlock = 1 << 20
-
-// maxBatch is the number of bytes from which a group's rows go into one more batch. Pebble holds a batch in memory.
-const maxBatch = 64 << 20
 
 // A group is a set of changes that one sync makes durable.
 type group struct {
@@ -135,16 +134,24 @@ func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 	if g.state != nil {
 		_ = b.Set(stateKey, g.state.append(nil), nil) // a batch takes every key
 	}
+	// Pebble inserts neighbours faster, so the rows are sorted, and the indexes come after the records.
+	slices.SortFunc(g.rows, func(a, b *row) int { return strings.Compare(a.key, b.key) })
 	fresh := 0
-	for _, r := range g.rows {
-		if b.Len() > maxBatch {
+	for rows := g.rows; len(rows) > 0; {
+		n := 0
+		for ; n < len(rows) && b.Len() <= s.maxBatch; n++ {
+			putRecord(b, rows[n])
+		}
+		for _, r := range rows[:n] {
+			s.index(b, r)
+			if created(r.was, r.rec) {
+				fresh++
+			}
+		}
+		if rows = rows[n:]; len(rows) > 0 {
 			if err := next(); err != nil {
 				return err
 			}
-		}
-		s.add(b, r)
-		if created(r.was, r.rec) {
-			fresh++
 		}
 	}
 	if limit := g.purge + freed*fresh; limit > 0 && s.due.Load() <= g.now {
@@ -160,23 +167,29 @@ func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 	return db.ApplyNoSyncWait(b, pebble.Sync)
 }
 
-// add puts a row into the batch.
-func (s *Store) add(b *pebble.Batch, r *row) {
+// putRecord puts a row's record into the batch.
+func putRecord(b *pebble.Batch, r *row) {
+	if r.rec == nil {
+		_ = b.Delete(append([]byte{recordsPrefix}, r.key...), nil)
+		return
+	}
+	op := b.SetDeferred(1+len(r.key), r.rec.size())
+	op.Key[0] = recordsPrefix
+	copy(op.Key[1:], r.key)
+	appendRecord(op.Value[:0], op.Key[1:], r.rec)
+	_ = op.Finish() // no index of a batch can refuse it
+}
+
+// index moves a row's entries in the indexes.
+func (s *Store) index(b *pebble.Batch, r *row) {
 	var was, is record
 	if r.was != nil {
 		was = *r.was
 	}
-	key := []byte(r.key)
-	if r.rec == nil {
-		_ = b.Delete(append([]byte{recordsPrefix}, key...), nil)
-	} else {
+	if r.rec != nil {
 		is = *r.rec
-		op := b.SetDeferred(1+len(key), is.size())
-		op.Key[0] = recordsPrefix
-		copy(op.Key[1:], key)
-		appendRecord(op.Value[:0], key, &is)
-		_ = op.Finish()
 	}
+	key := []byte(r.key)
 	move(b, pendingPrefix, key, was.listed(), is.listed())
 	at := nanos(is.ExpiresAt)
 	move(b, expiryPrefix, key, nanos(was.ExpiresAt), at)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -197,7 +196,7 @@ func syncDir(fsys vfs.FS, path string) error {
 
 func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 	s := &Store{
-		path: path, fs: cfg.fs, dir: dir, delay: cfg.lazyDelay,
+		path: path, fs: cfg.fs, dir: dir, delay: cfg.lazyDelay, maxBatch: cfg.maxBatch,
 		wake:    make(chan struct{}, 1),
 		applied: make(chan *group, 1),
 		stopped: make(chan struct{}),
@@ -217,14 +216,13 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 }
 
 // openDB opens the database, or makes one.
-func (s *Store) openDB(known bool) (err error) {
-	log := &logger{Store: s}
+func (s *Store) openDB(known bool) error {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
 	o := &pebble.Options{
 		FS:                          s.fs,
 		Lock:                        s.dir,
-		Logger:                      log,
+		Logger:                      logger{s},
 		ErrorIfExists:               !known,
 		ErrorIfNotExists:            known,
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
@@ -241,20 +239,35 @@ func (s *Store) openDB(known bool) (err error) {
 		},
 	}
 	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10)
-	defer func() {
-		if p := recover(); p != nil { // the logger's
-			err = refusal(s.path, errOpen, "%v", p)
-		}
-	}()
-	s.db, err = pebble.Open(s.path, o)
+	db, err := s.open(o)
 	switch {
 	case err == nil:
-		log.opened.Store(true)
+		s.db = db
 		return nil
 	case pebble.IsCorruptionError(err), errors.Is(err, pebble.ErrDBDoesNotExist):
 		return refusal(s.path, ErrCorrupt, "%w", err)
 	}
 	return refusal(s.path, errOpen, "%w", err)
+}
+
+// open opens the database on a goroutine of its own, which an error that Pebble does not survive blocks for good.
+func (s *Store) open(o *pebble.Options) (db *pebble.DB, err error) {
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		defer func() {
+			if p := recover(); p != nil { // Pebble trusts some parts of its files
+				err = fmt.Errorf("%v", p)
+			}
+		}()
+		db, err = pebble.Open(s.path, o)
+	}()
+	select {
+	case <-opened:
+		return db, err
+	case <-s.stopped:
+		return nil, s.ready()
+	}
 }
 
 // Sizes of Pebble's memory. The table of the last changes takes up to four times its size.
@@ -293,7 +306,12 @@ func (s *Store) load(known bool) error {
 		}
 	}
 	s.fence, s.fences, s.epoch = st.fence, st.fence+fenceBlock, st.epoch+1
-	return s.db.Set(stateKey, state{fence: s.fences, epoch: s.epoch}.append(nil), pebble.Sync)
+	b := s.db.NewBatch()
+	_ = b.Set(stateKey, state{fence: s.fences, epoch: s.epoch}.append(nil), nil) // a batch takes every key
+	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return err
+	}
+	return b.SyncWait() // its error does not end the goroutine, as that of Apply does
 }
 
 // shut closes the database once. A database with a stuck goroutine can't be closed: it keeps the directory until the
@@ -302,6 +320,7 @@ func (s *Store) shut() {
 	if s.stuck.Load() {
 		return
 	}
+	s.helpers.Wait()
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if s.db == nil {
@@ -340,20 +359,14 @@ func (s *Store) isBroken() bool {
 }
 
 // A logger drops Pebble's messages, except for an error that Pebble does not survive.
-type logger struct {
-	*Store
-	opened atomic.Bool
-}
+type logger struct{ *Store }
 
-func (*logger) Infof(string, ...any)  {}
-func (*logger) Errorf(string, ...any) {}
+func (logger) Infof(string, ...any)  {}
+func (logger) Errorf(string, ...any) {}
 
 // Fatalf must not return. It blocks the goroutine, which may hold Pebble's locks, and ends the Store. The default would
 // end the process.
-func (l *logger) Fatalf(format string, args ...any) {
-	if !l.opened.Load() {
-		panic(fmt.Sprintf(format, args...))
-	}
+func (l logger) Fatalf(format string, args ...any) {
 	l.stuck.Store(true)
 	l.breakDown(fmt.Errorf(format, args...))
 	l.stop()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
@@ -239,24 +238,4 @@ func largestLog(t *testing.T, path string) (name string, content []byte) {
 	}
 	require.Greater(t, len(content), 128<<10)
 	return name, content
-}
-
-func TestPurge(t *testing.T) {
-	fake := &fakeClock{wall: time.Now().UnixNano()}
-	s := mustOpen(t, tempDir(t), withClock(fake.read))
-	for _, key := range []string{"a", "b", "c", "d", "e"} {
-		c := claim(key)
-		c.Lease, c.Retention = 0, time.Minute
-		mustReserve(t, s, c, store.Acquired)
-	}
-	fake.wall += int64(time.Hour)
-	mustReserve(t, s, claim("new"), store.Acquired) // deletes two
-	n, err := s.Purge(t.Context(), 2)
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
-	n, err = s.Purge(t.Context(), 2)
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	require.Equal(t, []string{"new"}, pendingKeys(t, s, ""))
-	require.NoError(t, s.Verify(t.Context()))
 }

@@ -20,10 +20,11 @@ type config struct {
 	lazyDelay time.Duration
 	clock     func() (int64, time.Duration)
 	fs        vfs.FS
+	maxBatch  int // bytes from which a group's rows go into one more batch, because Pebble holds a batch in memory
 }
 
 func newConfig(opts []Option) (config, error) {
-	c := config{lazyDelay: 10 * time.Millisecond, clock: systemTime(), fs: vfs.Default}
+	c := config{lazyDelay: 10 * time.Millisecond, clock: systemTime(), fs: vfs.Default, maxBatch: 64 << 20}
 	for _, o := range opts {
 		if o == nil {
 			continue

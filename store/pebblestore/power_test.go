@@ -16,7 +16,14 @@ import (
 )
 
 // A power cut keeps synced bytes and names, and any part of the others, in any order.
-func TestPowerCutLosesNothingAcknowledged(t *testing.T) {
+func TestPowerCutLosesNothingAcknowledged(t *testing.T) { powerCuts(t) }
+
+// A group that takes several batches needs one sync.
+func TestPowerCutLosesNothingAcknowledgedInSmallBatches(t *testing.T) {
+	powerCuts(t, withMaxBatch(200))
+}
+
+func powerCuts(t *testing.T, opts ...Option) {
 	rounds := 40
 	if testing.Short() {
 		rounds = 8
@@ -25,7 +32,7 @@ func TestPowerCutLosesNothingAcknowledged(t *testing.T) {
 		disk := newDisk(t)
 		lost := ""
 		for cut := range 3 { // each on the disk that the last one left
-			acked, top, after := cutPower(t, disk, disk, uint64(seed*3+cut))
+			acked, top, after := cutPower(t, disk, disk, uint64(seed*3+cut), opts...)
 			disk = after
 			if lost = missing(t, disk, acked, top); lost != "" {
 				break
@@ -56,11 +63,11 @@ func newDisk(t *testing.T) *vfs.MemFS {
 
 // cutPower runs workers on a store, and returns their acknowledged words on each key, the highest fence, and the disk
 // that the power cut leaves.
-func cutPower(t *testing.T, disk *vfs.MemFS, fs vfs.FS, seed uint64) (
+func cutPower(t *testing.T, disk *vfs.MemFS, fs vfs.FS, seed uint64, opts ...Option) (
 	acked map[string]string, top uint64, after *vfs.MemFS,
 ) {
 	t.Helper()
-	s, err := Open("/data/x", withFS(fs))
+	s, err := Open("/data/x", append(opts, withFS(fs))...)
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	enough := make(chan struct{})

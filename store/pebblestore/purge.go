@@ -47,7 +47,7 @@ func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err erro
 		s.mu.Unlock()
 		return 0, nil, err
 	}
-	if s.due.Load() > s.clock.now() {
+	if len(s.overlay) == 0 && s.due.Load() > s.clock.now() {
 		s.mu.Unlock()
 		return 0, nil, nil
 	}

@@ -26,6 +26,8 @@ type Store struct {
 	epoch uint64
 	delay time.Duration
 
+	maxBatch int
+
 	wake    chan struct{} // one token: a group is due
 	applied chan *group   // groups that await their sync, in their order
 	stopped chan struct{} // closed when no group is left after Close, or the store is broken
@@ -215,7 +217,6 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.signal()
 	<-s.stopped
-	s.helpers.Wait()
 	s.shut()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
 )
 
 // A fakeClock is set by hand: the wall clock and the monotonic one apart.

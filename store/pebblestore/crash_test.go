@@ -13,8 +13,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
 )
 
 // childDir names the directory on which the test binary works as the process that crashes.

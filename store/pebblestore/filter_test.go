@@ -13,7 +13,7 @@ import (
 func TestFilterLacksNoKeyThatWasAdded(t *testing.T) {
 	f := newFilter()
 	key := func(i int) []byte { return fmt.Appendf(nil, "key-%d", i) }
-	const n = 3 * firstPart * blockKeys / 2 // in two parts
+	const n = firstPart*blockKeys + 10_000 // in two parts
 	for i := range n {
 		f.add(key(i))
 	}

@@ -1,0 +1,175 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+func sampleRecords() map[string]*record {
+	full := &record{epoch: 7, Record: store.Record{
+		Fingerprint: store.Raw("POST", "/", "", nil),
+		State:       store.StateFailed,
+		Fence:       math.MaxUint64,
+		CreatedAt:   time.Unix(0, -1),
+		LeaseUntil:  lastInstant,
+		ExpiresAt:   time.Unix(0, 42),
+		Owner:       strings.Repeat("o", store.MaxOwner),
+		Meta:        []byte("meta"),
+		Result:      []byte("result"),
+	}}
+	return map[string]*record{
+		"full":          full,
+		"nil content":   {Record: store.Record{State: store.StatePending}},
+		"owner alone":   {Record: store.Record{State: store.StatePending, Owner: "nonce"}},
+		"empty content": {Record: store.Record{State: store.StateComplete, Meta: []byte{}, Result: []byte{}}},
+		"meta alone":    {Record: store.Record{State: store.StatePending, Meta: []byte("m")}},
+	}
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	for name, r := range sampleRecords() {
+		t.Run(name, func(t *testing.T) {
+			v := appendRecord([]byte("before"), []byte("key"), r)[len("before"):]
+			require.Len(t, v, r.size())
+			got, err := decodeRecord([]byte("key"), v)
+			require.NoError(t, err)
+			require.Equal(t, r, got)
+		})
+	}
+}
+
+func TestDamagedRecordIsNeverRead(t *testing.T) {
+	key := []byte("key")
+	for name, r := range sampleRecords() {
+		v := appendRecord(nil, key, r)
+		t.Run(name+", every bit flipped", func(t *testing.T) {
+			for i := range v {
+				for bit := range 8 {
+					v[i] ^= 1 << bit
+					_, err := decodeRecord(key, v)
+					require.ErrorIs(t, err, ErrCorrupt, "bit %d of byte %d", bit, i)
+					v[i] ^= 1 << bit
+				}
+			}
+		})
+		t.Run(name+", every length", func(t *testing.T) {
+			for n := range v {
+				_, err := decodeRecord(key, v[:n])
+				require.ErrorIs(t, err, ErrCorrupt)
+			}
+			_, err := decodeRecord(key, append(v[:len(v):len(v)], 0))
+			require.ErrorIs(t, err, ErrCorrupt)
+		})
+		t.Run(name+", another key", func(t *testing.T) {
+			_, err := decodeRecord([]byte("kez"), v)
+			require.ErrorIs(t, err, ErrCorrupt)
+		})
+	}
+}
+
+func TestRecordOfALaterVersionIsNotCorrupt(t *testing.T) {
+	_, err := decodeRecord([]byte("key"), laterRecord([]byte("key")))
+	require.ErrorIs(t, err, ErrFormat)
+	require.NotErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "version 2, this release reads version 1")
+}
+
+// laterRecord is what a later release might write.
+func laterRecord(key []byte) []byte {
+	v := []byte{envelopeVersion + 1, 0, 0, 0, 0, 'n', 'e', 'w'}
+	binary.BigEndian.PutUint32(v[1:], checksum(key, v))
+	return v
+}
+
+func TestKeyIsInjective(t *testing.T) {
+	ids := []store.ID{
+		{Scope: "", Key: "ab"}, {Scope: "a", Key: "b"}, {Scope: "\x01a", Key: "b"}, {Scope: "", Key: "\x01ab"},
+		{Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"},
+	}
+	seen := make(map[string]store.ID)
+	for _, id := range ids {
+		key := appendKey(nil, id)
+		require.NotContains(t, seen, string(key))
+		seen[string(key)] = id
+		got, err := parseKey(key)
+		require.NoError(t, err)
+		require.Equal(t, id, got)
+	}
+}
+
+func TestMalformedKeyIsCorrupt(t *testing.T) {
+	for _, key := range []string{"", "\x00", "\x05abc", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01k"} {
+		_, err := parseKey([]byte(key))
+		require.ErrorIs(t, err, ErrCorrupt, "%q", key)
+	}
+}
+
+func TestInstantsDoNotOverflow(t *testing.T) {
+	require.Equal(t, int64(math.MaxInt64), after(math.MaxInt64-1, 2))
+	require.Equal(t, int64(math.MaxInt64), after(1, math.MaxInt64))
+	require.Equal(t, int64(3), after(1, 2))
+}
+
+func TestRecordIsKeptWithinTheLastInstant(t *testing.T) {
+	far := lastInstant.Add(time.Hour)
+	near := lastInstant.Add(-time.Hour)
+	got := bounded(store.Record{LeaseUntil: far, ExpiresAt: far})
+	require.Equal(t, store.Record{LeaseUntil: lastInstant, ExpiresAt: lastInstant}, got)
+	fits := store.Record{LeaseUntil: near, ExpiresAt: near}
+	require.Equal(t, fits, bounded(fits))
+	require.Zero(t, bounded(store.Record{}))
+}
+
+func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
+	path := tempDir(t)
+	fake := &fakeClock{wall: 1}
+	s := mustOpen(t, path, withClock(fake.read))
+	c := claim("k")
+	c.Lease, c.Retention = 0, time.Minute
+	l := mustReserve(t, s, c, store.Acquired).Lease
+	expired := claim("expired")
+	expired.Lease, expired.Retention = 0, time.Minute
+	mustReserve(t, s, expired, store.Acquired)
+	key := appendKey(nil, c.ID)
+	require.NoError(t, s.db.Set(append([]byte{recordsPrefix}, key...), laterRecord(key), pebble.Sync))
+	require.NoError(t, s.Close())
+
+	fake.wall += int64(time.Hour)
+	s = mustOpen(t, path, withClock(fake.read))
+	_, err := s.Reserve(t.Context(), c)
+	require.ErrorIs(t, err, ErrFormat)
+	require.ErrorIs(t, err, store.ErrUnavailable, "a client retries, until it reaches the later release")
+	require.NotErrorIs(t, err, store.ErrDamaged)
+	require.ErrorIs(t, s.Complete(t.Context(), l, store.Outcome{Lazy: true}), ErrFormat)
+	require.ErrorIs(t, s.Drop(t.Context(), c.ID), ErrFormat)
+	require.ErrorIs(t, s.Verify(t.Context()), ErrFormat)
+	n, err := s.Purge(t.Context(), 10)
+	require.Equal(t, 1, n, "the one that can be read is purged")
+	require.ErrorIs(t, err, ErrFormat)
+	mustReserve(t, s, claim("neighbour"), store.Acquired)
+	_, err = s.Find(t.Context(), c.ID)
+	require.ErrorIs(t, err, ErrFormat)
+}
+
+func FuzzRecordDecode(f *testing.F) {
+	key := []byte("key")
+	for _, r := range sampleRecords() {
+		f.Add(key, appendRecord(nil, key, r))
+	}
+	f.Add([]byte(nil), []byte(nil))
+	f.Fuzz(func(t *testing.T, key, v []byte) {
+		r, err := decodeRecord(key, v)
+		if err != nil {
+			return
+		}
+		require.Equal(t, v, appendRecord(nil, key, r), "what decodes must be what was encoded")
+	})
+}

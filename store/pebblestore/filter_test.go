@@ -49,6 +49,17 @@ func TestFilterHasTheRecordThatFollowsAPurgedOne(t *testing.T) {
 	require.False(t, s.filter.lacks(key))
 }
 
+func TestFilterHasARecordThatPebbleHasNot(t *testing.T) {
+	s := mustOpen(t, tempDir(t), WithLazyDelay(time.Hour))
+	key := appendKey(nil, claim("k").ID)
+	s.mu.Lock()
+	s.put(key, nil, &record{Record: store.Record{State: store.StatePending, CreatedAt: time.Unix(1, 0)}}, true)
+	s.mu.Unlock()
+	refill(s)
+	require.False(t, s.filter.lacks(key))
+	require.True(t, s.filter.lacks(appendKey(nil, claim("absent").ID)))
+}
+
 // refill makes the filter anew, after the one that Open makes.
 func refill(s *Store) {
 	s.helpers.Wait()

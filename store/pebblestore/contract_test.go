@@ -18,7 +18,7 @@ func TestContract(t *testing.T) {
 	contract(t, func(v []byte) []byte { v[len(v)-1] ^= 1; return v }) // of the meta or the result
 }
 
-// A damaged header hides the record's state, and what it says of the indexes.
+// A damaged header hides the state of the record, and its place in the indexes.
 func TestContractWithDamagedHeader(t *testing.T) {
 	contract(t, func(v []byte) []byte { v[10] ^= 1; return v })
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 const childWorkers = 8
 
-// work reserves and settles until it is killed, and prints what was acknowledged after it was: a line is one
+// work reserves and settles until it is killed. It prints each change after its acknowledgement: a line is one
 // write. Its workers settle durably, lazily, or not at all, and release now and then.
 func work(path string, out io.Writer) error {
 	s, err := Open(path)
@@ -157,7 +157,7 @@ func checkSurvivor(t *testing.T, s *Store, key, word string, fence uint64) {
 	require.Zero(t, r.LeaseLeft(), "%s has the lease of a dead process", key)
 	switch {
 	case word == "completed", r.State != store.StatePending:
-		// What was reserved may have been completed without the word getting out.
+		// A record that was reserved may have been completed before the kill, and the line not printed.
 		require.Equal(t, store.StateComplete, r.State, key)
 		require.Equal(t, key, string(r.Result))
 	default:

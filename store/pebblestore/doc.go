@@ -8,7 +8,7 @@
 // which concurrent changes share. Package boltstore needs fewer modules, holds the application's own data, and opens a
 // single file. Choose pebblestore if boltstore's throughput is too low.
 //
-// # What is promised
+// # Promises
 //
 // A call that changes a record returns after the change is on disk, with one exception. A Complete whose Outcome is
 // Lazy is immediately visible to every later call. It reaches the disk with the next durable change, after the lazy

@@ -106,7 +106,7 @@ func decodeRecord(key, v []byte) (*record, error) {
 	case flags&^(flagMeta|flagResult) != 0:
 		return nil, corrupt("a record has flags %#x", flags)
 	case owner+meta > len(rest):
-		return nil, corrupt("a record has %d bytes, its header says at least %d", len(v), headerSize+owner+meta)
+		return nil, corrupt("a record has %d bytes, its header needs at least %d", len(v), headerSize+owner+meta)
 	case flags&flagMeta == 0 && meta != 0, flags&flagResult == 0 && owner+meta != len(rest):
 		return nil, corrupt("a record has content where its flags say nil")
 	}
@@ -174,7 +174,7 @@ func instant(v []byte) time.Time {
 	return time.Time{}
 }
 
-// nanos returns an instant as it is stored. Zero stands for the zero time.
+// nanos returns an instant as it is stored. Zero is the zero time.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -82,7 +82,7 @@ func TestRecordOfALaterVersionIsNotCorrupt(t *testing.T) {
 	require.ErrorContains(t, err, "version 2, this release reads version 1")
 }
 
-// laterRecord is what a later release might write.
+// laterRecord is a record that a later release might write.
 func laterRecord(key []byte) []byte {
 	v := []byte{envelopeVersion + 1, 0, 0, 0, 0, 'n', 'e', 'w'}
 	binary.BigEndian.PutUint32(v[1:], checksum(key, v))
@@ -170,6 +170,6 @@ func FuzzRecordDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Equal(t, v, appendRecord(nil, key, r), "what decodes must be what was encoded")
+		require.Equal(t, v, appendRecord(nil, key, r), "a record that decodes is encoded again to the same bytes")
 	})
 }

@@ -117,7 +117,7 @@ func (s *Store) seal() (g *group, end bool) {
 	return g, false
 }
 
-// apply hands the group to Pebble. Only the last batch asks for a sync, which covers those before it.
+// apply hands the group to Pebble. Only the last batch is synced, and its sync covers those before it.
 func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // Pebble panics if it can't write its log
@@ -209,7 +209,7 @@ func (r *record) listed() int64 {
 	return nanos(r.CreatedAt)
 }
 
-// move replaces a record's entry in an index. The instant zero stands for no entry.
+// move replaces a record's entry in an index. The instant zero means no entry.
 func move(b *pebble.Batch, prefix byte, key []byte, was, is int64) {
 	if was == is {
 		return

@@ -35,7 +35,7 @@ type row struct {
 	drop    [][]byte // keys of indexes that are deleted with a damaged record
 }
 
-// A mode is how a call that makes a change returns.
+// A mode determines when a call that makes a change returns.
 type mode uint8
 
 const (

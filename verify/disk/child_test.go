@@ -1,0 +1,77 @@
+package disk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The test binary runs itself as the process that is recorded: with this variable set it runs the Workload in it.
+const childVariable = "REDO_VERIFY_DISK"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childVariable); text != "" {
+		w := Workload{}
+		err := json.Unmarshal([]byte(text), &w)
+		w.Print = os.Stdout
+		if err == nil {
+			err = w.Run(context.Background())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// scratch returns a directory in memory where there is one, since states are written often.
+func scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "redo-disk")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// needStrace skips the test if strace can't trace.
+func needStrace(t *testing.T) {
+	t.Helper()
+	err := exec.Command("strace", "-f", "-e", "trace=none", os.Args[0], "-test.list=^$").Run()
+	switch {
+	case err == nil:
+	case os.Getenv("REDO_TEST_REQUIRE") == "1":
+		t.Fatalf("strace does not run: %v", err)
+	default:
+		t.Skipf("strace does not run, and it records what reaches the disk: %v", err)
+	}
+}
+
+// record runs the workload in a process of its own and returns its calls.
+func record(t *testing.T, w Workload, in ...Injection) []Call {
+	t.Helper()
+	w.Print = nil
+	text, err := json.Marshal(w)
+	require.NoError(t, err)
+	calls, ended, err := Record(t.Context(), filepath.Dir(w.Path), []string{os.Args[0]}, []string{childVariable + "=" + string(text)}, in...)
+	require.NoError(t, err)
+	t.Logf("session %q: %d calls, end: %v", w.Session, len(calls), ended)
+	return calls
+}
+
+func replay(t *testing.T, w Workload) Replay {
+	return Replay{
+		Path: w.Path, Scratch: filepath.Join(scratch(t), "state.redo"), Rand: rand.New(rand.NewPCG(w.Seed, 1)), Samples: 4,
+		Lost: func(err error) error { return err },
+	}
+}

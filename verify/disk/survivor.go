@@ -1,0 +1,100 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+
+	"github.com/redo-go/redo/outbox/boltoutbox"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
+)
+
+// ErrRefused is wrapped by the error of a file that the store refuses to open.
+var ErrRefused = errors.New("disk: the file is refused")
+
+// Open opens the file of a state with boltstore and compares it with what it owes. Then it uses the store: the next
+// fence must be higher than each that was given out, and a new record must survive a Close.
+func (l *Ledger) Open(ctx context.Context, path string) error {
+	st, err := open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.use(ctx, st, path), st.Close())
+}
+
+func open(path string) (*boltstore.Store, error) {
+	st, err := boltstore.Open(path)
+	if err != nil && errors.Is(err, store.ErrUnavailable) {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return st, err
+}
+
+func (l *Ledger) use(ctx context.Context, st *boltstore.Store, path string) error {
+	if err := l.look(ctx, st); err != nil {
+		return err
+	}
+	if err := st.Verify(ctx); err != nil {
+		return fmt.Errorf("verifying: %w", err)
+	}
+	const key = "after the power cut"
+	g, err := st.Reserve(ctx, claimOf(key))
+	if err != nil {
+		return fmt.Errorf("reserving: %w", err)
+	}
+	if g.Verdict != store.Acquired || g.Lease.Fence <= l.Fence {
+		return fmt.Errorf("%w: %v under fence %d, and %d was given out before", ErrLoss, g.Verdict, g.Lease.Fence, l.Fence)
+	}
+	if err := st.Complete(ctx, g.Lease, store.Outcome{Result: []byte(key)}); err != nil {
+		return fmt.Errorf("completing: %w", err)
+	}
+	if err := st.Close(); err != nil {
+		return err
+	}
+	again, err := open(path)
+	if err != nil {
+		return fmt.Errorf("opening it again: %w", err)
+	}
+	defer func() { err = errors.Join(err, again.Close()) }()
+	r, err := again.Find(ctx, g.Lease.ID)
+	if err != nil {
+		return fmt.Errorf("finding what was written after the power cut: %w", err)
+	}
+	if f := factOf(r); !settled(factOf(g.Record), store.Outcome{Result: []byte(key)}).fits(f) {
+		return fmt.Errorf("%w: what was written after the power cut is %v", ErrLoss, f)
+	}
+	return again.Verify(ctx)
+}
+
+// look compares the store with the ledger. A store that was never acknowledged need not have its buckets.
+func (l *Ledger) look(ctx context.Context, st *boltstore.Store) error {
+	queue, err := boltoutbox.New(ctx, st)
+	if err != nil {
+		return fmt.Errorf("opening the queue: %w", err)
+	}
+	seen, err := survey(ctx, st, queue, maps.Keys(l.keys))
+	if err != nil {
+		return err
+	}
+	return l.Judge(seen)
+}
+
+// OpenState writes the state to path, and opens it.
+func (l *Ledger) OpenState(ctx context.Context, s State, path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if !s.Absent {
+		if err := os.WriteFile(path, s.Content, 0o600); err != nil {
+			return err
+		}
+	}
+	err := l.Open(ctx, path)
+	if errors.Is(err, ErrRefused) && l.opened {
+		return fmt.Errorf("%w: %w", ErrLoss, err)
+	}
+	return err
+}

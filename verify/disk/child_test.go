@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 		w := Workload{}
 		err := json.Unmarshal([]byte(text), &w)
 		w.Print = os.Stdout
+		runtime.LockOSThread() // strace numbers the calls of each thread
 		if err == nil {
 			err = w.Run(context.Background())
 		}

@@ -1,7 +1,7 @@
 package disk
 
 import (
-	"crypto/sha256"
+	"hash/maphash"
 	"iter"
 	"math/rand/v2"
 )
@@ -25,7 +25,7 @@ func (d *Disk) States(r *rand.Rand, samples int) iter.Seq[State] {
 		if d.exists && !d.named && !yield(State{Absent: true, How: "the name is lost"}) {
 			return
 		}
-		seen := map[[sha256.Size]byte]bool{}
+		seed, seen := maphash.MakeSeed(), map[uint64]bool{}
 		sizes := d.sizes()
 		for choice := range d.choices(r, samples) {
 			some := []int64{sizes[r.IntN(len(sizes))]}
@@ -34,7 +34,7 @@ func (d *Disk) States(r *rand.Rand, samples int) iter.Seq[State] {
 			}
 			for _, size := range some {
 				content := d.image(size, choice.keep)
-				sum := sha256.Sum256(content)
+				sum := maphash.Bytes(seed, content)
 				if seen[sum] {
 					continue
 				}

@@ -11,6 +11,7 @@ import (
 type Ledger struct {
 	now    int
 	opened bool // the first Open was acknowledged
+	queued bool // the queue was made
 	keys   map[string][]step
 	Fence  uint64 // the highest one that was given out
 	Acks   int
@@ -38,6 +39,9 @@ func (l *Ledger) Add(e Event) error {
 	switch {
 	case e.Op == "open" && e.Stage == Done:
 		l.opened = true
+		return nil
+	case e.Op == "queue" && e.Stage == Done:
+		l.queued = true
 		return nil
 	case e.Key == "":
 		return nil

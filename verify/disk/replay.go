@@ -13,14 +13,17 @@ type Replay struct {
 	Scratch string // where states are written
 	Rand    *rand.Rand
 	Samples int                   // random states of each kind at each cut
-	Drop    func(sync int) bool   // the syncs that are taken for lost; nil: none
+	Dropped int                   // the sync that is taken for lost, from 1; no earlier power cut is made. 0: none
 	Lost    func(err error) error // gets each loss; an error ends the replay
 }
+
+// writeEvery is the number of states of which one is written to.
+const writeEvery = 4
 
 // A Count counts what a Replay met.
 type Count struct {
 	Writes, Syncs, Acks, States, Refused, Losses int
-	Idle                                         []int // syncs with nothing to sync
+	Idle                                         []int // syncs that no promise needs
 }
 
 // Add adds another count.
@@ -58,14 +61,14 @@ func (p Replay) Run(ctx context.Context, sessions ...[]Call) (n Count, err error
 			case c.Path != p.Path && c.Kind != SyncDir:
 				return n, fmt.Errorf("disk: a %v of the file %q is not known here", c.Kind, c.Path)
 			case c.Kind == Sync, c.Kind == SyncDir:
-				if err := p.cut(ctx, &d, &l, &n); err != nil {
+				n.Syncs++
+				if err := p.cut(ctx, &d, &l, &n, n.Syncs); err != nil {
 					return n, err
 				}
-				n.Syncs++
-				if len(d.pending) == 0 && c.Kind == Sync || c.Kind == SyncDir && d.named {
-					n.Idle = append(n.Idle, n.Syncs-1)
+				if d.idle(c) {
+					n.Idle = append(n.Idle, n.Syncs)
 				}
-				if p.Drop != nil && p.Drop(n.Syncs-1) {
+				if p.Dropped == n.Syncs {
 					continue
 				}
 				if c.Failed {
@@ -80,14 +83,17 @@ func (p Replay) Run(ctx context.Context, sessions ...[]Call) (n Count, err error
 		}
 	}
 	n.Acks = l.Acks
-	return n, p.cut(ctx, &d, &l, &n)
+	return n, p.cut(ctx, &d, &l, &n, n.Syncs+1)
 }
 
-// cut opens the states that the disk may have now.
-func (p Replay) cut(ctx context.Context, d *Disk, l *Ledger, n *Count) error {
+// cut opens the states that the disk may have before the sync.
+func (p Replay) cut(ctx context.Context, d *Disk, l *Ledger, n *Count, sync int) error {
+	if sync <= p.Dropped {
+		return nil
+	}
 	for s := range d.States(p.Rand, p.Samples) {
 		n.States++
-		err := l.OpenState(ctx, s, p.Scratch)
+		err := l.OpenState(ctx, s, p.Scratch, n.States%writeEvery == 0)
 		switch {
 		case err == nil:
 			continue
@@ -96,7 +102,7 @@ func (p Replay) cut(ctx context.Context, d *Disk, l *Ledger, n *Count) error {
 			continue
 		}
 		n.Losses++
-		if err := p.Lost(fmt.Errorf("before sync %d, %s of %d pending writes: %w", n.Syncs, s.How, len(d.pending), err)); err != nil {
+		if err := p.Lost(fmt.Errorf("before sync %d, %s of %d pending writes: %w", sync, s.How, len(d.pending), err)); err != nil {
 			return err
 		}
 	}

@@ -95,6 +95,18 @@ func (d *Disk) sync(failed bool) {
 	d.pending = orphans
 }
 
+// Latest returns the file as a process reads it, unsynced writes included. exists is false if there is none.
+func (d *Disk) Latest() (content []byte, exists bool) { return d.latest, d.exists }
+
+// idle reports whether a sync has nothing to make durable but the length of the file. The next sync does that too, and
+// nothing was acknowledged in between.
+func (d *Disk) idle(c Call) bool {
+	if c.Kind == SyncDir {
+		return d.named
+	}
+	return !slices.ContainsFunc(d.pending, func(c change) bool { return c.data != nil })
+}
+
 // image returns the file with the sectors that keep chooses, and the length.
 func (d *Disk) image(size int64, keep func(i, sector int) bool) []byte {
 	content := make([]byte, len(d.latest))

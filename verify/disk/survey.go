@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"go.etcd.io/bbolt"
 
@@ -44,7 +45,11 @@ func survey(ctx context.Context, st *boltstore.Store, queue *boltoutbox.Queue, k
 		}
 		records := b.Tx().Bucket([]byte("redo")).Bucket([]byte("records"))
 		for k := range entries(records) {
-			keys[k[1+len("scope"):]] = true // after the length of the scope, and the scope
+			key, ours := strings.CutPrefix(k, "\x05scope") // the length of the scope, and the scope
+			if !ours {
+				return fmt.Errorf("%w: there is a record under %q", ErrLoss, k)
+			}
+			keys[key] = true
 		}
 		return nil
 	})

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/redo-go/redo/outbox/boltoutbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
@@ -15,14 +17,14 @@ import (
 // ErrRefused is wrapped by the error of a file that the store refuses to open.
 var ErrRefused = errors.New("disk: the file is refused")
 
-// Open opens the file of a state with boltstore and compares it with what it owes. Then it uses the store: the next
-// fence must be higher than each that was given out, and a new record must survive a Close.
-func (l *Ledger) Open(ctx context.Context, path string) error {
+// Open opens the file of a state with boltstore and compares it with what it owes. If write is set, it also uses the
+// store: the next fence must be higher than each that was given out, and a new record must survive a Close.
+func (l *Ledger) Open(ctx context.Context, path string, write bool) error {
 	st, err := open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.use(ctx, st, path), st.Close())
+	return errors.Join(l.use(ctx, st, path, write), st.Close())
 }
 
 func open(path string) (*boltstore.Store, error) {
@@ -33,12 +35,15 @@ func open(path string) (*boltstore.Store, error) {
 	return st, err
 }
 
-func (l *Ledger) use(ctx context.Context, st *boltstore.Store, path string) error {
+func (l *Ledger) use(ctx context.Context, st *boltstore.Store, path string, write bool) error {
 	if err := l.look(ctx, st); err != nil {
 		return err
 	}
 	if err := st.Verify(ctx); err != nil {
 		return fmt.Errorf("verifying: %w", err)
+	}
+	if !write {
+		return nil
 	}
 	const key = "after the power cut"
 	g, err := st.Reserve(ctx, claimOf(key))
@@ -69,8 +74,15 @@ func (l *Ledger) use(ctx context.Context, st *boltstore.Store, path string) erro
 	return again.Verify(ctx)
 }
 
-// look compares the store with the ledger. A store that was never acknowledged need not have its buckets.
+// look compares the store with the ledger.
 func (l *Ledger) look(ctx context.Context, st *boltstore.Store) error {
+	buckets := 0
+	err := st.View(ctx, func(tx *boltstore.Tx) error {
+		return tx.ForEach(func([]byte, *bbolt.Bucket) error { buckets++; return nil })
+	})
+	if err != nil || l.queued && buckets == 0 {
+		return errors.Join(err, fmt.Errorf("%w: the queue has no bucket", ErrLoss))
+	}
 	queue, err := boltoutbox.New(ctx, st)
 	if err != nil {
 		return fmt.Errorf("opening the queue: %w", err)
@@ -83,7 +95,7 @@ func (l *Ledger) look(ctx context.Context, st *boltstore.Store) error {
 }
 
 // OpenState writes the state to path, and opens it.
-func (l *Ledger) OpenState(ctx context.Context, s State, path string) error {
+func (l *Ledger) OpenState(ctx context.Context, s State, path string, write bool) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -92,7 +104,7 @@ func (l *Ledger) OpenState(ctx context.Context, s State, path string) error {
 			return err
 		}
 	}
-	err := l.Open(ctx, path)
+	err := l.Open(ctx, path, write)
 	if errors.Is(err, ErrRefused) && l.opened {
 		return fmt.Errorf("%w: %w", ErrLoss, err)
 	}

@@ -23,7 +23,7 @@ type Workload struct {
 	Path    string
 	Session string // begins the process's keys
 	Seed    uint64
-	Workers int
+	Workers int  // 0: one, which commits only transactions
 	Rounds  int  // operations of each worker
 	NoSync  bool // a defect: for two commits bbolt syncs nothing
 	Print   io.Writer
@@ -54,40 +54,52 @@ func (w Workload) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	errs := make([]error, w.Workers)
 	for i := range w.Workers {
-		group.Go(func() {
-			r := rand.New(rand.NewPCG(w.Seed, uint64(i)))
-			for n := range w.Rounds {
-				if w.NoSync && i == 0 && n == w.Rounds/2 {
-					errs[i] = p.unsynced(ctx)
-				}
-				if errs[i] == nil {
-					errs[i] = p.operate(ctx, fmt.Sprintf("%s-%d-%d", w.Session, i, n), r)
-				}
-			}
-		})
+		group.Go(func() { errs[i] = p.work(ctx, i) })
 	}
 	group.Wait()
+	if w.Workers == 0 {
+		errs = append(errs, p.workAlone(ctx))
+	}
 	p.print(Event{Stage: Begun, Op: "close"})
 	p.print(Event{Stage: stageOf(p.store.Close()), Op: "close"})
 	return errors.Join(append(errs, p.err)...)
+}
+
+func (p *process) work(ctx context.Context, worker int) (err error) {
+	r := rand.New(rand.NewPCG(p.Seed, uint64(worker)))
+	for n := 0; n < p.Rounds && err == nil; n++ {
+		if p.NoSync && worker == 0 && n == p.Rounds/2 {
+			err = p.unsynced(ctx)
+		}
+		err = errors.Join(err, p.operate(ctx, fmt.Sprintf("%s-%d-%d", p.Session, worker, n), r))
+	}
+	return err
+}
+
+// workAlone commits transactions in its caller's goroutine. If that is locked to a thread, each of its syncs has a
+// fixed number in this thread.
+func (p *process) workAlone(ctx context.Context) (err error) {
+	for n := 0; n < p.Rounds && err == nil; n++ {
+		key := fmt.Sprintf("%s-%d", p.Session, n)
+		if failed := p.transact(ctx, key, store.Outcome{Result: []byte(key)}, false); stageOf(failed) == "wrong" {
+			err = failed
+		}
+	}
+	return err
 }
 
 // open opens the store and looks at the records of the sessions before.
 func (p *process) open(ctx context.Context) (err error) {
 	p.print(Event{Stage: Begun, Op: "open"})
 	p.store, err = boltstore.Open(p.Path, boltstore.WithLazyDelay(time.Millisecond))
-	if err == nil {
-		p.queue, err = boltoutbox.New(ctx, p.store)
-	}
-	if err == nil {
-		err = p.store.Update(ctx, func(tx *boltstore.Tx) error {
-			_, err := tx.CreateBucketIfNotExists(effects)
-			return err
-		})
-	}
 	p.print(Event{Stage: stageOf(err), Op: "open", Error: fmt.Sprint(err)})
 	if err != nil {
 		return fmt.Errorf("opening: %w", err)
+	}
+	p.queue, err = boltoutbox.New(ctx, p.store)
+	p.print(Event{Stage: stageOf(err), Op: "queue", Error: fmt.Sprint(err)})
+	if err != nil {
+		return errors.Join(fmt.Errorf("opening the queue: %w", err), p.store.Close())
 	}
 	seen, err := survey(ctx, p.store, p.queue, slices.Values([]string(nil)))
 	if err != nil {
@@ -260,7 +272,10 @@ func (p *process) transact(ctx context.Context, key string, o store.Outcome, rol
 		return fmt.Errorf("begin of %q: the verdict is %v", key, g.Verdict)
 	}
 	p.print(Event{Stage: Done, Op: "begin", Found: Fact{Fence: g.Lease.Fence}})
-	err = tx.Tx().Bucket(effects).Put([]byte(key), nil)
+	b, err := tx.Tx().CreateBucketIfNotExists(effects)
+	if err == nil {
+		err = b.Put([]byte(key), nil)
+	}
 	if err == nil {
 		_, err = p.queue.Enqueue(ctx, tx.Tx(), outbox.Event{ID: key, Destination: destination, Payload: o.Result})
 	}
@@ -277,8 +292,11 @@ func (p *process) transact(ctx context.Context, key string, o store.Outcome, rol
 func (p *process) unsynced(ctx context.Context) error {
 	set := func(off bool) error {
 		return p.store.Update(ctx, func(tx *boltstore.Tx) error {
-			tx.Bucket(effects).Tx().DB().NoSync = off
-			return nil
+			b, err := tx.CreateBucketIfNotExists(effects)
+			if err == nil {
+				b.Tx().DB().NoSync = off
+			}
+			return err
 		})
 	}
 	if err := set(true); err != nil {

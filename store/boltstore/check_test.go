@@ -46,7 +46,13 @@ func TestDamagedPageIsRefusedAtOpening(t *testing.T) {
 		"a branch that has lost its last child": func(c []byte) { add(c, branches[0], count, -1) },
 		"a page that overflows the file":        func(c []byte) { add(c, leaves[1], overflow+2, 1<<15) },
 		"a page that overflows into another":    func(c []byte) { add(c, adjacent, overflow, 1) },
-		"a page that is zero":                   func(c []byte) { clear(c[leaves[2]*s.pageSize:][:s.pageSize]) },
+		"a branch that refers to itself": func(c []byte) {
+			binary.NativeEndian.PutUint64(c[branches[0]*s.pageSize+pageHeader+8:], uint64(branches[0]))
+		},
+		"a branch that refers to no page": func(c []byte) {
+			clear(c[branches[0]*s.pageSize+pageHeader+8:][:8])
+		},
+		"a page that is zero": func(c []byte) { clear(c[leaves[2]*s.pageSize:][:s.pageSize]) },
 		"a leaf in place of another": func(c []byte) {
 			copy(c[leaves[1]*s.pageSize:][:s.pageSize], c[leaves[2]*s.pageSize:][:s.pageSize])
 		},
@@ -74,7 +80,6 @@ func TestPageCheckIsNotMadeAboveItsLimit(t *testing.T) {
 	require.ErrorIs(t, st.Verify(t.Context()), ErrCorrupt)
 }
 
-// A branch that refers to itself is left out: bbolt follows it for ever.
 func TestBucketThatContainsItselfIsRefused(t *testing.T) {
 	path := tempFile(t)
 	s := mustOpen(t, path)

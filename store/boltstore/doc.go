@@ -64,12 +64,20 @@
 //
 //   - Each read of a record compares checksums over its key and its content. A record is absent only if the records on both
 //     sides of the gap are sound.
-//   - Open compares the size of the file with the pages in use. If the file is no larger than the limit of
-//     [WithPageCheck], 64 MiB by default, Open also runs bbolt's check of all pages.
+//   - Open compares the size of the file with the pages in use, and both meta pages with their checksums. If the file
+//     is no larger than the limit of [WithPageCheck], 64 MiB by default, Open also checks all pages.
 //   - [Store.Verify], which the command "redo ops verify" runs, checks the pages, every record, and that records and
 //     indexes agree. Only Verify finds a page that has lost its count of records. Run it after a disk error.
 //
-// bbolt keeps two meta pages. If the newer one fails its checksum, bbolt uses the older one, as it must after a crash
-// in a commit. Damage to the newer one therefore loses the last commit, and no check finds this loss. Also, bbolt
-// follows page numbers without a check. So a page that refers to itself can end the process.
+// bbolt keeps two meta pages, and would use the older one if the newer one is damaged. The last commit would then be
+// lost, so Open refuses such a file. An operator who accepts the loss can restore the page with the command "surgery
+// revert-meta-page" of bbolt. In a file above the limit of WithPageCheck, bbolt follows page numbers without a check. A
+// page that refers to itself can then end the process.
+//
+// # Failed syncs
+//
+// After a failed sync the content of the disk is unknown, and no later sync reports it. So the Store ends: from then on
+// every method returns an error that wraps store.ErrUnavailable, and Check too. The change itself is store.ErrUnknown.
+// Open reads the file as the system shows it, and writes the last commit again before it relies on it. A full disk does not end the Store: its
+// writes fail, and succeed when there is room.
 package boltstore

@@ -131,13 +131,22 @@ func (s *Store) load(pageCheck int64) error {
 			if err := whole(tx, s.info.Size()); err != nil {
 				return err
 			}
+			size, checked := s.db.Info().PageSize, pageCheck < 0 || s.info.Size() <= pageCheck
+			if err := checkMetas(s.file, size); err != nil {
+				return err
+			}
+			if checked {
+				if err := checkTree(s.file, size, tx.ID()); err != nil {
+					return err
+				}
+			}
 			if st, found, err = readFormat(tx); err != nil {
 				return err
 			}
 			if !found { // bbolt has just made the file, or a process that died since
-				pages = min(newPages, int(tx.Size())/s.db.Info().PageSize)
+				pages = min(newPages, int(tx.Size())/size)
 			}
-			if pageCheck >= 0 && s.info.Size() > pageCheck {
+			if !checked {
 				return nil
 			}
 			return checkPages(tx)

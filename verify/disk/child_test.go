@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,11 +68,4 @@ func record(t *testing.T, w Workload, in ...Injection) []Call {
 	require.NoError(t, err)
 	t.Logf("session %q: %d calls, end: %v", w.Session, len(calls), ended)
 	return calls
-}
-
-func replay(t *testing.T, w Workload) Replay {
-	return Replay{
-		Path: w.Path, Scratch: filepath.Join(scratch(t), "state.redo"), Rand: rand.New(rand.NewPCG(w.Seed, 1)), Samples: 4,
-		Lost: func(err error) error { return err },
-	}
 }

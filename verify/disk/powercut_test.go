@@ -1,101 +1,73 @@
 package disk
 
 import (
+	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func small(t *testing.T, seed uint64) Workload {
-	return Workload{Path: filepath.Join(scratch(t), "work.redo"), Session: "1", Seed: seed, Workers: 3, Rounds: 6}
+var (
+	states = flag.Int("states", 0, "power cuts that TestPowerCut opens at least; 0 is the short form")
+	seed   = flag.Uint64("seed", 1, "seed of the first workloads")
+)
+
+// A way makes a history.
+type way struct {
+	name string
+	make func(t *testing.T, seed uint64, rounds int) *history
 }
 
+var ways = []way{
+	{"two processes", func(t *testing.T, seed uint64, rounds int) *history {
+		return newHistory(t, seed, 3, rounds).record(t).record(t)
+	}},
+	{"the first is killed before a sync", func(t *testing.T, seed uint64, rounds int) *history {
+		h := newHistory(t, seed, 3, rounds).record(t)
+		at := h.syncs(false)
+		return h.kill(t, at[rand.New(rand.NewPCG(seed, 2)).IntN(len(at))]).record(t)
+	}},
+	{"two are killed before the sync of a meta page", func(t *testing.T, seed uint64, rounds int) *history {
+		h, r := newHistory(t, seed, 3, rounds), rand.New(rand.NewPCG(seed, 3))
+		for range 2 {
+			at := h.record(t).syncs(true)
+			h.kill(t, at[r.IntN(len(at))])
+		}
+		return h.record(t)
+	}},
+	{"a sync of the first fails", func(t *testing.T, seed uint64, rounds int) *history {
+		when := 1 + rand.New(rand.NewPCG(seed, 4)).IntN(8)
+		in := Injection(fmt.Sprintf("fdatasync:error=EIO:when=%d", when))
+		return newHistory(t, seed, 3, rounds).record(t, in).record(t)
+	}},
+}
+
+// After a power cut at any moment the store opens and has all that it acknowledged.
 func TestPowerCut(t *testing.T) {
 	needStrace(t)
-	w := small(t, 1)
-	first := record(t, w)
-	w.Session = "2"
-	second := record(t, w)
-	n, err := replay(t, w).Run(t.Context(), first, second)
-	t.Logf("%+v", n)
-	require.NoError(t, err)
-}
-
-func TestDropped(t *testing.T) {
-	needStrace(t)
-	w := small(t, 1)
-	w.Rounds = 3
-	first := record(t, w)
-	n, err := replay(t, w).Run(t.Context(), first)
-	t.Logf("%+v %v", n, err)
-	for i := 1; i <= n.Syncs; i++ {
-		r := replay(t, w)
-		r.Dropped = i
-		n, err := r.Run(t.Context(), first)
-		t.Logf("%d: states %d, idle %v err: %.200v", i, n.States, n.Idle, err)
+	totals := make([]Count, len(ways))
+	rounds, samples := 2, 2
+	if *states > 0 {
+		rounds, samples = 8, 16
 	}
-}
-
-func TestNoSync(t *testing.T) {
-	needStrace(t)
-	w := small(t, 1)
-	w.NoSync = true
-	first := record(t, w)
-	n, err := replay(t, w).Run(t.Context(), first)
-	t.Logf("%+v %v", n, err)
-	require.ErrorIs(t, err, ErrLoss)
-}
-
-func TestKilled(t *testing.T) {
-	needStrace(t)
-	w := small(t, 1)
-	w.Rounds = 3
-	first := record(t, w)
-	bad := 0
-	for k := range first {
-		if first[k].Kind != Sync && first[k].Kind != SyncDir {
-			continue
+	opened := 0
+	for s := *seed; s == *seed || opened < *states; s++ {
+		for i, w := range ways {
+			h := w.make(t, s, rounds)
+			n, err := h.replay(t, samples).Run(t.Context(), h.sessions...)
+			require.NoError(t, err, "%s, replay it with -seed %d", w.name, s)
+			require.NotZero(t, n.Acks)
+			totals[i].Add(n)
+			opened += n.States
 		}
-		var d Disk
-		for _, c := range first[:k] {
-			require.NoError(t, d.Apply(c))
-		}
-		w.Path = filepath.Join(scratch(t), "work.redo")
-		content, _ := d.Latest()
-		require.NoError(t, os.WriteFile(w.Path, content, 0o600))
-		w.Session = "2"
-		second := record(t, w)
-		for i := range first {
-			if first[i].Kind != Ack && first[i].Kind != SyncDir {
-				first[i].Path = w.Path
-			}
-		}
-		n, err := replay(t, w).Run(t.Context(), first[:k], second)
-		t.Logf("%d: %+v %.600v", k, n, err)
-		if err != nil {
-			if bad++; bad > 4 {
-				break
-			}
+		if s%10 == 0 {
+			t.Logf("seed %d: %d states", s, opened)
 		}
 	}
-}
-
-func TestEIO(t *testing.T) {
-	needStrace(t)
-	for _, workers := range []int{0, 3} {
-		for k := range 12 {
-			for _, call := range []string{"fdatasync", "fsync"} {
-				w := small(t, 1)
-				w.Workers = workers
-				first := record(t, w, Injection(fmt.Sprintf("%s:error=EIO:when=%d", call, k+1)))
-				w.Session = "2"
-				second := record(t, w)
-				n, err := replay(t, w).Run(t.Context(), first, second)
-				t.Logf("%d %s %d: %+v %.600v", workers, call, k+1, n, err)
-			}
-		}
+	for i, w := range ways {
+		n := totals[i]
+		t.Logf("| %s | %d | %d | %d | %d | %d | %d |", w.name, n.Acks, n.Writes, n.Syncs, n.States, n.Refused, n.Losses)
 	}
 }

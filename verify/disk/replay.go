@@ -14,6 +14,7 @@ type Replay struct {
 	Rand    *rand.Rand
 	Samples int                   // random states of each kind at each cut
 	Dropped int                   // the sync that is taken for lost, from 1; no earlier power cut is made. 0: none
+	Most    int                   // ends the replay after so many states; 0: no limit
 	Lost    func(err error) error // gets each loss; an error ends the replay
 }
 
@@ -23,7 +24,7 @@ const writeEvery = 4
 // A Count counts what a Replay met.
 type Count struct {
 	Writes, Syncs, Acks, States, Refused, Losses int
-	Idle                                         []int // syncs that no promise needs
+	Needed                                       []int // the syncs that promises rest on, from 1
 }
 
 // Add adds another count.
@@ -65,8 +66,8 @@ func (p Replay) Run(ctx context.Context, sessions ...[]Call) (n Count, err error
 				if err := p.cut(ctx, &d, &l, &n, n.Syncs); err != nil {
 					return n, err
 				}
-				if d.idle(c) {
-					n.Idle = append(n.Idle, n.Syncs)
+				if l.opened && !d.idle(c) {
+					n.Needed = append(n.Needed, n.Syncs)
 				}
 				if p.Dropped == n.Syncs {
 					continue
@@ -92,6 +93,9 @@ func (p Replay) cut(ctx context.Context, d *Disk, l *Ledger, n *Count, sync int)
 		return nil
 	}
 	for s := range d.States(p.Rand, p.Samples) {
+		if p.Most > 0 && n.States == p.Most {
+			return nil
+		}
 		n.States++
 		err := l.OpenState(ctx, s, p.Scratch, n.States%writeEvery == 0)
 		switch {

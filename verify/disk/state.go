@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 )
@@ -104,7 +105,9 @@ func (d *Disk) idle(c Call) bool {
 	if c.Kind == SyncDir {
 		return d.named
 	}
-	return !slices.ContainsFunc(d.pending, func(c change) bool { return c.data != nil })
+	durable := make([]byte, len(d.latest))
+	copy(durable, d.durable)
+	return bytes.Equal(durable, d.latest)
 }
 
 // image returns the file with the sectors that keep chooses, and the length.

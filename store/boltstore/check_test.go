@@ -49,6 +49,12 @@ func TestDamagedPageIsRefusedAtOpening(t *testing.T) {
 		"a branch that refers to itself": func(c []byte) {
 			binary.NativeEndian.PutUint64(c[branches[0]*s.pageSize+pageHeader+8:], uint64(branches[0]))
 		},
+		"a branch with a key that is not in the page": func(c []byte) {
+			c[branches[0]*s.pageSize+pageHeader+6] ^= 0x10
+		},
+		"a leaf with a value that is not in the page": func(c []byte) {
+			c[leaves[1]*s.pageSize+pageHeader+14] ^= 0x10
+		},
 		"a branch that refers to no page": func(c []byte) {
 			clear(c[branches[0]*s.pageSize+pageHeader+8:][:8])
 		},
@@ -56,6 +62,7 @@ func TestDamagedPageIsRefusedAtOpening(t *testing.T) {
 		"a leaf in place of another": func(c []byte) {
 			copy(c[leaves[1]*s.pageSize:][:s.pageSize], c[leaves[2]*s.pageSize:][:s.pageSize])
 		},
+		"a free list of an unknown type":       func(c []byte) { c[lists[0]*s.pageSize+8] ^= 8 },
 		"a free list that lacks its last page": func(c []byte) { add(c, lists[0], count, -1) },
 		"a free list longer than its page":     func(c []byte) { add(c, lists[0], count, 0x7fff) },
 	} {

@@ -83,7 +83,7 @@ func openDB(path string, cfg config) (*Store, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrCorrupt): // a panic, which left the file open and locked
-		return nil, errors.Join(explain(path, err), file.Close())
+		return nil, errors.Join(explain(path, err), unlock(file), file.Close())
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, refusal(path, ErrInUse, "another Store has it open")
 	case errors.Is(err, berrors.ErrChecksum):
@@ -172,10 +172,10 @@ func (s *Store) load(pageCheck int64) error {
 }
 
 // closeFile closes the file. bbolt's own Close waits for locks, for ever if a panic left them held. In that case only
-// the file is closed, which gives up the lock on it, and the mapping is leaked.
+// the file is unlocked and closed, and the mapping is leaked.
 func (s *Store) closeFile() error {
 	if s.stuck {
-		return s.file.Close()
+		return errors.Join(unlock(s.file), s.file.Close())
 	}
 	return guarded(s.db.Close)
 }

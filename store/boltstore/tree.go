@@ -44,8 +44,9 @@ func checkMetas(file io.ReaderAt, size int) error {
 	return nil
 }
 
-// checkTree reads all pages from the root, and returns an error if one is referred to twice. bbolt would follow a page
-// that refers to itself until the process dies. The transaction's meta page is the one of its number.
+// checkTree reads all pages from the root, and returns an error if one is referred to twice, or has an element that is
+// not inside it. bbolt would follow a page that refers to itself until the process dies. Its check runs in a goroutine
+// where a read outside the file ends the process. The transaction's meta page is the one of its number.
 func checkTree(file io.ReaderAt, size int, tx int) error {
 	meta := make([]byte, pageHeader+metaSum)
 	if _, err := file.ReadAt(meta, int64(tx%metaPages*size)); err != nil {
@@ -84,18 +85,11 @@ func (t *tree) walk(id uint64) error {
 	if _, err := t.file.ReadAt(page, int64(id)*int64(t.size)); err != nil {
 		return corrupt("reading page %d: %w", id, err)
 	}
-	if pageHeader+count*elementSize > len(page) {
-		return corrupt("page %d has %d elements, which do not fit", id, count)
+	children, err := elements(page, flags, count)
+	if err != nil {
+		return corrupt("page %d: %w", id, err)
 	}
-	for i := range count {
-		at := pageHeader + i*elementSize
-		child, err := reference(page[at:], flags)
-		if err != nil {
-			return corrupt("element %d of page %d: %w", i, id, err)
-		}
-		if child == 0 {
-			continue
-		}
+	for _, child := range children {
 		if err := t.walk(child); err != nil {
 			return err
 		}
@@ -103,17 +97,57 @@ func (t *tree) walk(id uint64) error {
 	return nil
 }
 
-// reference returns the page that an element at the start of b refers to, or zero if there is none.
-func reference(b []byte, flags uint16) (uint64, error) {
-	if flags == branchPage {
-		return max(native.Uint64(b[8:]), 1), nil // zero is no page either
+// elements checks that the elements of a page are inside it, and returns the pages to which they refer.
+func elements(page []byte, flags uint16, count int) (children []uint64, err error) {
+	if pageHeader+count*elementSize > len(page) {
+		return nil, corrupt("its %d elements do not fit", count)
 	}
-	if native.Uint32(b)&bucketFlag == 0 {
-		return 0, nil
+	for i := range count {
+		e := page[pageHeader+i*elementSize:]
+		if flags == branchPage {
+			if int64(native.Uint32(e))+int64(native.Uint32(e[4:])) > int64(len(e)) {
+				return nil, corrupt("element %d is not in the page", i)
+			}
+			children = append(children, native.Uint64(e[8:]))
+			continue
+		}
+		value := int64(native.Uint32(e[4:])) + int64(native.Uint32(e[8:]))
+		end := value + int64(native.Uint32(e[12:]))
+		if end > int64(len(e)) {
+			return nil, corrupt("element %d is not in the page", i)
+		}
+		if native.Uint32(e)&bucketFlag == 0 {
+			continue
+		}
+		child, err := bucket(e[value:end])
+		if err != nil {
+			return nil, corrupt("element %d: %w", i, err)
+		}
+		if child != 0 {
+			children = append(children, child)
+		}
 	}
-	value := int64(native.Uint32(b[4:])) + int64(native.Uint32(b[8:]))
-	if value+8 > int64(len(b)) {
-		return 0, corrupt("the bucket is not in the page")
+	return children, nil
+}
+
+// bucket returns the page of a bucket. It is zero if the bucket is inside the value, which is then checked.
+func bucket(value []byte) (uint64, error) {
+	const header = 16 // page, sequence
+	if len(value) < header {
+		return 0, corrupt("a bucket has %d bytes", len(value))
 	}
-	return native.Uint64(b[value:]), nil // zero for a bucket inside this page
+	if child := native.Uint64(value); child != 0 {
+		return child, nil
+	}
+	if value = value[header:]; len(value) < pageHeader {
+		return 0, corrupt("a bucket inside a page has %d bytes", len(value))
+	}
+	if flags := native.Uint16(value[8:]); flags != leafPage {
+		return 0, corrupt("a bucket inside a page has the flags %#x", flags)
+	}
+	children, err := elements(value, leafPage, int(native.Uint16(value[10:])))
+	if err == nil && len(children) > 0 {
+		err = corrupt("a bucket inside a page has buckets")
+	}
+	return 0, err
 }

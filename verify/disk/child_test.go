@@ -17,20 +17,27 @@ import (
 const childVariable = "REDO_VERIFY_DISK"
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(childVariable); text != "" {
-		w := Workload{}
-		err := json.Unmarshal([]byte(text), &w)
-		w.Print = os.Stdout
-		runtime.LockOSThread() // strace numbers the calls of each thread
+	w, j := Workload{Print: os.Stdout}, flipJob{}
+	run := func(variable string, job any, f func() error) {
+		text := os.Getenv(variable)
+		if text == "" {
+			return
+		}
+		err := json.Unmarshal([]byte(text), job)
 		if err == nil {
-			err = w.Run(context.Background())
+			err = f()
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		return
+		os.Exit(0)
 	}
+	run(childVariable, &w, func() error {
+		runtime.LockOSThread() // strace numbers the calls of each thread
+		return w.Run(context.Background())
+	})
+	run(flipVariable, &j, func() error { return j.run(os.Stdout) })
 	os.Exit(m.Run())
 }
 
@@ -61,7 +68,7 @@ func needStrace(t *testing.T) {
 // record runs the workload in a process of its own and returns its calls.
 func record(t *testing.T, w Workload, in ...Injection) []Call {
 	t.Helper()
-	w.Print = nil
+
 	text, err := json.Marshal(w)
 	require.NoError(t, err)
 	calls, ended, err := Record(t.Context(), filepath.Dir(w.Path), []string{os.Args[0]}, []string{childVariable + "=" + string(text)}, in...)

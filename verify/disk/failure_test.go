@@ -2,12 +2,10 @@ package disk
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,7 +117,7 @@ func TestFullDisk(t *testing.T) {
 func TestReadOnlyDisk(t *testing.T) {
 	dir := mount(t, "size=1m")
 	path := filepath.Join(dir, "work.redo")
-	l := workInProcess(t, path, 2)
+	l := workInProcess(t, path, 2, filepath.Join(t.TempDir(), "events"))
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, exec.Command("mount", "-o", "remount,ro", dir).Run())
@@ -135,17 +133,14 @@ func TestReadOnlyDisk(t *testing.T) {
 	require.NoError(t, l.Open(t.Context(), path, true), "the twin: a disk that may be written")
 }
 
-// workInProcess runs a workload in this process, and returns what the file then owes.
-func workInProcess(t *testing.T, path string, rounds int) *Ledger {
+// workInProcess runs a workload in this process, writes its events to a file, and returns what the store then owes.
+func workInProcess(t *testing.T, path string, rounds int, events string) *Ledger {
 	t.Helper()
 	var out bytes.Buffer
 	w := Workload{Path: path, Session: "1", Seed: *seed, Workers: 1, Rounds: rounds, Print: &out}
-	require.NoError(t, w.Run(context.Background()))
-	var l Ledger
-	for line := range slices.Values(bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))) {
-		e, err := parseEvent(line)
-		require.NoError(t, err)
-		require.NoError(t, l.Add(e))
-	}
-	return &l
+	require.NoError(t, w.Run(t.Context()))
+	require.NoError(t, os.WriteFile(events, out.Bytes(), 0o600))
+	l, err := readLedger(events)
+	require.NoError(t, err)
+	return l
 }

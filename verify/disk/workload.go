@@ -23,10 +23,10 @@ type Workload struct {
 	Path    string
 	Session string // begins the process's keys
 	Seed    uint64
-	Workers int  // 0: one, which commits only transactions
-	Rounds  int  // operations of each worker
-	NoSync  bool // a defect: for two commits bbolt syncs nothing
-	Print   io.Writer
+	Workers int       // 0: one, which commits only transactions
+	Rounds  int       // operations of each worker
+	NoSync  bool      // a defect: for two commits bbolt syncs nothing
+	Print   io.Writer `json:"-"`
 }
 
 // A process is a running Workload.

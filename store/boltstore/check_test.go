@@ -120,7 +120,8 @@ func TestVerify(t *testing.T) {
 				continue
 			}
 			content[at]--
-			s, err := Open(writeFile(t, content))
+			refused(t, writeFile(t, content), ErrCorrupt)
+			s, err := Open(writeFile(t, content), WithPageCheck(0))
 			if err == nil {
 				err = s.Verify(t.Context())
 				require.NoError(t, s.Close())

@@ -67,7 +67,8 @@
 //   - Open compares the size of the file with the pages in use, and both meta pages with their checksums. If the file
 //     is no larger than the limit of [WithPageCheck], 64 MiB by default, Open also checks all pages.
 //   - [Store.Verify], which the command "redo ops verify" runs, checks the pages, every record, and that records and
-//     indexes agree. Only Verify finds a page that has lost its count of records. Run it after a disk error.
+//     indexes agree. In a larger file only Verify finds a page that has lost its count of records. Run it after a disk
+//     error.
 //
 // bbolt keeps two meta pages, and would use the older one if the newer one is damaged. The last commit would then be
 // lost, so Open refuses such a file. An operator who accepts the loss can restore the page with the command "surgery

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/fnv"
 	"io"
@@ -97,29 +98,40 @@ func (t *tree) walk(id uint64) error {
 	return nil
 }
 
-// elements checks that the elements of a page are inside it, and returns the pages to which they refer.
+// elements checks the elements of a page, and returns the pages to which they refer. bbolt writes the keys and values
+// one after the other behind the last element. So a page that has lost its count of elements is found too.
 func elements(page []byte, flags uint16, count int) (children []uint64, err error) {
-	if pageHeader+count*elementSize > len(page) {
+	next := int64(pageHeader + count*elementSize)
+	if next > int64(len(page)) {
 		return nil, corrupt("its %d elements do not fit", count)
 	}
+	if count == 0 && len(bytes.Trim(page[pageHeader:], "\x00")) > 0 {
+		return nil, corrupt("it has no element, and is not empty")
+	}
 	for i := range count {
-		e := page[pageHeader+i*elementSize:]
-		if flags == branchPage {
-			if int64(native.Uint32(e))+int64(native.Uint32(e[4:])) > int64(len(e)) {
-				return nil, corrupt("element %d is not in the page", i)
-			}
+		at := int64(pageHeader + i*elementSize)
+		e := page[at:]
+		start, value := at+int64(native.Uint32(e)), int64(native.Uint32(e[4:]))
+		end := start + value
+		if flags == leafPage {
+			start = at + int64(native.Uint32(e[4:]))
+			value = start + int64(native.Uint32(e[8:]))
+			end = value + int64(native.Uint32(e[12:]))
+		}
+		if start != next || end > int64(len(page)) {
+			return nil, corrupt("element %d is at byte %d to %d, it must start at %d", i, start, end, next)
+		}
+		next = end
+		switch {
+		case flags == branchPage:
 			children = append(children, native.Uint64(e[8:]))
 			continue
-		}
-		value := int64(native.Uint32(e[4:])) + int64(native.Uint32(e[8:]))
-		end := value + int64(native.Uint32(e[12:]))
-		if end > int64(len(e)) {
-			return nil, corrupt("element %d is not in the page", i)
-		}
-		if native.Uint32(e)&bucketFlag == 0 {
+		case native.Uint32(e) > bucketFlag:
+			return nil, corrupt("element %d has the flags %#x", i, native.Uint32(e))
+		case native.Uint32(e) != bucketFlag:
 			continue
 		}
-		child, err := bucket(e[value:end])
+		child, err := bucket(page[value:end])
 		if err != nil {
 			return nil, corrupt("element %d: %w", i, err)
 		}

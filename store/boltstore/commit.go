@@ -141,8 +141,8 @@ func mayBeWritten(err error, pages int64, visible bool) bool {
 	return pages > 0 && !writeFailed && !errors.Is(err, berrors.ErrMaxSizeReached)
 }
 
-// breakDown ends the store. After a panic of bbolt neither its memory nor its locks can be relied on, and after a failed
-// sync the disk can't. Calls that wait for a commit return, since no commit follows. The mutex is held.
+// breakDown ends the store. After a panic of bbolt neither its memory nor its locks can be relied on, and after a
+// failed sync the disk can't. Calls that wait for a commit return, since no commit follows. The mutex is held.
 func (s *Store) breakDown(err error) {
 	if s.broken == nil {
 		s.broken = explain(s.path, err)

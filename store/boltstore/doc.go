@@ -9,8 +9,9 @@
 // A call that changes a record returns after the change is on disk, with one exception. A Complete whose Outcome is
 // Lazy is immediately visible to every later call. It reaches the disk with the next durable change, after the lazy
 // delay (10 ms by default, see [WithLazyDelay]), or at Close. Changes reach the disk in the order in which they were
-// decided, so a lazy outcome is never overtaken by a later change. Concurrent calls share one commit. A call that
-// changes nothing, such as a Reserve that finds the record complete, commits nothing.
+// decided, so a later change never overtakes a lazy outcome. Only the commit of a transaction or an Update may overtake
+// lazy outcomes of other records. Concurrent calls share one commit. A call that changes nothing, such as a Reserve
+// that finds the record complete, commits nothing.
 //
 // One process at a time uses the file. A second process, or a second Open in the same process, gets [ErrInUse]
 // immediately. When the owner dies, the next Open voids the leases that it left: their records stay pending, and the
@@ -79,6 +80,6 @@
 //
 // After a failed sync the content of the disk is unknown, and no later sync reports it. So the Store ends: from then on
 // every method returns an error that wraps store.ErrUnavailable, and Check too. The change itself is store.ErrUnknown.
-// Open reads the file as the system shows it, and writes the last commit again before it relies on it. A full disk does not end the Store: its
-// writes fail, and succeed when there is room.
+// Open reads the file as the system shows it, and makes the last commit durable before it relies on it. A full disk
+// does not end the Store: writes fail, and succeed when there is room.
 package boltstore

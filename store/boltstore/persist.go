@@ -8,10 +8,10 @@ const (
 	newPages  = 4
 )
 
-// persist makes durable what the file shows: it writes the first pages again, and syncs. A process that died in a commit
-// has left a meta page that is not on disk. Its successor sees the commit, and overwrites pages of the one before. A
-// power cut that lost the meta page would then damage the file. A sync alone is not enough, because it does not repeat
-// what an earlier one failed to write.
+// persist makes the content of the file durable: it writes the first pages again, and syncs. A process that died in a
+// commit may leave a meta page that is not on disk. Its successor sees the commit, and overwrites pages of the one
+// before. A power cut that lost the meta page would then damage the file. A sync alone is not enough, because it does
+// not repeat the writes of an earlier one that failed.
 func (s *Store) persist(pages int) error {
 	content := make([]byte, pages*s.db.Info().PageSize)
 	_, err := s.file.ReadAt(content, 0)

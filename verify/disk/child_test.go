@@ -71,7 +71,8 @@ func record(t *testing.T, w Workload, in ...Injection) []Call {
 
 	text, err := json.Marshal(w)
 	require.NoError(t, err)
-	calls, ended, err := Record(t.Context(), filepath.Dir(w.Path), []string{os.Args[0]}, []string{childVariable + "=" + string(text)}, in...)
+	env := []string{childVariable + "=" + string(text)}
+	calls, ended, err := Record(t.Context(), filepath.Dir(w.Path), []string{os.Args[0]}, env, in...)
 	require.NoError(t, err)
 	t.Logf("session %q: %d calls, end: %v", w.Session, len(calls), ended)
 	return calls

@@ -10,8 +10,9 @@
 // # The model of a disk
 //
 // A sync that succeeds makes all earlier writes and the length of the file durable. Until then each sector of 512 bytes
-// has independently its durable content or that of any later write. So writes are lost, reordered and torn. The length of the
-// file is the durable one or any later one. The name of a new file is lost until its directory is synced.
+// has its durable content or that of any later write, independently of the others. So writes are lost, reordered and
+// torn. The length of the file is the durable one or any later one. The name of a new file may be lost until its
+// directory is synced.
 //
 // After a sync that fails, no later sync makes the same writes durable. Linux marks the pages as clean then, and the
 // next sync succeeds. A later write of the same sector is a new write.

@@ -21,7 +21,7 @@ func TestEachDroppedSyncIsNoticed(t *testing.T) {
 		require.ErrorIs(t, err, ErrLoss, "sync %d of %d", sync, n.Syncs)
 		states += n.States
 	}
-	t.Logf("%d of %d syncs were dropped, one at a time, and each was noticed within %d states", len(n.Needed), n.Syncs, states)
+	t.Logf("%d of %d syncs were dropped, one at a time, and noticed within %d states", len(n.Needed), n.Syncs, states)
 }
 
 // The sync of Open is needed if the process before it was killed before its own.

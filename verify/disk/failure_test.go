@@ -14,14 +14,16 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// After a sync that failed the store acknowledges nothing until it is opened again, and no power cut loses anything. The
-// process commits in one thread, whose syncs strace numbers. The Ledger refuses an acknowledgement after the failure.
+// After a sync that failed the store acknowledges nothing until it is opened again, and no power cut loses anything.
+// The process commits in one thread, whose syncs strace numbers. The Ledger refuses an acknowledgement after the
+// failure.
 func TestFailedSync(t *testing.T) {
 	needStrace(t)
 	met := map[string]int{}
 	for _, in := range []Injection{
 		"fdatasync:error=EIO:when=1", // of a new file
-		"fdatasync:error=EIO:when=7", "fdatasync:error=EIO:when=8", "fdatasync:error=EIO:when=9", "fdatasync:error=EIO:when=10",
+		"fdatasync:error=EIO:when=7", "fdatasync:error=EIO:when=8",
+		"fdatasync:error=EIO:when=9", "fdatasync:error=EIO:when=10",
 		"fsync:error=EIO:when=1", "fsync:error=EIO:when=2", "fsync:error=EIO:when=3",
 	} {
 		h := newHistory(t, *seed, 0, 5).record(t, in)

@@ -72,12 +72,13 @@ func readLedger(path string) (*Ledger, error) {
 	return &l, nil
 }
 
-// A flipped bit is refused, found or harmless, in each kind of page. It ends no process, and no record is lost or changed
-// silently. The application's buckets are left out: they have no checksums.
+// A flipped bit is refused, found or harmless, in each kind of page. It ends no process, and no record is lost or
+// changed silently. The application's buckets are left out: they have no checksums.
 func TestBitFlips(t *testing.T) {
 	dir := scratch(t)
 	job := flipJob{
-		File: filepath.Join(dir, "work.redo"), Events: filepath.Join(dir, "events"), Scratch: filepath.Join(dir, "state.redo"),
+		File: filepath.Join(dir, "work.redo"), Events: filepath.Join(dir, "events"),
+		Scratch: filepath.Join(dir, "state.redo"),
 	}
 	workInProcess(t, job.File, 60, job.Events)
 	all, err := Flips(job.File, *flips, rand.New(rand.NewPCG(*seed, 5)))
@@ -101,7 +102,8 @@ func TestBitFlips(t *testing.T) {
 	for kind, n := range table {
 		t.Logf("| %s | %d | %d | %d | %d |", kind, n[RefusedToOpen], n[RefusedInUse], n[FoundByVerify], n[Unharmed])
 	}
-	require.Equal(t, map[Reaction]int{Unharmed: table["free"][Unharmed]}, table["free"], "the twin: bytes that are not used")
+	require.NotZero(t, table["free"][Unharmed], "the twin: bytes that are not used")
+	require.Len(t, table["free"], 1, "the twin: bytes that are not used")
 	require.NotZero(t, table["leaf"][RefusedToOpen])
 	require.NotZero(t, table["overflow"][RefusedInUse])
 }

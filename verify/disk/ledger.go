@@ -18,6 +18,9 @@ type Ledger struct {
 	stop   int // the moment of the first sync that failed
 }
 
+// transactional is the operation that may overtake lazy outcomes of other IDs.
+const transactional = "commit"
+
 // A step is a change of one ID.
 type step struct {
 	op           string
@@ -87,7 +90,7 @@ func (l *Ledger) saw(e Event) error {
 			for j := range steps[:i+1] {
 				steps[j].acked = l.now
 			}
-			steps[i].lazy = false
+			steps[i].lazy, steps[i].after = false, e.Found
 			return nil
 		}
 		if s.acked > 0 && !s.lazy {
@@ -129,7 +132,7 @@ func (l *Ledger) Judge(seen map[string]Fact) error {
 			problems = append(problems, fmt.Errorf("%w: %q is %v, and its calls were %v", ErrLoss, key, seen[key], steps))
 			continue
 		}
-		if at >= 0 {
+		if at >= 0 && steps[at].op != transactional {
 			visible = max(visible, steps[at].begun)
 		}
 		for _, s := range steps[at+1:] {

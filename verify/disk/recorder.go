@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +32,11 @@ func Record(ctx context.Context, dir string, program []string, env []string, in 
 	}
 	cmd := exec.CommandContext(ctx, "strace", append(append(args, "--"), program...)...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = os.Stderr
-	ended = cmd.Run()
+	var failure bytes.Buffer
+	cmd.Stderr = &failure
+	if ended = cmd.Run(); ended != nil {
+		ended = fmt.Errorf("%w: %s", ended, bytes.TrimSpace(failure.Bytes()))
+	}
 	if cmd.ProcessState == nil {
 		return nil, nil, fmt.Errorf("disk: strace does not run: %w", ended)
 	}

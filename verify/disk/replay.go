@@ -101,12 +101,13 @@ func (p Replay) cut(ctx context.Context, d *Disk, l *Ledger, n *Count, sync int)
 		switch {
 		case err == nil:
 			continue
-		case errors.Is(err, ErrRefused) && !errors.Is(err, ErrLoss):
+		case !errors.Is(err, ErrLoss):
 			n.Refused++
 			continue
 		}
 		n.Losses++
-		if err := p.Lost(fmt.Errorf("before sync %d, %s of %d pending writes: %w", sync, s.How, len(d.pending), err)); err != nil {
+		err = p.Lost(fmt.Errorf("before sync %d, %s of %d pending writes: %w", sync, s.How, len(d.pending), err))
+		if err != nil {
 			return err
 		}
 	}

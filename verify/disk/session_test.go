@@ -19,7 +19,9 @@ type history struct {
 
 // newHistory makes a history without a session.
 func newHistory(t *testing.T, seed uint64, workers, rounds int) *history {
-	return &history{work: Workload{Path: filepath.Join(scratch(t), "work.redo"), Seed: seed, Workers: workers, Rounds: rounds}}
+	return &history{
+		work: Workload{Path: filepath.Join(scratch(t), "work.redo"), Seed: seed, Workers: workers, Rounds: rounds},
+	}
 }
 
 // record runs the next process.

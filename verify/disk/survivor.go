@@ -94,7 +94,8 @@ func (l *Ledger) look(ctx context.Context, st *boltstore.Store) error {
 	return l.Judge(seen)
 }
 
-// OpenState writes the state to path, and opens it.
+// OpenState writes the state to path, and opens it. Its error wraps ErrLoss, unless the store refuses a file whose first
+// Open was not acknowledged.
 func (l *Ledger) OpenState(ctx context.Context, s State, path string, write bool) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -105,8 +106,8 @@ func (l *Ledger) OpenState(ctx context.Context, s State, path string, write bool
 		}
 	}
 	err := l.Open(ctx, path, write)
-	if errors.Is(err, ErrRefused) && l.opened {
-		return fmt.Errorf("%w: %w", ErrLoss, err)
+	if err == nil || errors.Is(err, ErrRefused) && !l.opened {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrLoss, err)
 }

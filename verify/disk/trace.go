@@ -12,9 +12,9 @@ import (
 
 // traced are the system calls that can change a file. Parse refuses those that it does not know if they concern the
 // recorded directory.
-const traced = "openat,open,creat,write,writev,pwrite64,pwritev,pwritev2,ftruncate,truncate,fallocate,fsync,fdatasync," +
-	"sync_file_range,sync,syncfs,msync,mmap,rename,renameat,renameat2,unlink,unlinkat,link,linkat,symlink,symlinkat," +
-	"copy_file_range,sendfile,splice,io_uring_setup,io_uring_enter"
+const traced = "openat,open,creat,write,writev,pwrite64,pwritev,pwritev2,ftruncate,truncate,fallocate,fsync," +
+	"fdatasync,sync_file_range,sync,syncfs,msync,mmap,rename,renameat,renameat2,unlink,unlinkat,link,linkat," +
+	"symlink,symlinkat,copy_file_range,sendfile,splice,io_uring_setup,io_uring_enter"
 
 var (
 	callPattern  = regexp.MustCompile(`^(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(?:<([^>]*)>)?( .*)?$`)
@@ -68,7 +68,7 @@ func (p *parser) line(process, text string) error {
 		return p.call(begun+m[1], acknowledges(begun))
 	}
 	begun, interrupted := strings.CutSuffix(text, unfinished)
-	ours := strings.Contains(text, p.hexDir()) && !strings.HasPrefix(text, "mmap(") // of pages that are only read
+	ours := p.concerns(text) && !strings.HasPrefix(text, "mmap(") // mappings are only read
 	if ours && p.running != "" {
 		return fmt.Errorf("it overlaps with a call of process %s on the same directory", p.running)
 	}
@@ -87,12 +87,13 @@ func (p *parser) line(process, text string) error {
 
 func acknowledges(text string) bool { return strings.HasPrefix(text, "write(1<") }
 
-func (p *parser) hexDir() string {
-	var b strings.Builder
+// concerns reports whether a call is about a file of the directory. What a process prints may contain its name.
+func (p *parser) concerns(text string) bool {
+	var dir strings.Builder
 	for _, c := range []byte(p.dir) {
-		fmt.Fprintf(&b, `\x%02x`, c)
+		fmt.Fprintf(&dir, `\x%02x`, c)
 	}
-	return b.String()
+	return strings.Contains(text, dir.String()) && !acknowledges(text) && !strings.HasPrefix(text, "write(2<")
 }
 
 // call adds a complete call. noted is set for the end of an acknowledgement that was added before.
@@ -110,7 +111,7 @@ func (p *parser) call(text string, noted bool) error {
 		p.calls = append(p.calls, Call{Kind: Ack, Data: data})
 		return err
 	}
-	if !strings.Contains(text, p.hexDir()) || name == "write" && strings.HasPrefix(args[0], "2<") {
+	if !p.concerns(text) {
 		return nil
 	}
 	failed := strings.HasPrefix(result, "-")

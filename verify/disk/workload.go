@@ -284,7 +284,7 @@ func (p *process) transact(ctx context.Context, key string, o store.Outcome, rol
 	}
 	f := settled(factOf(g.Record), o)
 	f.Effect = true
-	_, err = p.call("commit", key, Event{Found: f}, func() (Fact, error) { return f, tx.Commit(ctx, o) })
+	_, err = p.call(transactional, key, Event{Found: f}, func() (Fact, error) { return f, tx.Commit(ctx, o) })
 	return err
 }
 

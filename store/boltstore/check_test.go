@@ -155,6 +155,15 @@ func TestVerify(t *testing.T) {
 			require.NoError(t, s.Update(t.Context(), func(tx *Tx) error { return pay(tx, "k") }), "the write lock is free")
 		})
 	}
+	t.Run("finds a page that refers to itself, in a file that Open does not check", func(t *testing.T) {
+		sample := newSample(t, 60)
+		s := mustOpen(t, writeFile(t, sample.content), WithPageCheck(0))
+		page := pagesOf(t, sample, "branch")[0]
+		self := binary.NativeEndian.AppendUint64(nil, uint64(page))
+		_, err := s.file.WriteAt(self, int64(page*sample.pageSize+pageHeader+8))
+		require.NoError(t, err)
+		require.ErrorIs(t, s.Verify(t.Context()), ErrCorrupt)
+	})
 	t.Run("waits for a transaction as long as its context lasts", func(t *testing.T) {
 		s := mustOpen(t, tempFile(t))
 		tx, _ := mustBegin(t, s, claim("k"), store.Acquired)

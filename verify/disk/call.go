@@ -15,6 +15,7 @@ const (
 
 var kindNames = [...]string{"create", "write", "truncate", "sync", "sync of the directory", "acknowledgement"}
 
+// String returns the kind in words.
 func (k Kind) String() string { return kindNames[k] }
 
 // A Call is a system call of a recorded process.

@@ -72,8 +72,7 @@ func record(t *testing.T, w Workload, in ...Injection) []Call {
 	text, err := json.Marshal(w)
 	require.NoError(t, err)
 	env := []string{childVariable + "=" + string(text)}
-	calls, ended, err := Record(t.Context(), filepath.Dir(w.Path), []string{os.Args[0]}, env, in...)
+	calls, _, err := Record(t.Context(), filepath.Dir(w.Path), []string{os.Args[0]}, env, in...)
 	require.NoError(t, err)
-	t.Logf("session %q: %d calls, end: %v", w.Session, len(calls), ended)
 	return calls
 }

@@ -16,10 +16,10 @@ type State struct {
 	How     string // how it came about
 }
 
-// States yields states that the disk may have after a power cut now, each once: none and all of the pending writes,
-// each prefix of them, the last write of a prefix torn at each sector, each single write alone and missing, and each
-// subset if there are few. Then it yields samples random subsets of writes and as many random subsets of sectors. Each
-// comes with one of the possible lengths, the first two with every length.
+// States yields states that the disk may have after a power cut now, each once. It yields none and all of the pending
+// writes, with every possible length. Then it yields each prefix of them, also with its last write torn at each sector,
+// and each write alone and missing. If there are few writes, it yields each subset. The last ones are samples random
+// subsets of writes, and as many of sectors.
 func (d *Disk) States(r *rand.Rand, samples int) iter.Seq[State] {
 	return func(yield func(State) bool) {
 		if d.exists && !d.named && !yield(State{Absent: true, How: "the name is lost"}) {

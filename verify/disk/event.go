@@ -51,6 +51,7 @@ func (f Fact) fits(seen Fact) bool {
 	return f == seen
 }
 
+// String returns the fact in words, with the start of long texts.
 func (f Fact) String() string {
 	if f.State == 0 {
 		return fmt.Sprintf("no record (effect: %t)", f.Effect)

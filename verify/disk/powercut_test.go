@@ -50,7 +50,7 @@ func TestPowerCut(t *testing.T) {
 	totals := make([]Count, len(ways))
 	rounds, samples := 2, 2
 	if *states > 0 {
-		rounds, samples = 8, 16
+		rounds, samples = 4, 6
 	}
 	opened := 0
 	for s := *seed; s == *seed || opened < *states; s++ {

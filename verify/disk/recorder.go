@@ -13,8 +13,8 @@ import (
 // Injection makes strace change a system call, in the syntax of its option inject.
 type Injection string
 
-// Record runs a program under strace and returns its calls on the files of dir, and its output. err is set if strace
-// can't run. ended is the program's own error.
+// Record runs a program under strace. It returns the program's calls on the files of dir, and its lines. ended is
+// the program's own error, and err that of the recording.
 func Record(ctx context.Context, dir string, program []string, env []string, in ...Injection) (
 	calls []Call, ended, err error,
 ) {

@@ -19,8 +19,8 @@ func factOf(r store.Record) Fact {
 	return Fact{State: r.State, Meta: string(r.Meta), Result: string(r.Result), Fence: r.Fence}
 }
 
-// survey returns the facts of the known IDs and of all others in the file: from its records, by Find, and from the
-// effects and events of its transactions.
+// survey returns the facts of the known IDs and of all others in the file. Find returns the records. The effects and
+// events of transactions are read from their buckets.
 func survey(ctx context.Context, st *boltstore.Store, queue *boltoutbox.Queue, known iter.Seq[string]) (
 	map[string]Fact, error,
 ) {

@@ -18,7 +18,7 @@ import (
 var ErrRefused = errors.New("disk: the file is refused")
 
 // Open opens the file of a state with boltstore and compares it with what it owes. If write is set, it also uses the
-// store: the next fence must be higher than each that was given out, and a new record must survive a Close.
+// store. Then the next fence must be higher than each that was given out, and a new record must survive a Close.
 func (l *Ledger) Open(ctx context.Context, path string, write bool) error {
 	st, err := open(path)
 	if err != nil {

@@ -2,7 +2,6 @@ package boltstore
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,8 +70,8 @@ func TestSyncFailed(t *testing.T) {
 	}{
 		{"the sync of the pages", syscall.EIO, false, true},
 		{"the sync of the pages, where it is a method of the file", &fs.PathError{Op: "sync", Err: syscall.EIO}, false, true},
-		{"the sync of a longer file", fmt.Errorf("file sync error: %s", syscall.EIO), true, true},
-		{"a file that can't grow", fmt.Errorf("file resize error: %s", syscall.EFBIG), false, false},
+		{"the sync of a longer file", errors.New("file sync error: input/output error"), true, true},
+		{"a file that can't grow", errors.New("file resize error: file too large"), false, false},
 		{"a write on a full disk", &fs.PathError{Op: "write", Err: syscall.ENOSPC}, true, false},
 		{"another error", errDisk, false, false},
 	} {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // scratch returns a directory in memory where there is one, since states are written often.
 func scratch(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "redo-disk")
+	dir, err := os.MkdirTemp("/dev/shm", "redo-disk") //nolint:usetesting // t.TempDir is not in memory
 	if err != nil {
 		return t.TempDir()
 	}

@@ -57,12 +57,13 @@ func (w Workload) Run(ctx context.Context) error {
 		group.Go(func() { errs[i] = p.work(ctx, i) })
 	}
 	group.Wait()
+	err := errors.Join(errs...)
 	if w.Workers == 0 {
-		errs = append(errs, p.workAlone(ctx))
+		err = p.workAlone(ctx)
 	}
 	p.print(Event{Stage: Begun, Op: "close"})
 	p.print(Event{Stage: stageOf(p.store.Close()), Op: "close"})
-	return errors.Join(append(errs, p.err)...)
+	return errors.Join(err, p.err)
 }
 
 func (p *process) work(ctx context.Context, worker int) (err error) {

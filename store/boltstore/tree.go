@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"io"
+	"slices"
 )
 
 // The layout of bbolt's pages. All numbers are in the byte order of the machine.
@@ -25,6 +26,7 @@ type tree struct {
 	size int    // of a page
 	end  uint64 // the number of pages in use
 	seen []bool // the pages that were read
+	page []byte // the last one
 }
 
 // checkMetas checks both meta pages. bbolt needs one of them, and uses the older one if the newer one is damaged. That
@@ -71,20 +73,21 @@ func (t *tree) walk(id uint64) error {
 		return corrupt("there are two references to page %d", id)
 	}
 	t.seen[id] = true
-	header := make([]byte, pageHeader)
-	if _, err := t.file.ReadAt(header, int64(id)*int64(t.size)); err != nil {
-		return corrupt("reading page %d: %w", id, err)
+	page, err := t.read(id, 1)
+	if err != nil {
+		return err
 	}
-	flags, count, overflow := native.Uint16(header[8:]), int(native.Uint16(header[10:])), native.Uint32(header[12:])
-	if got := native.Uint64(header); got != id || flags != branchPage && flags != leafPage {
+	flags, count, overflow := native.Uint16(page[8:]), int(native.Uint16(page[10:])), native.Uint32(page[12:])
+	if got := native.Uint64(page); got != id || flags != branchPage && flags != leafPage {
 		return corrupt("page %d has the number %d and the flags %#x", id, got, flags)
 	}
 	if uint64(overflow) >= t.end-id {
 		return corrupt("page %d runs over the end of the file", id)
 	}
-	page := make([]byte, (int(overflow)+1)*t.size)
-	if _, err := t.file.ReadAt(page, int64(id)*int64(t.size)); err != nil {
-		return corrupt("reading page %d: %w", id, err)
+	if overflow > 0 {
+		if page, err = t.read(id, int(overflow)+1); err != nil {
+			return err
+		}
 	}
 	children, err := elements(page, flags, count)
 	if err != nil {
@@ -96,6 +99,15 @@ func (t *tree) walk(id uint64) error {
 		}
 	}
 	return nil
+}
+
+// read returns n pages from id on. They are valid until the next read.
+func (t *tree) read(id uint64, n int) ([]byte, error) {
+	t.page = slices.Grow(t.page[:0], n*t.size)[:n*t.size]
+	if _, err := t.file.ReadAt(t.page, int64(id)*int64(t.size)); err != nil {
+		return nil, corrupt("reading page %d: %w", id, err)
+	}
+	return t.page, nil
 }
 
 // elements checks the elements of a page, and returns the pages to which they refer. bbolt writes the keys and values

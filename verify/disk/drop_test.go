@@ -6,10 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// oneByOne returns the history of a process whose every commit is acknowledged before the next one begins.
+func oneByOne(t *testing.T) *history {
+	h := newHistory(t, *seed, 1, 6)
+	h.work.Plain = true
+	return h.record(t)
+}
+
 // Each sync that a promise rests on is needed: a disk that drops it loses something, and the replay notices.
 func TestEachDroppedSyncIsNoticed(t *testing.T) {
 	needStrace(t)
-	h := newHistory(t, *seed, 2, 3).record(t)
+	h := oneByOne(t)
 	n, err := h.replay(t, 2).Run(t.Context(), h.sessions...)
 	require.NoError(t, err, "the twin: no sync is dropped")
 	require.Greater(t, len(n.Needed), 10)
@@ -27,7 +34,7 @@ func TestEachDroppedSyncIsNoticed(t *testing.T) {
 // The sync of Open is needed if the process before it was killed before its own.
 func TestDroppedSyncOfOpenIsNoticed(t *testing.T) {
 	needStrace(t)
-	h := newHistory(t, *seed, 2, 3).record(t)
+	h := oneByOne(t)
 	at := h.syncs(true)
 	before := len(h.syncs(false))
 	h.kill(t, at[len(at)-1]).record(t)

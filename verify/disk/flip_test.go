@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var flips = flag.Int("flips", 600, "bit flips that TestBitFlips makes")
+var flips = flag.Int("flips", 300, "bit flips that TestBitFlips makes")
 
 // flipVariable makes the test binary open flipped files, because damage might end the process.
 const flipVariable = "REDO_VERIFY_DISK_FLIPS"

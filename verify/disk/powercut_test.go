@@ -48,7 +48,7 @@ var ways = []way{
 func TestPowerCut(t *testing.T) {
 	needStrace(t)
 	totals := make([]Count, len(ways))
-	rounds, samples := 2, 2
+	rounds, samples := 2, 1
 	if *states > 0 {
 		rounds, samples = 4, 6
 	}

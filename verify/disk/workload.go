@@ -25,6 +25,7 @@ type Workload struct {
 	Seed    uint64
 	Workers int       // 0: one, which commits only transactions
 	Rounds  int       // operations of each worker
+	Plain   bool      // no outcome is lazy and no record is removed, so that each commit shows
 	NoSync  bool      // a defect: for two commits bbolt syncs nothing
 	Print   io.Writer `json:"-"`
 }
@@ -160,11 +161,15 @@ func (p *process) operate(ctx context.Context, key string, r *rand.Rand) error {
 	size := []int{0, 20, 700, 6000, 20_000}[r.IntN(5)]
 	out := store.Outcome{Result: []byte(strings.Repeat(key+" ", size/len(key)+1))}
 	var err error
-	switch kind := r.IntN(10); kind {
+	kind := r.IntN(10)
+	if p.Plain && (kind == 5 || kind == 6) {
+		kind = 7
+	}
+	switch kind {
 	case 0, 1:
 		err = p.settle(ctx, key, out)
 	case 2:
-		out.Lazy = true
+		out.Lazy = !p.Plain
 		err = p.settle(ctx, key, out)
 	case 3:
 		out.Failed = true

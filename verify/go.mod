@@ -28,6 +28,7 @@ require (
 	github.com/redo-go/redo/store/redisstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/sqlitestore v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
+	go.etcd.io/bbolt v1.5.0
 	gonum.org/v1/plot v0.17.0
 	pgregory.net/rapid v1.3.0
 	resty.dev/v3 v3.0.0-rc.4
@@ -53,7 +54,6 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	go.etcd.io/bbolt v1.5.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/net v0.57.0 // indirect

@@ -46,10 +46,23 @@ func TestDamagedPageIsRefusedAtOpening(t *testing.T) {
 		"a branch that has lost its last child": func(c []byte) { add(c, branches[0], count, -1) },
 		"a page that overflows the file":        func(c []byte) { add(c, leaves[1], overflow+2, 1<<15) },
 		"a page that overflows into another":    func(c []byte) { add(c, adjacent, overflow, 1) },
-		"a page that is zero":                   func(c []byte) { clear(c[leaves[2]*s.pageSize:][:s.pageSize]) },
+		"a branch that refers to itself": func(c []byte) {
+			binary.NativeEndian.PutUint64(c[branches[0]*s.pageSize+pageHeader+8:], uint64(branches[0]))
+		},
+		"a branch with a key that is not in the page": func(c []byte) {
+			c[branches[0]*s.pageSize+pageHeader+6] ^= 0x10
+		},
+		"a leaf with a value that is not in the page": func(c []byte) {
+			c[leaves[1]*s.pageSize+pageHeader+14] ^= 0x10
+		},
+		"a branch that refers to no page": func(c []byte) {
+			clear(c[branches[0]*s.pageSize+pageHeader+8:][:8])
+		},
+		"a page that is zero": func(c []byte) { clear(c[leaves[2]*s.pageSize:][:s.pageSize]) },
 		"a leaf in place of another": func(c []byte) {
 			copy(c[leaves[1]*s.pageSize:][:s.pageSize], c[leaves[2]*s.pageSize:][:s.pageSize])
 		},
+		"a free list of an unknown type":       func(c []byte) { c[lists[0]*s.pageSize+8] ^= 8 },
 		"a free list that lacks its last page": func(c []byte) { add(c, lists[0], count, -1) },
 		"a free list longer than its page":     func(c []byte) { add(c, lists[0], count, 0x7fff) },
 	} {
@@ -74,7 +87,6 @@ func TestPageCheckIsNotMadeAboveItsLimit(t *testing.T) {
 	require.ErrorIs(t, st.Verify(t.Context()), ErrCorrupt)
 }
 
-// A branch that refers to itself is left out: bbolt follows it for ever.
 func TestBucketThatContainsItselfIsRefused(t *testing.T) {
 	path := tempFile(t)
 	s := mustOpen(t, path)
@@ -108,7 +120,8 @@ func TestVerify(t *testing.T) {
 				continue
 			}
 			content[at]--
-			s, err := Open(writeFile(t, content))
+			refused(t, writeFile(t, content), ErrCorrupt)
+			s, err := Open(writeFile(t, content), WithPageCheck(0))
 			if err == nil {
 				err = s.Verify(t.Context())
 				require.NoError(t, s.Close())
@@ -142,6 +155,15 @@ func TestVerify(t *testing.T) {
 			require.NoError(t, s.Update(t.Context(), func(tx *Tx) error { return pay(tx, "k") }), "the write lock is free")
 		})
 	}
+	t.Run("finds a page that refers to itself, in a file that Open does not check", func(t *testing.T) {
+		sample := newSample(t, 60)
+		s := mustOpen(t, writeFile(t, sample.content), WithPageCheck(0))
+		page := pagesOf(t, sample, "branch")[0]
+		self := binary.NativeEndian.AppendUint64(nil, uint64(page))
+		_, err := s.file.WriteAt(self, int64(page*sample.pageSize+pageHeader+8))
+		require.NoError(t, err)
+		require.ErrorIs(t, s.Verify(t.Context()), ErrCorrupt)
+	})
 	t.Run("waits for a transaction as long as its context lasts", func(t *testing.T) {
 		s := mustOpen(t, tempFile(t))
 		tx, _ := mustBegin(t, s, claim("k"), store.Acquired)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
@@ -21,6 +22,9 @@ func (s *Store) write(g *group) error {
 
 // begin begins a write transaction of bbolt. The write lock is held.
 func (s *Store) begin() (tx *bbolt.Tx, err error) {
+	if err := s.certain(); err != nil {
+		return nil, err
+	}
 	err = guarded(func() (err error) {
 		tx, err = s.db.Begin(true)
 		return err
@@ -34,14 +38,16 @@ func (s *Store) begin() (tx *bbolt.Tx, err error) {
 // carry puts the group into the transaction and commits it. The transaction is over in any case. The error wraps
 // ErrUnavailable if the file is as it was, and ErrUnknown if the commit may be on disk. The write lock is held.
 func (s *Store) carry(tx *bbolt.Tx, g *group) error {
-	unknown := false
+	unknown, unsynced := false, false
 	err := guarded(func() (err error) {
 		if err = s.draft.apply(tx, g); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
-		id := tx.ID()
+		id, size := tx.ID(), s.size()
 		if err = s.commit(tx); err != nil {
 			unknown = s.reached(tx, id, err)
+			stats := tx.Stats()
+			unsynced = syncFailed(err, stats.GetWrite() == 0 && s.size() > size)
 		}
 		return err
 	})
@@ -49,7 +55,39 @@ func (s *Store) carry(tx *bbolt.Tx, g *group) error {
 		// A panic comes before bbolt writes its meta page, so nothing was changed. Closing needs bbolt's lock.
 		s.stuck = errors.Is(guarded(tx.Rollback), ErrCorrupt)
 	}
+	if unsynced {
+		s.mu.Lock()
+		s.breakDown(fmt.Errorf("a sync failed, so its content is unknown until it is opened again: %w", err))
+		s.mu.Unlock()
+	}
 	return s.committed(g, err, unknown)
+}
+
+// size returns the length of the file, or zero if it can't be read.
+func (s *Store) size() int64 {
+	info, err := s.file.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// syncFailed reports whether a commit failed because of a sync. bbolt returns the system's error for the syncs of its
+// pages. The text that it returns for the sync of a longer file does not contain it, but then the file has grown, and
+// no page was written.
+//
+// After a failed sync the system treats the pages as written, and the next sync succeeds. So no later commit proves
+// that the earlier ones are on disk.
+func syncFailed(err error, grown bool) bool {
+	var pe *fs.PathError
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &pe):
+		return pe.Op == "sync"
+	case errors.As(err, &errno):
+		return true
+	}
+	return grown
 }
 
 // committed notes how a commit ended, and returns the error for its callers.
@@ -103,8 +141,8 @@ func mayBeWritten(err error, pages int64, visible bool) bool {
 	return pages > 0 && !writeFailed && !errors.Is(err, berrors.ErrMaxSizeReached)
 }
 
-// breakDown ends the store, because bbolt has panicked: neither its memory nor its locks can be relied on. Calls
-// that wait for a commit return, since no commit follows. The mutex is held.
+// breakDown ends the store. After a panic of bbolt neither its memory nor its locks can be relied on, and after a
+// failed sync the disk can't. Calls that wait for a commit return, since no commit follows. The mutex is held.
 func (s *Store) breakDown(err error) {
 	if s.broken == nil {
 		s.broken = explain(s.path, err)

@@ -9,8 +9,9 @@
 // A call that changes a record returns after the change is on disk, with one exception. A Complete whose Outcome is
 // Lazy is immediately visible to every later call. It reaches the disk with the next durable change, after the lazy
 // delay (10 ms by default, see [WithLazyDelay]), or at Close. Changes reach the disk in the order in which they were
-// decided, so a lazy outcome is never overtaken by a later change. Concurrent calls share one commit. A call that
-// changes nothing, such as a Reserve that finds the record complete, commits nothing.
+// decided, so a later change never overtakes a lazy outcome. Only the commit of a transaction or an Update may overtake
+// lazy outcomes of other records. Concurrent calls share one commit. A call that changes nothing, such as a Reserve
+// that finds the record complete, commits nothing.
 //
 // One process at a time uses the file. A second process, or a second Open in the same process, gets [ErrInUse]
 // immediately. When the owner dies, the next Open voids the leases that it left: their records stay pending, and the
@@ -64,12 +65,21 @@
 //
 //   - Each read of a record compares checksums over its key and its content. A record is absent only if the records on both
 //     sides of the gap are sound.
-//   - Open compares the size of the file with the pages in use. If the file is no larger than the limit of
-//     [WithPageCheck], 64 MiB by default, Open also runs bbolt's check of all pages.
+//   - Open compares the size of the file with the pages in use, and both meta pages with their checksums. If the file
+//     is no larger than the limit of [WithPageCheck], 64 MiB by default, Open also checks all pages.
 //   - [Store.Verify], which the command "redo ops verify" runs, checks the pages, every record, and that records and
-//     indexes agree. Only Verify finds a page that has lost its count of records. Run it after a disk error.
+//     indexes agree. In a larger file only Verify finds a page that has lost its count of records. Run it after a disk
+//     error.
 //
-// bbolt keeps two meta pages. If the newer one fails its checksum, bbolt uses the older one, as it must after a crash
-// in a commit. Damage to the newer one therefore loses the last commit, and no check finds this loss. Also, bbolt
-// follows page numbers without a check. So a page that refers to itself can end the process.
+// bbolt keeps two meta pages, and would use the older one if the newer one is damaged. The last commit would then be
+// lost, so Open refuses such a file. An operator who accepts the loss can restore the page with the command "surgery
+// revert-meta-page" of bbolt. In a file above the limit of WithPageCheck, bbolt follows page numbers without a check. A
+// page that refers to itself can then end the process.
+//
+// # Failed syncs
+//
+// After a failed sync the content of the disk is unknown, and no later sync reports it. So the Store ends: from then on
+// every method returns an error that wraps store.ErrUnavailable, and Check too. The change itself is store.ErrUnknown.
+// Open reads the file as the system shows it, and makes the last commit durable before it relies on it. A full disk
+// does not end the Store: writes fail, and succeed when there is room.
 package boltstore

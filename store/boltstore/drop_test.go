@@ -88,11 +88,32 @@ func TestRecordThatOnlyTheIndexHasIsListedAndDropped(t *testing.T) {
 	checkIndexes(t, s)
 }
 
-func TestIndexEntryThatDoesNotFitIsNotListed(t *testing.T) {
+// A damaged entry may be that of another record, which the list then lacks.
+func TestIndexEntryThatDoesNotFitEndsTheList(t *testing.T) {
 	s := damagedFile(t, func(b buckets, key []byte) error { return b.pending.Put(appendIndexKey(nil, 1, key), nil) })
-	require.Equal(t, found{keys: []string{"a", "k", "z"}}, list(t, s))
+	f := list(t, s)
+	require.Equal(t, []string{"a", "k", "z"}, f.keys, "and hides none")
+	require.Equal(t, []string{""}, f.problems)
+	require.ErrorIs(t, f.errs[0], ErrCorrupt)
 	require.ErrorIs(t, s.Verify(t.Context()), ErrCorrupt)
 	require.ErrorIs(t, s.Drop(t.Context(), claim("k").ID), store.ErrInvalid)
+}
+
+func TestRecordWithAnotherInstantInTheIndexIsListed(t *testing.T) {
+	s := damagedFile(t, func(b buckets, key []byte) error {
+		r, err := decodeHeader(key, b.records.Get(key))
+		if err != nil {
+			return err
+		}
+		if err := b.pending.Delete(appendIndexKey(nil, nanos(r.CreatedAt), key)); err != nil {
+			return err
+		}
+		return b.pending.Put(appendIndexKey(nil, nanos(r.CreatedAt)+1, key), nil)
+	})
+	f := list(t, s)
+	require.ElementsMatch(t, []string{"a", "k", "z"}, f.keys)
+	require.Equal(t, []string{""}, f.problems)
+	require.ErrorIs(t, f.errs[0], ErrCorrupt)
 }
 
 func TestIndexEntryWithoutANameEndsTheList(t *testing.T) {

@@ -34,10 +34,8 @@ func Open(path string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := false
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		fresh = true
 	case err != nil:
 		return nil, refusal(path, errOpen, "%w", err)
 	case info.IsDir():
@@ -50,9 +48,9 @@ func Open(path string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	err = s.load(cfg.pageCheck)
-	if err == nil && fresh {
-		// Without this a crash of the machine could lose the new file.
-		err = syncDir(filepath.Dir(path))
+	if err == nil {
+		// Without this a crash of the machine could lose the file, if this call made it or a process that died since.
+		err = syncDir(path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.closeFile())
@@ -85,7 +83,7 @@ func openDB(path string, cfg config) (*Store, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrCorrupt): // a panic, which left the file open and locked
-		return nil, errors.Join(explain(path, err), file.Close())
+		return nil, errors.Join(explain(path, err), unlock(file), file.Close())
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, refusal(path, ErrInUse, "another Store has it open")
 	case errors.Is(err, berrors.ErrChecksum):
@@ -127,17 +125,36 @@ func newStore(path string, db *bbolt.DB, file *os.File, info fs.FileInfo, cfg co
 func (s *Store) load(pageCheck int64) error {
 	var st state
 	found := false
+	pages := metaPages
 	err := guarded(func() error {
 		return s.db.View(func(tx *bbolt.Tx) (err error) {
 			if err := whole(tx, s.info.Size()); err != nil {
 				return err
 			}
-			if st, found, err = readFormat(tx); err != nil || pageCheck >= 0 && s.info.Size() > pageCheck {
+			size, checked := s.db.Info().PageSize, pageCheck < 0 || s.info.Size() <= pageCheck
+			if err := checkMetas(s.file, size); err != nil {
 				return err
+			}
+			if checked {
+				if err := checkTree(s.file, size, tx.ID()); err != nil {
+					return err
+				}
+			}
+			if st, found, err = readFormat(tx); err != nil {
+				return err
+			}
+			if !found { // bbolt has just made the file, or a process that died since
+				pages = min(newPages, int(tx.Size())/size)
+			}
+			if !checked {
+				return nil
 			}
 			return checkPages(tx)
 		})
 	})
+	if err == nil {
+		err = s.persist(pages)
+	}
 	fresh := err == nil && !found
 	if fresh {
 		err = guarded(func() error { return s.db.Update(create) })
@@ -155,10 +172,10 @@ func (s *Store) load(pageCheck int64) error {
 }
 
 // closeFile closes the file. bbolt's own Close waits for locks, for ever if a panic left them held. In that case only
-// the file is closed, which gives up the lock on it, and the mapping is leaked.
+// the file is unlocked and closed, and the mapping is leaked.
 func (s *Store) closeFile() error {
 	if s.stuck {
-		return s.file.Close()
+		return errors.Join(unlock(s.file), s.file.Close())
 	}
 	return guarded(s.db.Close)
 }
@@ -223,12 +240,16 @@ func parseState(v []byte) (state, error) {
 	return state{fence: binary.BigEndian.Uint64(v), epoch: binary.BigEndian.Uint64(v[8:])}, nil
 }
 
-// syncDir makes the name of a new file durable. Windows has no such call.
-func syncDir(dir string) error {
+// syncDir makes the name of a file durable. Windows has no such call.
+func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	d, err := os.Open(dir)
+	path, err := filepath.EvalSymlinks(path)
+	var d *os.File
+	if err == nil {
+		d, err = os.Open(filepath.Dir(path))
+	}
 	if err == nil {
 		err = errors.Join(d.Sync(), d.Close())
 	}

@@ -24,6 +24,8 @@ func refused(t *testing.T, path string, kind error, opts ...Option) {
 	require.ErrorIs(t, err, kind)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, path)
+	_, err = Open(path, opts...)
+	require.ErrorIs(t, err, kind, "the second time")
 	if readErr == nil {
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)

@@ -99,7 +99,11 @@ func (s *Store) scanPending(last pendingPage) (page pendingPage, err error) {
 			if v == nil {
 				e.err = explain(s.path, damaged(id, corrupt("only the index of pending records has it")))
 			} else if r, err := decodeHeader(key, v); err == nil && nanos(r.CreatedAt) != at {
-				return true // the record has another entry; Verify reports this one
+				// The entry is damaged. The record may have another one, and so may the one that the entry belongs to.
+				page.nameless = cmp.Or(page.nameless, explain(s.path, corrupt("an entry of the index does not match %v", id)))
+				if b.pending.Get(appendIndexKey(nil, nanos(r.CreatedAt), key)) != nil {
+					return true
+				}
 			}
 			page.entries = append(page.entries, e)
 			return len(page.entries) < scanned

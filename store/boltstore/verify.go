@@ -28,6 +28,9 @@ func (s *Store) Verify(ctx context.Context) error {
 	}
 	err := guarded(func() error {
 		return s.db.View(func(tx *bbolt.Tx) error {
+			if err := checkTree(s.file, s.db.Info().PageSize, tx.ID()); err != nil {
+				return err
+			}
 			if err := checkPages(tx); err != nil {
 				return err
 			}

@@ -10,8 +10,9 @@ var controlCases = []Case{{
 		"down, and all other cases are blocked.",
 	Sources: []Source{draft("2.6", Should), contract("first success", Must)},
 	run: func(t *trial) {
-		a := t.send("the first request", t.request(t.operation(), t.key(), t.payload()))
-		t.want(a.ok(), "2xx", a)
+		r := t.request(t.operation(), t.key(), t.payload())
+		a := t.send("the first request", r)
+		t.want(a.ok(), "2xx", fmt.Sprintf("%s, from %s %s", a, r.method, t.run.address(r)))
 		if a.ok() && isOurs(a.header) && t.run.target.CustomProfile == nil {
 			both := t.run.profile.BothForms || !t.run.target.Key.Quoted
 			t.run.profile = t.run.profile.ours()

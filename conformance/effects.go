@@ -132,6 +132,9 @@ func (r *runner) countURL(ctx context.Context, where string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if d == r.dialer {
+		where = r.target.origin() + where
+	}
 	req := request{method: http.MethodGet, path: path}
 	for _, name := range sortedKeys(r.target.Effects.Headers) {
 		req.fields = append(req.fields, field{name, r.target.Effects.Headers[name]})
@@ -169,7 +172,7 @@ func numberAt(doc []byte, path string) (int, error) {
 	case []any:
 		return len(v), nil
 	}
-	return 0, fmt.Errorf("what stands at %q is neither a whole number nor a list", path)
+	return 0, fmt.Errorf("the value at %q is neither a whole number nor a list", path)
 }
 
 // valueAt follows a path of names and indices with dots between them.

@@ -50,7 +50,7 @@ func TestHeadlines(t *testing.T) {
 		{"the configuration is wrong", Report{Stopped: &Stopped{Reason: StopConfig}}, false, NotTried,
 			"not tried: the description or an option is wrong"},
 		{"the run was ended", Report{Results: all, Stopped: &Stopped{Reason: StopCanceled}}, false, Unfinished,
-			"not finished: nothing is known of the rest"},
+			"not finished: the rest is unknown"},
 	} {
 		require.Equal(t, c.outcome, c.report.Outcome(c.strict), c.rule)
 		require.Equal(t, c.want, c.report.Headline(c.strict), c.rule)

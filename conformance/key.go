@@ -13,8 +13,15 @@ import (
 func (t *trial) refusal(a *answer, lists ...[]int) {
 	ok := slices.ContainsFunc(lists, func(statuses []int) bool { return has(statuses, a) })
 	t.want(ok, "status "+list(slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))), a)
+	t.noEffect(a)
+}
+
+// noEffect judges that a refusal has no effect. It only counts the effects of another response.
+func (t *trial) noEffect(a *answer) {
 	if a.refused() {
 		t.effect(0)
+	} else if t.fx() {
+		t.effects(0)
 	}
 }
 
@@ -102,9 +109,8 @@ var keyCases = []Case{{
 	Sources:  []Source{draft("5", Should), contract("key format", Must)},
 	run: func(t *trial) {
 		a := t.send("a key that is too long", t.request(t.operation(), t.longKey(t.run.target.maxKey()+1), t.payload()))
-		if t.want(a.refused(), "4xx", a) {
-			t.effect(0)
-		}
+		t.want(a.refused(), "4xx", a)
+		t.noEffect(a)
 	},
 }, {
 	Slug: "key-no-truncate", Level: Must, Needs: []Need{NeedEffects, NeedFreeKeys},

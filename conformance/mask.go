@@ -82,7 +82,7 @@ func (m *mask) add(value, variable string) {
 func (m *mask) addQuery(address string) {
 	eachParameter(address, func(name, value string) string {
 		if wire.CredentialParameter(name, value) && !strings.Contains(value, "{{") && m.replace(value) == value {
-			m.add(value, shellName(name))
+			m.add(value, ShellName(name))
 			if decoded, err := url.QueryUnescape(value); err == nil {
 				m.add(decoded, "")
 			}

@@ -43,7 +43,7 @@ func TestWrongInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"a group that is to fail":                  {opts: []Option{ExpectFailure("replay", "why")}, want: "replay (a group: each failure is expected by itself)"},
 		"no case":                                  {opts: []Option{Only("ctl-baseline"), Except("ctl")}, want: "no case is selected"},
 		"no worker":                                {opts: []Option{Concurrency(0)}, want: "Concurrency: 0 is not positive"},
-		"a template with a typing error":           {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" }, want: "operation.body: {{paylaod}} is no variable"},
+		"a template with a typing error":           {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" }, want: "operation.body: there is no variable {{paylaod}}"},
 		"a template that does not end":             {change: func(t *Target) { t.Operation.Path = "/{{case" }, want: "{{case is no variable"},
 		"a profile that is none":                   {change: func(t *Target) { t.Profile = "acme" }, want: `there is no profile "acme"`},
 		"a URL with a password":                    {change: func(t *Target) { t.BaseURL = "http://u:hunter2@h/" }, want: "must not hold credentials"},
@@ -201,17 +201,39 @@ func TestTargetThatDiesEndsTheRunAsUnreachable(t *testing.T) {
 	})
 	l.start()
 	alive.Store(l.server)
-	report, err := Run(t.Context(), l.target(), Only("key-too-long"), Concurrency(1))
-	require.NoError(t, err) // this case saw its connection break: it has an answer to judge
-	require.Equal(t, []string{"key-too-long"}, broken(report))
+	for _, only := range []string{"key-too-long", "key"} { // the death ends the last case, or one in the middle
+		report, err := Run(t.Context(), l.target(), Only(only), Concurrency(1))
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorContains(t, err, "conformance: the target died during the run: dial tcp")
+		require.Equal(t, "unreachable", report.Stopped.Reason)
+		// The request may not be the cause, and the case could not run again.
+		require.Empty(t, broken(report))
+		require.Equal(t, ExitUnreachable, report.ExitCode(false))
+		require.Contains(t, report.Headline(false), "not finished: the target died during the run, in key-too-long")
+		l.listen("127.0.0.1:0")
+		alive.Store(l.server)
+	}
+}
 
-	l.listen("127.0.0.1:0")
+// The death of a target excuses no failure that a count of effects proves, or that a second run saw.
+func TestTargetThatDiesIsStillBlamedForItsEffects(t *testing.T) {
+	l := newLab(t)
+	var alive atomic.Pointer[http.Server]
+	l.front = keyed(func(_ http.ResponseWriter, r *http.Request, key string, _ []byte) bool {
+		if len(key) > 255 {
+			_ = alive.Load().Close()
+		}
+		r.Header.Set("Idempotency-Key", freshKey())
+		return false
+	})
+	l.start()
 	alive.Store(l.server)
-	report, err = Run(t.Context(), l.target(), Only("key"), Concurrency(1))
+	report, err := Run(t.Context(), l.target(), Only("key-max-len", "key-too-long"), Concurrency(1))
 	require.ErrorIs(t, err, ErrUnreachable)
-	require.Equal(t, "unreachable", report.Stopped.Reason)
-	require.NotZero(t, report.Count()[Harness])
-	require.Equal(t, ExitFailed, report.ExitCode(false)) // the failure has its evidence
+	require.Equal(t, []string{"key-max-len"}, broken(report))
+	require.Equal(t, ExitFailed, report.ExitCode(false))
+	require.Contains(t, report.Headline(false),
+		"does not conform: key-max-len; the target died during the run, in key-too-long")
 }
 
 func TestPanicOfACaseIsTheHarnessesFault(t *testing.T) {

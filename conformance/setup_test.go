@@ -96,7 +96,7 @@ func TestAdvertisedRetentionIsReadWithoutASetup(t *testing.T) {
 	require.Equal(t, Pass, res.Verdict, texts(report))
 
 	target.Advertised.Path = "/config?of={{charge}}"
-	require.ErrorContains(t, target.Validate(), "advertised.path: {{charge}} is no variable of this template")
+	require.ErrorContains(t, target.Validate(), "advertised.path: there is no variable {{charge}} in this template")
 }
 
 func TestRefundThatRunsTwiceIsFound(t *testing.T) {
@@ -124,8 +124,8 @@ func TestSetupThatFailsIsAWrongDescription(t *testing.T) {
 		"not a text":     {func(s *Step) { s.Capture["charge"] = "data" }, "neither a text nor a number nor a boolean"},
 		"taken name":     {func(s *Step) { s.Capture["uuid"] = "data.id" }, "setup.0.capture: there is a variable {{uuid}} already"},
 		"no name":        {func(s *Step) { s.Capture["a-b"] = "data.id" }, `"a-b" is no name of a variable`},
-		"missing name":   {func(s *Step) { s.Capture = nil }, "operation.body: {{charge}} is no variable of this template"},
-		"used too early": {func(s *Step) { s.Body = "{{charge}}" }, "setup.0.body: {{charge}} is no variable of this template"},
+		"missing name":   {func(s *Step) { s.Capture = nil }, "operation.body: there is no variable {{charge}} in this template"},
+		"used too early": {func(s *Step) { s.Body = "{{charge}}" }, "setup.0.body: there is no variable {{charge}} in this template"},
 		"its own key":    {func(s *Step) { s.Headers = map[string]string{"idempotency-key": "k"} }, "setup.0.headers: the header Idempotency-Key"},
 	} {
 		t.Run(name, func(t *testing.T) {

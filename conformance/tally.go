@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -107,6 +108,9 @@ func (t *trial) total() int {
 	if t.ctx.Err() != nil {
 		panic(stopped{})
 	}
+	if errors.Is(err, ErrUnreachable) {
+		t.unreachable(err)
+	}
 	if err != nil {
 		t.run.halt(reasonOf(t.ctx, err), err)
 		t.stop(Harness, "", err.Error())
@@ -157,9 +161,9 @@ func (t *trial) effect(n int) bool {
 	switch {
 	case got > n:
 		t.tally.excess = true
-		return t.must(false, effectsText(n), effectsText(got))
+		return t.miscounted(Fail, effectsText(n), effectsText(got))
 	case got < n:
-		return t.want(false, effectsText(n), effectsText(got))
+		return t.miscounted(t.c.Level.verdict(), effectsText(n), effectsText(got))
 	}
 	sum := t.tally.base - t.tally.start + got
 	t.tally.exact = &sum
@@ -183,7 +187,7 @@ func (t *trial) overrun() {
 	if n > allowed && !t.tally.excess {
 		t.tally.excess = true
 		t.tally.last = &n
-		t.must(false, fmt.Sprintf("at most %s, one for each key", effectsText(allowed)), effectsText(n))
+		t.miscounted(Fail, fmt.Sprintf("at most %s, one for each key", effectsText(allowed)), effectsText(n))
 	}
 }
 

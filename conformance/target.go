@@ -250,7 +250,7 @@ func (t Target) profile() (Profile, error) {
 	}
 	p, ok := profileNamed(name)
 	if !ok {
-		return p, fmt.Errorf("there is no profile %q", excerpt(name))
+		return p, unknownName{fmt.Sprintf("there is no profile %q", excerpt(name)), name, ProfileNames()}
 	}
 	return p, nil
 }

@@ -79,8 +79,7 @@ func validateTemplate(s string, known []string) error {
 	t, err := parseTemplate(s)
 	for _, name := range t.names {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("{{%s}} is no variable of this template, they are {{%s}}", excerpt(name),
-				strings.Join(known, "}}, {{"))
+			return unknownName{fmt.Sprintf("there is no variable {{%s}} in this template", excerpt(name)), name, known}
 		}
 	}
 	return err

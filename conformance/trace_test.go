@@ -137,8 +137,8 @@ func TestFailureShowsAllThatItTakesToUnderstandIt(t *testing.T) {
 		"FAIL replay-status: A replay has the first response's status.",
 		"source    draft-ietf-httpapi-idempotency-key-header-07 section 2.6: SHOULD (here MUST)",
 		"expected  status 201", "actual    200 with",
-		"rerun     --run replay-status --seed 42",
-		"curl      K1=$(uuidgen | tr A-Z a-z); curl -gsi -X POST",
+		"rerun     redo check TARGET --run replay-status --seed 42",
+		"curl      K1=$(uuidgen | tr A-Z a-z); for i in 1 2 3; do curl -gsi -X POST",
 	} {
 		require.Contains(t, text, part)
 	}
@@ -245,7 +245,8 @@ func TestCurlLineDoesWhatTheCaseDidOrIsNotThere(t *testing.T) {
 	require.Equal(t, Fail, res.Verdict)
 	require.Empty(t, res.Curl)
 	res, _ = report.Result("replay-effect")
-	require.Equal(t, 3, strings.Count(res.Curl, "curl -gsi"))
+	require.Equal(t, 1, strings.Count(res.Curl, "curl -gsi"))
+	require.Contains(t, res.Curl, "for i in 1 2 3; do curl -gsi")
 
 	target := Target{Principals: []Principal{{Name: "bob-2", Headers: map[string]string{"X-Api-Key": "b"}}, {Headers: map[string]string{"Authorization": "c"}}}}
 	require.Equal(t, "BOB_2_X_API_KEY", target.variable(field{"x-api-key", "b"}))

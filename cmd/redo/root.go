@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
 	"github.com/redo-go/redo/conformance"
 )
 
@@ -67,12 +69,24 @@ left pending.`,
 	root.SetIn(t.in)
 	root.SetOut(t.out)
 	root.SetErr(t.err)
+	root.SetFlagErrorFunc(unknownFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
 		newCheck(t), newClientCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newEvents(t), newInbox(t),
 		newConsole(t), newExplain(t), newVersion(t),
 	)
 	return root
+}
+
+// unknownFlag adds the flag that is nearest to an unknown one to the error of pflag.
+func unknownFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return fmt.Errorf("%w%s", err, nearest.DidYouMean("--"+unknown.GetSpecifiedName(), names))
 }
 
 // subcommands rejects the arguments of a command that has only subcommands. It suggests the nearest subcommand.
@@ -83,7 +97,7 @@ func subcommands(c *cobra.Command, args []string) error {
 	c.SuggestionsMinimumDistance = 2
 	near := ""
 	if names := c.SuggestionsFor(args[0]); len(names) > 0 {
-		near = fmt.Sprintf(" (%s?)", strings.Join(names, " or "))
+		near = fmt.Sprintf(" (did you mean %s?)", strings.Join(names, " or "))
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), near)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
 	"github.com/redo-go/redo/conformance"
 )
@@ -66,6 +67,10 @@ func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string)
 		return target, err
 	}
 	if t.profile != "" {
+		if names := conformance.ProfileNames(); !slices.Contains(names, t.profile) {
+			return target, fmt.Errorf("--profile: there is no profile %q, there are %s%s", t.profile,
+				strings.Join(names, ", "), nearest.DidYouMean(t.profile, names))
+		}
 		target.Profile, target.CustomProfile = t.profile, nil
 	}
 	if t.baseURL != "" {

@@ -73,7 +73,7 @@ PASS key-case: The rule.
   source    RFC 9110 section 9.2.2: SHOULD (here SHOULD)
   source    a blog: describes it (here SHOULD)
   known     ticket 13
-  actual    it passes now: take it out of the baseline
+  actual    it passes now: remove it from the baseline
 
 FAIL replay-effect: The rule.
   why       The reason.
@@ -140,8 +140,8 @@ func TestTextSaysWhatTheExitCodeSays(t *testing.T) {
 	}{
 		{only("ctl-baseline", "key-empty", "mismatch-body"), false, 0, "\nlittle was tried: 1 of 2 MUSTs passed, but for what is expected to fail: mismatch-body; not tried: replay-effect, replay-body, conc-one-effect\n"},
 		{only("ctl-baseline", "key-empty"), true, 1, "\ndoes not conform: key-empty\n"},
-		{only("ctl-baseline", "expiry"), false, 4, "\nnot finished: nothing is known of the rest\n"},
-		{stopped(only("expiry"), "canceled"), false, 4, "\nended early (canceled): for this reason\nnot finished: nothing is known of the rest\n"},
+		{only("ctl-baseline", "expiry"), false, 4, "\nnot finished: the rest is unknown\n"},
+		{stopped(only("expiry"), "canceled"), false, 4, "\nended early (canceled): for this reason\nnot finished: the rest is unknown\n"},
 		{stopped(only(), "config"), false, 2, "no case was run\nended early (config): for this reason\nnot tried: the description or an option is wrong\n"},
 		{stopped(only("expiry"), "unreachable"), false, 3, "\nnot tried: the target can't be reached\n"},
 		{down, false, 3, "\nnot tried: ctl-baseline did not pass, and all else stands on it\n"},
@@ -243,7 +243,7 @@ func TestFormsAreFoundByNameAndExtension(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := ForFile("report.yaml")
-	require.EqualError(t, err, `"report.yaml": the extension says no format, it can be .html, .json, .txt, .xml`)
+	require.EqualError(t, err, `"report.yaml" has the extension of no format, it can be .html, .json, .txt, .xml`)
 	_, err = Named("yaml")
 	require.EqualError(t, err, `there is no format "yaml", there are html, json, junit, text`)
 }

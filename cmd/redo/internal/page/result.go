@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -42,22 +43,7 @@ func newResult(anchors string, res conformance.Result) *result {
 	if len(v.Command) > maxCommand {
 		v.Cut, v.Command = len(v.Command), ""
 	}
-	switch {
-	case res.Expected != "" && res.Verdict == conformance.Pass:
-		v.Brief = "passes, and is expected to fail: " + res.Expected
-	case res.Expected != "":
-		v.Brief = "expected: " + res.Expected
-	case res.Reason != "":
-		v.Brief = res.Reason
-	case len(res.Findings) > 0:
-		v.Brief = res.Findings[0].Actual
-		if expected := res.Findings[0].Expected; expected != "" {
-			v.Brief += "; expected " + expected
-		}
-	default:
-		v.Brief = res.Rule
-	}
-	v.Brief = excerpt(v.Brief, 160)
+	v.Brief = excerpt(cmp.Or(res.Brief(), res.Rule), 160)
 	return v
 }
 

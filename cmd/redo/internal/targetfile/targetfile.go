@@ -18,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
 	"github.com/redo-go/redo/conformance"
 )
 
@@ -54,8 +55,9 @@ func Parse(name string, data []byte) (conformance.Target, error) {
 	target.Secrets = values
 	var wrong conformance.FieldErrors
 	if errors.As(err, &wrong) && !doc.IsZero() {
-		for i := range wrong {
-			wrong[i].Line = lineOf(&doc, wrong[i].Field)
+		for i, w := range wrong {
+			wrong[i].Line = lineOf(&doc, w.Field)
+			wrong[i].Text += nearest.DidYouMean(w.Unknown, w.Known)
 		}
 	}
 	return target, err

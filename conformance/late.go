@@ -98,7 +98,7 @@ var lateCases = []Case{{
 			t.skip("effects are counted by the ids in responses, and a late effect has no response")
 		}
 		t.thrice()
-		t.wait(max(lateFor, time.Duration(t.run.target.Effects.Settle)))
+		t.wait(max(lateFor, t.run.target.settle()))
 		t.effect(1)
 		t.recount(func(entry) bool { return true })
 	},

@@ -50,9 +50,9 @@ func newMask(t Target) *mask {
 	for _, p := range t.Principals {
 		add(p.Headers, true)
 	}
-	if t.Effects != nil {
-		add(t.Effects.Headers, true)
-		m.addQuery(t.Effects.URL)
+	for _, e := range t.counters() {
+		add(e.Headers, true)
+		m.addQuery(e.URL)
 	}
 	operations := []Operation{t.Operation}
 	for _, s := range t.Setup {

@@ -20,6 +20,9 @@ type Operation struct {
 	Path    string            `json:"path,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    Body              `json:"body,omitempty"`
+	// Effects counts the effects of a variant that Target.Effects does not count. It is by URL or command, and has {{case}}
+	// if Target.Effects has it. Operations may share a counter.
+	Effects *Effects `json:"effects,omitempty"`
 }
 
 // Body is the template of a request's body. A JSON string is sent unchanged. Any other JSON value is sent as JSON

@@ -32,7 +32,8 @@ type peer struct {
 	inFlight  int    // default 409
 	problems  bool   // errors are problem documents
 	retention time.Duration
-	allExpire bool // all keys are kept for that time, not only those of /short
+	allExpire bool   // all keys are kept for that time, not only those of /short
+	forgets   string // a path whose keys are forgotten, which is wrong
 
 	// respond writes the response of an effect. The default is an order in JSON.
 	respond func(w http.ResponseWriter, r *http.Request, o order, id string)
@@ -128,6 +129,9 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	}
 	p.mu.Lock()
 	rec := p.records[id]
+	if p.forgets == r.URL.Path {
+		rec = nil
+	}
 	if rec != nil && !rec.expires.IsZero() && time.Now().After(rec.expires) {
 		rec = nil
 	}
@@ -170,6 +174,21 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(rec.response.Body.Bytes())
+}
+
+// used reports whether the key of a request was used for an order.
+func (p *peer) used(r *http.Request) bool {
+	key, _ := p.key(r)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.records[principal(r)+" "+key+" POST /orders"] != nil
+}
+
+// add adds an effect of the account.
+func (p *peer) add(account string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.effects[account]++
 }
 
 // first runs the handler and keeps its response, unless a retry is to run again.

@@ -140,7 +140,7 @@ func (r *runner) preflight(ctx context.Context) error {
 		return err
 	}
 	select {
-	case <-time.After(max(stillness, time.Duration(r.target.Effects.Settle))):
+	case <-time.After(max(stillness, r.target.settle())):
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

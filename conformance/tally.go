@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -122,7 +123,7 @@ func (t *trial) total() int {
 // so effects waits while there are fewer than expected. Surplus effects are counted at the end of the run.
 func (t *trial) effects(expected int) int {
 	e := t.run.target.Effects
-	end := time.Now().Add(e.patience())
+	end := time.Now().Add(t.run.target.patience())
 	for again := 5 * time.Millisecond; ; again = min(2*again, 100*time.Millisecond) {
 		n := t.total() - t.tally.base
 		if n >= expected || e.ResponseID != "" || time.Now().After(end) {
@@ -134,12 +135,7 @@ func (t *trial) effects(expected int) int {
 }
 
 // patience is the time to wait for a missing effect.
-func (e *Effects) patience() time.Duration {
-	if e.Settle > 0 {
-		return time.Duration(e.Settle)
-	}
-	return time.Second
-}
+func (t Target) patience() time.Duration { return cmp.Or(t.settle(), time.Second) }
 
 // anew excludes the trial's effects so far, because the requests did not reach the judged situation. These effects
 // may be late.

@@ -29,6 +29,7 @@ func (t Target) Validate() error {
 	for i, s := range t.Setup {
 		field := fmt.Sprintf("setup.%d", i)
 		wrong.add(field, s.validate(known, t.keyHeader()))
+		wrong.check(s.Effects == nil, field+".effects", "the effects of a setup step are not counted")
 		for _, name := range sortedKeys(s.Capture) {
 			wrong.check(variableName.MatchString(name), field+".capture", "%q is no name of a variable", name)
 			wrong.check(!slices.Contains(known, name), field+".capture", "there is a variable {{%s}} already", name)
@@ -37,13 +38,16 @@ func (t Target) Validate() error {
 	}
 	err = t.Operation.validate(known, t.keyHeader())
 	wrong.add("operation", err)
+	wrong.add("operation.effects", t.validateCounter("operation", t.Operation))
 	for _, v := range t.variants() {
 		names := known
 		if v.name == "advertised" {
 			names = variables // it is sent without a setup
 		}
 		if err == nil {
-			wrong.add(v.name, v.operation.over(t.Operation).validate(names, t.keyHeader()))
+			o := v.operation.over(t.Operation)
+			wrong.add(v.name, o.validate(names, t.keyHeader()))
+			wrong.add(v.name+".effects", t.validateCounter(v.name, o))
 		}
 	}
 	_, err = withMember([]byte(fill(string(t.Operation.Body), t.sample())), p.KeyMember, "k")

@@ -378,7 +378,7 @@ func TestSlugsAreThoseOfTheList(t *testing.T) {
 	for _, c := range Cases() {
 		got = append(got, fmt.Sprintf("%-7s %s", c.Level, c.Slug))
 	}
-	require.Equal(t, want, got)
+	require.Equal(t, want, got, "conformance/testdata/slugs.txt must list the cases, each with its level")
 	for _, c := range Cases() {
 		require.NotContains(t, string(text), "retired "+c.Slug+"\n")
 	}

@@ -69,7 +69,7 @@ func TestProfileThatCannotBeIsRefused(t *testing.T) {
 		`key_form is "ulid"`:                     func(p *Profile) { p.KeyForm = "ulid" },
 		`"a b", which is no header name`:         func(p *Profile) { p.FirstSent = "a b" },
 		"neither a header name nor a member":     func(p *Profile) { p.Markers = []Marker{{Value: "true"}} },
-		"the profile's mismatch names no status": func(p *Profile) { p.Mismatch = nil },
+		"the profile's mismatch has no status": func(p *Profile) { p.Mismatch = nil },
 	} {
 		p := sound
 		change(&p)

@@ -29,9 +29,9 @@ type Profile struct {
 
 	// Mismatch lists the statuses for a key that was used with another payload.
 	Mismatch []int `json:"mismatch"`
-	// MissingKey lists the statuses for a request without a required key.
+	// MissingKey lists the statuses for a request without a required key. Empty allows every 4xx.
 	MissingKey []int `json:"missing_key"`
-	// MalformedKey lists the statuses for an unreadable key.
+	// MalformedKey lists the statuses for an unreadable key. Empty allows every 4xx.
 	MalformedKey []int `json:"malformed_key"`
 	// InFlight lists the statuses for a duplicate of a request that is still running. The server may always wait for
 	// that request instead.
@@ -141,14 +141,18 @@ func (p Profile) validate() error {
 	}{
 		{"mismatch", p.Mismatch}, {"missing_key", p.MissingKey}, {"malformed_key", p.MalformedKey}, {"in_flight", p.InFlight},
 	} {
-		if len(list.statuses) == 0 && !(p.AnyPayload && list.name == "mismatch") {
-			wrong = append(wrong, fmt.Errorf("the profile's %s names no status", list.name))
+		needed := list.name == "in_flight" || list.name == "mismatch" && !p.AnyPayload
+		if len(list.statuses) == 0 && needed {
+			wrong = append(wrong, fmt.Errorf("the profile's %s has no status", list.name))
 		}
 		for _, s := range list.statuses {
 			if s < 400 || s > 499 {
-				wrong = append(wrong, fmt.Errorf("the profile's %s names %d, which is no status of a client error", list.name, s))
+				wrong = append(wrong, fmt.Errorf("the profile's %s has %d, which is no status of a client error", list.name, s))
 			}
 		}
+	}
+	if p.MaxKey != 0 && p.MaxKey < minKey {
+		wrong = append(wrong, fmt.Errorf("the profile's max_key is %d, which is less than %d", p.MaxKey, minKey))
 	}
 	switch p.ServerErrors {
 	case Either, Replayed, Executed:

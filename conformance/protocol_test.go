@@ -275,3 +275,35 @@ func TestProtocolProfilesNameTheirSources(t *testing.T) {
 		require.Contains(t, names, p.name)
 	}
 }
+
+// A custom profile may leave out the statuses that a named profile leaves out.
+func TestNamedProfilesAreValid(t *testing.T) {
+	for _, p := range Profiles() {
+		target := Target{BaseURL: "http://h", Operation: Operation{Method: "POST", Path: "/x", Body: "{}"}, CustomProfile: &p}
+		require.NoError(t, target.Validate(), p.Name)
+	}
+}
+
+func TestKeyLengthOfAProfileIsThatOfItsTarget(t *testing.T) {
+	for name, c := range map[string]struct {
+		own, profile, want int
+	}{
+		"the profile's":        {0, 64, 64},
+		"the target's own":     {100, 64, 100},
+		"none, so the default": {0, 0, 255},
+	} {
+		target := Target{Key: Key{MaxLength: c.own}}.under(Profile{MaxKey: c.profile})
+		require.Equal(t, c.want, target.maxKey(), name)
+		require.Equal(t, name != "none, so the default", target.declares(NeedKeyLimit, Profile{MaxKey: c.profile}), name)
+	}
+	p := ietfProfile
+	p.MaxKey = 35
+	target := Target{BaseURL: "http://h", Operation: Operation{Method: "POST", Path: "/x"}, CustomProfile: &p}
+	require.ErrorContains(t, target.Validate(), "custom_profile: the profile's max_key is 35, which is less than 36")
+}
+
+func TestExcerptsAreWholeCharacters(t *testing.T) {
+	require.Equal(t, strings.Repeat("é", 20)+"...", excerpt(strings.Repeat("é", 21)))
+	require.Equal(t, "a"+strings.Repeat("é", 19)+"...", excerpt("a"+strings.Repeat("é", 21)))
+	require.Equal(t, strings.Repeat("é", 20), excerpt(strings.Repeat("é", 20)))
+}

@@ -258,6 +258,7 @@ func (t Target) profile() (Profile, error) {
 // under returns the target with the profile's facts in place of those that it leaves out.
 func (t Target) under(p Profile) Target {
 	t.Key.Header = cmp.Or(t.Key.Header, p.Header)
+	t.Key.MaxLength = cmp.Or(t.Key.MaxLength, p.MaxKey)
 	t.Key.UUID = t.Key.UUID || p.KeyForm != AnyKey
 	t.Retention = cmp.Or(t.Retention, p.Retention)
 	return t

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // template is text with variables in double braces. It lets one description produce a fresh payload each time.
@@ -98,7 +100,7 @@ func fill(s string, values map[string]string) string {
 func excerpt(s string) string {
 	const most = 40
 	if len(s) > most {
-		return s[:most] + "..."
+		return wire.Cut(s, most) + "..."
 	}
 	return s
 }

@@ -177,7 +177,7 @@ func (t Target) declares(n Need, p Profile) bool {
 	case NeedKeyStrict:
 		return t.Key.Strict
 	case NeedKeyLimit:
-		return t.Key.MaxLength > 0 || p.MaxKey > 0
+		return t.Key.MaxLength > 0
 	case NeedFreeKeys:
 		return !t.Key.UUID
 	case NeedPayloads:

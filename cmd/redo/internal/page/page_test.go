@@ -24,15 +24,17 @@ func render(t testing.TB, reports ...conformance.Report) string {
 	return b.String()
 }
 
-// The golden pages are there to be looked at, and to show in a review what a change does to them. REDO_TEST_UPDATE=1
-// writes them anew.
+// styled replaces a golden page's style and script, which have files of their own.
+var styled = strings.NewReplacer(pageStyle, "/* page.css */", pageScript, "/* page.js */")
+
+// The golden pages show the changes of a page in a review. REDO_TEST_UPDATE=1 writes them.
 func TestPagesAreWhatTheyWere(t *testing.T) {
 	for name, reports := range map[string][]conformance.Report{
 		"report.html": {without(sample(), "conc-many", "conc-race", "replay-huge")}, // they are long, and have tests of their own
 		"matrix.html": {clean(), only(sample(), "replay-twice", "mismatch-better", "zeta-unheard-of"), unreachable()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, file := render(t, reports...), filepath.Join("testdata", name)
+			got, file := styled.Replace(render(t, reports...)), filepath.Join("testdata", name)
 			if os.Getenv("REDO_TEST_UPDATE") == "1" {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)

@@ -78,14 +78,22 @@ func TestCountersThatDoNotGoTogetherAreRefused(t *testing.T) {
 		change func(*Target)
 		want   string
 	}{
-		"no main counter":  {func(t *Target) { t.Effects = nil }, "second_operation.effects: goes together with effects of the target"},
-		"ids":              {func(t *Target) { t.Second.Effects = &Effects{ResponseID: "id"} }, "second_operation.effects: must have a url or a command"},
-		"beside ids":       {func(t *Target) { t.Effects = &Effects{ResponseID: "id"} }, "second_operation.effects: goes together with a url or a command"},
-		"shared":           {func(t *Target) { t.Second.Effects.URL = "/effects" }, "second_operation.effects: must have {{case}}, as effects of the target has"},
-		"on a safe method": {func(t *Target) { t.Get = &Operation{Method: "GET", Path: "/x", Effects: t.Effects} }, "get.effects: GET makes no effect"},
-		"on the main one":  {func(t *Target) { t.Operation.Effects = t.Second.Effects }, "operation.effects: is a member of the target"},
-		"on a setup step":  {func(t *Target) { t.Setup = []Step{{Operation: t.Operation}}; t.Setup[0].Effects = t.Effects }, "setup.0.effects: the effects of a setup step are not counted"},
-		"wrong":            {func(t *Target) { t.Second.Effects.Path, t.Second.Effects.Settle = "a", -1 }, "second_operation.effects.settle: -1ns is negative"},
+		"no main counter": {func(t *Target) { t.Effects = nil },
+			"second_operation.effects: goes together with effects of the target"},
+		"ids": {func(t *Target) { t.Second.Effects = &Effects{ResponseID: "id"} },
+			"second_operation.effects: must have a url or a command"},
+		"beside ids": {func(t *Target) { t.Effects = &Effects{ResponseID: "id"} },
+			"second_operation.effects: goes together with a url or a command"},
+		"shared": {func(t *Target) { t.Second.Effects.URL = "/effects" },
+			"second_operation.effects: must have {{case}}, as effects of the target has"},
+		"on a safe method": {func(t *Target) { t.Get = &Operation{Method: "GET", Path: "/x", Effects: t.Effects} },
+			"get.effects: GET makes no effect"},
+		"on the main one": {func(t *Target) { t.Operation.Effects = t.Second.Effects },
+			"operation.effects: is a member of the target"},
+		"on a setup step": {func(t *Target) { t.Setup = []Step{{Operation: t.Operation}}; t.Setup[0].Effects = t.Effects },
+			"setup.0.effects: the effects of a setup step are not counted"},
+		"wrong": {func(t *Target) { t.Second.Effects.Path, t.Second.Effects.Settle = "a", -1 },
+			"second_operation.effects.settle: -1ns is negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := countedByRoute(t, func(*peer) {})

@@ -99,7 +99,8 @@ func TestCurlLinesSendWhatTheCasesSent(t *testing.T) {
 		if c.Group() == "late" || c.Slug == "expiry" || c.Slug == "ctl-baseline" {
 			continue
 		}
-		r := &runner{target: target, began: time.Now(), results: map[string]Result{}, proofs: map[string]bool{}, lessons: map[string]*lesson{}}
+		r := &runner{target: target, began: time.Now(), results: map[string]Result{}, proofs: map[string]bool{},
+			lessons: map[string]*lesson{}}
 		require.NoError(t, r.prepare([]Option{Only(c.Slug)}))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		r.cancel, r.counts = cancel, true

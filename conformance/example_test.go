@@ -23,7 +23,10 @@ func shop() *httptest.Server {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(create))
-	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"total":%d}`, orders.Load()) })
+	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"total":%d}`,
+			orders.Load())
+	})
 	return httptest.NewServer(mux)
 }
 
@@ -41,7 +44,8 @@ func ExampleRun() {
 		fmt.Println(err)
 		return
 	}
-	report, err := conformance.Run(context.Background(), target, conformance.Only("replay-body", "mismatch-body", "fault-lost-response"))
+	report, err := conformance.Run(context.Background(), target, conformance.Only("replay-body", "mismatch-body",
+		"fault-lost-response"))
 	if err != nil {
 		fmt.Println(err)
 		return

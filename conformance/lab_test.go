@@ -138,9 +138,10 @@ func (l *lab) listen(address string) {
 	l.mu.Lock()
 	h := l.handler
 	l.mu.Unlock()
-	l.server = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, connKey{}, c)
-	}}
+	l.server = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		}}
 	l.served = make(chan struct{})
 	go func() {
 		defer close(l.served)
@@ -208,10 +209,12 @@ func (l *lab) target() Target {
 		Advertised: &Advertised{
 			Operation: Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
 		},
-		Slow:     &Slow{Operation: Operation{Headers: map[string]string{"X-Slow": slowness.String()}}, Takes: Duration(slowness)},
-		Fault:    &Fault{Operation: Operation{Headers: map[string]string{"X-Fault": "500"}}},
-		Limited:  &Operation{Headers: map[string]string{"X-Fault": "429"}},
-		Crash:    &Crash{Operation: Operation{Headers: map[string]string{"X-Fault": "crash"}}, Lease: Duration(2 * time.Second)},
+		Slow: &Slow{Operation: Operation{Headers: map[string]string{"X-Slow": slowness.String()}},
+			Takes: Duration(slowness)},
+		Fault:   &Fault{Operation: Operation{Headers: map[string]string{"X-Fault": "500"}}},
+		Limited: &Operation{Headers: map[string]string{"X-Fault": "429"}},
+		Crash: &Crash{Operation: Operation{Headers: map[string]string{"X-Fault": "crash"}},
+			Lease: Duration(2 * time.Second)},
 		Expiring: &Expiring{Operation: Operation{Path: "/short"}, Retention: Duration(shortRetention)},
 		Restart:  &Restart{Func: l.restart},
 		Timeout:  Duration(30 * time.Second),

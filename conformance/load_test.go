@@ -113,7 +113,8 @@ func TestDifferenceIsShownAndNotMeasured(t *testing.T) {
 		{`{"id":"a"}`, `{"id":"a","at":3}`, `with a member "at" more`},
 		{`{"id":"a"}`, `{"id": "a"}`, "the same JSON in other bytes"},
 		{"hello", "hell", "a body of 4 bytes instead of 5"},
-		{"the order was made at 10:00", "the order was made at 10:07", `the body differs from byte 26: "de at 10:07" instead of "de at 10:00"`},
+		{"the order was made at 10:00", "the order was made at 10:07",
+			`the body differs from byte 26: "de at 10:07" instead of "de at 10:00"`},
 	} {
 		require.Equal(t, c.want, difference(c.was, c.is), fmt.Sprintf("%s, %s", c.was, c.is))
 	}

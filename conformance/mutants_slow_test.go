@@ -366,7 +366,8 @@ var scopeMutants = []mutant{{
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool {
 			who := r.Header.Get("Authorization")
-			return m.first(key, who) != who && m.get(key+" body") != string(body) && refuse(w, http.StatusConflict, taxonomy.PayloadMismatch) ||
+			return m.first(key, who) != who && m.get(key+" body") != string(body) &&
+				refuse(w, http.StatusConflict, taxonomy.PayloadMismatch) ||
 				m.first(key+" body", string(body)) == "\x00"
 		})
 	},
@@ -378,7 +379,8 @@ var scopeMutants = []mutant{{
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool {
 			who := r.Header.Get("Authorization")
-			return m.first(key, who) != who && m.get(key+" body") != string(body) && refuse(w, http.StatusExpectationFailed, taxonomy.PayloadMismatch) ||
+			return m.first(key, who) != who && m.get(key+" body") != string(body) &&
+				refuse(w, http.StatusExpectationFailed, taxonomy.PayloadMismatch) ||
 				m.first(key+" body", string(body)) == "\x00"
 		})
 	},
@@ -394,7 +396,8 @@ var scopeMutants = []mutant{{
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, _ []byte) bool {
-			return m.first(key, r.Method) == http.MethodGet && r.Method != http.MethodGet && refuse(w, http.StatusConflict, taxonomy.PayloadMismatch)
+			return m.first(key, r.Method) == http.MethodGet && r.Method != http.MethodGet &&
+				refuse(w, http.StatusConflict, taxonomy.PayloadMismatch)
 		})
 	},
 }}

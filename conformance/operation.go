@@ -20,8 +20,8 @@ type Operation struct {
 	Path    string            `json:"path,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    Body              `json:"body,omitempty"`
-	// Effects counts the effects of a variant that Target.Effects does not count. It is by URL or command, and has {{case}}
-	// if Target.Effects has it. Operations may share a counter.
+	// Effects counts the effects of a variant that Target.Effects does not count. It is by URL or command, and has
+	// {{case}} if Target.Effects has it. Operations may share a counter.
 	Effects *Effects `json:"effects,omitempty"`
 }
 

@@ -99,7 +99,8 @@ func TestReferencePassesWithEveryWayToCount(t *testing.T) {
 			l := newLab(t)
 			target := l.start().target()
 			target.Effects = effects
-			report, err := Run(t.Context(), target, Only("ctl", "key", "replay-effect", "mismatch", "conc-one-effect", "conc-history", "fault-lost-response", "late"))
+			report, err := Run(t.Context(), target, Only("ctl", "key", "replay-effect", "mismatch", "conc-one-effect",
+				"conc-history", "fault-lost-response", "late"))
 			require.NoError(t, err)
 			require.Empty(t, broken(report), texts(report))
 			require.Zero(t, report.Count()[Inconclusive], texts(report))
@@ -113,7 +114,8 @@ func TestRecordedBehaviourIsTheTargets(t *testing.T) {
 	record := func(t *testing.T, change func(l *lab)) map[string]string {
 		l := newLab(t)
 		change(l)
-		report, err := Run(t.Context(), l.start().target(), Only("key-sf-quoted", "key-repeated", "mismatch-json-equal", "replay-cookie-date"))
+		report, err := Run(t.Context(), l.start().target(), Only("key-sf-quoted", "key-repeated", "mismatch-json-equal",
+			"replay-cookie-date"))
 		require.NoError(t, err)
 		said := map[string]string{}
 		for _, res := range report.Results {
@@ -166,7 +168,8 @@ func TestReferenceWithoutACounterPassesWhereResponsesDiffer(t *testing.T) {
 	}
 	require.Equal(t, []string{"replay-204", "replay-large"}, unsure)
 	require.Equal(t, []string{
-		"ctl-distinct-keys", "key-optional", "key-no-truncate", "key-equal-payload", "key-case", "replay-effect", "conc-one-effect", "conc-history",
+		"ctl-distinct-keys", "key-optional", "key-no-truncate", "key-equal-payload", "key-case", "replay-effect",
+		"conc-one-effect", "conc-history",
 		"fault-lost-response", "fault-truncated-request", "restart-durable", "late-effects",
 	}, skipped)
 	require.Equal(t, ExitFailed, report.ExitCode(false)) // a MUST could not be shown

@@ -37,23 +37,37 @@ func TestWrongInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		opts   []Option
 		want   string
 	}{
-		"a slug that is unknown":                   {opts: []Option{Only("replay-nothing")}, want: "there is no case replay-nothing"},
-		"a slug to leave out":                      {opts: []Option{Except("x", "y")}, want: "there is no case x, y"},
-		"a failure that can't happen":              {opts: []Option{ExpectFailure("nope", "why")}, want: "there is no case nope"},
-		"a group that is to fail":                  {opts: []Option{ExpectFailure("replay", "why")}, want: "replay (a group: each failure is expected by itself)"},
-		"no case":                                  {opts: []Option{Only("ctl-baseline"), Except("ctl")}, want: "no case is selected"},
-		"no worker":                                {opts: []Option{Concurrency(0)}, want: "Concurrency: 0 is not positive"},
-		"a template with a typing error":           {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" }, want: "operation.body: there is no variable {{paylaod}}"},
-		"a template that does not end":             {change: func(t *Target) { t.Operation.Path = "/{{case" }, want: "{{case is no variable"},
-		"a profile that is none":                   {change: func(t *Target) { t.Profile = "acme" }, want: `there is no profile "acme"`},
-		"a URL with a password":                    {change: func(t *Target) { t.BaseURL = "http://u:hunter2@h/" }, want: "must not hold credentials"},
-		"a URL that is none":                       {change: func(t *Target) { t.BaseURL = "ht!tp:hunter2" }, want: "must be an http or https URL"},
-		"an operation without an effect":           {change: func(t *Target) { t.Operation.Method = "GET" }, want: "GET makes no effect"},
-		"a counter that shares":                    {change: func(t *Target) { t.Effects = &Effects{URL: "/{{case}}"}; t.Operation.Body = "{{payload}}" }, want: "does not have {{case}}"},
-		"two ways to count":                        {change: func(t *Target) { t.Effects = &Effects{URL: "/x", ResponseID: "id"} }, want: "one of url, command and response_id"},
-		"a header that breaks the frame":           {change: func(t *Target) { t.Operation.Headers = map[string]string{"content-length": "3"} }, want: "content-length is the harness's own"},
-		"a header with a line break":               {change: func(t *Target) { t.Operation.Headers = map[string]string{"X-Secret": "hunter2\r\nX: y"} }, want: "the header X-Secret has a line break"},
-		"a file of certificates that is not there": {change: func(t *Target) { t.CAFile = "nowhere.pem" }, want: "ca_file: open nowhere.pem"},
+		"a slug that is unknown": {opts: []Option{Only("replay-nothing")},
+			want: "there is no case replay-nothing"},
+		"a slug to leave out": {opts: []Option{Except("x", "y")}, want: "there is no case x, y"},
+		"a failure that can't happen": {opts: []Option{ExpectFailure("nope", "why")},
+			want: "there is no case nope"},
+		"a group that is to fail": {opts: []Option{ExpectFailure("replay", "why")},
+			want: "replay (a group: each failure is expected by itself)"},
+		"no case": {opts: []Option{Only("ctl-baseline"), Except("ctl")},
+			want: "no case is selected"},
+		"no worker": {opts: []Option{Concurrency(0)}, want: "Concurrency: 0 is not positive"},
+		"a template with a typing error": {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" },
+			want: "operation.body: there is no variable {{paylaod}}"},
+		"a template that does not end": {change: func(t *Target) { t.Operation.Path = "/{{case" },
+			want: "{{case is no variable"},
+		"a profile that is none": {change: func(t *Target) { t.Profile = "acme" },
+			want: `there is no profile "acme"`},
+		"a URL with a password": {change: func(t *Target) { t.BaseURL = "http://u:hunter2@h/" },
+			want: "must not hold credentials"},
+		"a URL that is none": {change: func(t *Target) { t.BaseURL = "ht!tp:hunter2" },
+			want: "must be an http or https URL"},
+		"an operation without an effect": {change: func(t *Target) { t.Operation.Method = "GET" },
+			want: "GET makes no effect"},
+		"a counter that shares": {change: func(t *Target) { t.Effects = &Effects{URL: "/{{case}}"}; t.Operation.Body = "{{payload}}" }, want: "does not have {{case}}"},
+		"two ways to count": {change: func(t *Target) {
+			t.Effects = &Effects{URL: "/x",
+				ResponseID: "id"}
+		}, want: "one of url, command and response_id"},
+		"a header that breaks the frame": {change: func(t *Target) { t.Operation.Headers = map[string]string{"content-length": "3"} }, want: "content-length is the harness's own"},
+		"a header with a line break":     {change: func(t *Target) { t.Operation.Headers = map[string]string{"X-Secret": "hunter2\r\nX: y"} }, want: "the header X-Secret has a line break"},
+		"a file of certificates that is not there": {change: func(t *Target) { t.CAFile = "nowhere.pem" },
+			want: "ca_file: open nowhere.pem"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := good
@@ -348,8 +362,10 @@ func TestExitCodes(t *testing.T) {
 		{"a MUST that can't be shown", Report{Results: one("a", Must, Inconclusive)}, 1, 1},
 		{"a SHOULD that can't be shown", Report{Results: one("a", Should, Inconclusive)}, 0, 1},
 		{"a MUST that is blocked", Report{Results: one("a", Must, Blocked)}, 1, 1},
-		{"a MUST that is blocked and expected to fail", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Blocked, Expected: "x"}}}, 1, 1},
-		{"a MUST that fails as expected", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Fail, Expected: "x"}}}, 0, 0},
+		{"a MUST that is blocked and expected to fail", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Blocked,
+			Expected: "x"}}}, 1, 1},
+		{"a MUST that fails as expected", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Fail, Expected: "x"}}},
+			0, 0},
 		{"a SHOULD that is blocked", Report{Results: one("a", Should, Blocked)}, 0, 1},
 		{"a wrong configuration", Report{Stopped: stop(StopConfig)}, 2, 2},
 		{"a wrong configuration found late", Report{Stopped: stop(StopConfig), Results: one("a", Must, Fail)}, 2, 2},
@@ -390,7 +406,8 @@ func TestCasesAreWhole(t *testing.T) {
 		require.Regexp(t, `^[a-z]+-[a-z0-9-]+$|^expiry$`, c.Slug)
 		require.False(t, seen[c.Slug], c.Slug)
 		for _, below := range c.prerequisites() {
-			require.True(t, seen[below] || strings.HasPrefix(c.Slug, "key-"), "%s stands on %s, which is not there", c.Slug, below)
+			require.True(t, seen[below] || strings.HasPrefix(c.Slug, "key-"), "%s stands on %s, which is not there", c.Slug,
+				below)
 		}
 		seen[c.Slug] = true
 		require.NotEmpty(t, c.Sequence, c.Slug)

@@ -36,7 +36,8 @@ func TestReportHoldsNoSecret(t *testing.T) {
 			Headers: map[string]string{"X-Partner-Key": "hidden-partner", "X-Pin": "zzz", "Cookie": "hidden-cookie",
 				"Ocp-Apim-Subscription-Key": "hidden-subscription", "dpop": "hidden-proof", "X-Plain": "plain"},
 		},
-		Principals:    []Principal{{Headers: map[string]string{"Authorization": "Bearer hidden-bearer", "X-Tenant": "hidden-tenant"}}},
+		Principals: []Principal{{Headers: map[string]string{"Authorization": "Bearer hidden-bearer",
+			"X-Tenant": "hidden-tenant"}}},
 		Effects:       &Effects{URL: srv.URL + "/count", Headers: map[string]string{"X-Count": "hidden-counter"}},
 		SecretHeaders: []string{"x-partner-key", "X-Pin"},
 	}
@@ -100,7 +101,8 @@ func TestReportComesBackFromJSONWhole(t *testing.T) {
 			setBody(a, "\xff\x00 other")
 		}
 	})
-	report, err := Run(t.Context(), l.start().target(), Only("replay", "key-bad-bytes", "fault-5xx"), ExpectFailure(slugStatus, "x"))
+	report, err := Run(t.Context(), l.start().target(), Only("replay", "key-bad-bytes", "fault-5xx"),
+		ExpectFailure(slugStatus, "x"))
 	require.NoError(t, err)
 	document, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -248,7 +250,8 @@ func TestCurlLineDoesWhatTheCaseDidOrIsNotThere(t *testing.T) {
 	require.Equal(t, 1, strings.Count(res.Curl, "curl -gsi"))
 	require.Contains(t, res.Curl, "for i in 1 2 3; do curl -gsi")
 
-	target := Target{Principals: []Principal{{Name: "bob-2", Headers: map[string]string{"X-Api-Key": "b"}}, {Headers: map[string]string{"Authorization": "c"}}}}
+	target := Target{Principals: []Principal{{Name: "bob-2", Headers: map[string]string{"X-Api-Key": "b"}},
+		{Headers: map[string]string{"Authorization": "c"}}}}
 	require.Equal(t, "BOB_2_X_API_KEY", target.variable(field{"x-api-key", "b"}))
 	require.Equal(t, "PRINCIPAL_2_AUTHORIZATION", target.variable(field{"Authorization", "c"}))
 	require.Equal(t, "AUTHORIZATION", target.variable(field{"Authorization", "another"}))

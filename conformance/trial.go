@@ -142,8 +142,8 @@ func (t *trial) key() string {
 	return key
 }
 
-// uuid returns a fresh UUID of version 4, which every service accepts as a key. It has version 7 if the profile requires
-// that.
+// uuid returns a fresh UUID of version 4, which every service accepts as a key. It has version 7 if the profile
+// requires that.
 func (t *trial) uuid() string {
 	var u [16]byte
 	for i := range u {

@@ -73,11 +73,13 @@ An interrupt ends the run, and what was found by then is reported.`,
 	k.target.flags(f)
 	k.outputs.flags(f)
 	f.BoolVar(&k.strict, "strict", false, "rules of all levels count, not only those that are a MUST")
-	f.StringVar(&k.baseline, "baseline", "", "`file` of failures that are known: on each line a case and why it is expected")
+	f.StringVar(&k.baseline, "baseline", "",
+		"`file` of failures that are known: on each line a case and why it is expected")
 	f.Uint64Var(&k.seed, "seed", 0, "repeat the choices of the run that reported this seed (default random)")
 	f.DurationVar(&k.timeout, "timeout", 0, "end the run after this long, such as 5m (default never)")
 	f.IntVar(&k.workers, "concurrency", 8, "how many cases run at a time, where effects are counted by case")
-	f.Float64Var(&k.rate, "rate", 0, "send at most so many requests a `second` (default no limit; 429 and 503 with Retry-After are waited for)")
+	f.Float64Var(&k.rate, "rate", 0,
+		"send at most so many requests a `second` (default no limit; 429 and 503 with Retry-After are waited for)")
 	f.BoolVar(&k.failFast, "fail-fast", false, "end the run at the first broken MUST; cases run one at a time")
 	f.BoolVar(&k.list, "list", false, "list the cases, and send nothing")
 	f.StringVar(&k.explain, "explain", "", "explain the `case`, and send nothing")

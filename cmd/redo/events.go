@@ -53,7 +53,8 @@ bytes of responses and the queries of URLs are shown with --body only.`)
 func newInbox(t terminal) *cobra.Command {
 	e := &events{
 		terminal: t, group: "inbox", short: "Look after the events that an inbox has accepted",
-		destination: "source", dropped: "It is handled anew if the source delivers it again: see Acceptor.Drop of package inbox.",
+		destination: "source", dropped: "It is handled anew if the source delivers it again: see Acceptor.Drop of " +
+			"package inbox.",
 		bucket: "redo-inbox", table: "redo_inbox",
 	}
 	cmd := e.command(`inbox works on the queue of an inbox that accepts events and handles them later: in a file

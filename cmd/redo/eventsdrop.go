@@ -44,7 +44,8 @@ The events that it holds back in its line go on.`, e.destination, e.dropped),
 			})
 		},
 	}
-	cmd.Flags().StringVar(&destination, e.destination, "", fmt.Sprintf("only the dead letter for this `%s`", e.destination))
+	cmd.Flags().StringVar(&destination, e.destination, "", fmt.Sprintf("only the dead letter for this `%s`",
+		e.destination))
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }

@@ -40,7 +40,8 @@ func TestExamplesOfHelpRun(t *testing.T) {
 		for line := range strings.SplitSeq(cmd.Example, "\n") {
 			seen++
 			t.Run(strings.TrimSpace(line), func(t *testing.T) {
-				require.True(t, strings.HasPrefix(line, "  "+cmd.CommandPath()), "an example of %s is of another command", cmd.CommandPath())
+				require.True(t, strings.HasPrefix(line, "  "+cmd.CommandPath()), "an example of %s is of another command",
+					cmd.CommandPath())
 				leaveRefund(t, url)
 				require.NoError(t, os.RemoveAll("orders.redo"))
 				require.NoError(t, makeQueue("orders.redo", "redo-outbox"))
@@ -155,7 +156,8 @@ func leaveRefund(t *testing.T, url string) {
 	require.NoError(t, os.RemoveAll("payments.redo"))
 	st, err := boltstore.Open("payments.redo")
 	require.NoError(t, err)
-	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}), redo.WithTransport(unplugged{}))
+	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}),
+		redo.WithTransport(unplugged{}))
 	require.NoError(t, err)
 	ctx := redo.WithOperation(t.Context(), "refund:ch_9ab:1000")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/refunds", strings.NewReader(`{"amount":1000}`))

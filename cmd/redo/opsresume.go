@@ -111,7 +111,8 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 	ask := newAsker(r.terminal)
 	left := 0
 	for _, op := range chosen {
-		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutQuery(op.URL), op.Key, seconds(op.Age.Seconds()))
+		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutQuery(op.URL), op.Key,
+			seconds(op.Age.Seconds()))
 		if op.Resumable && !r.yes && !ask.yes(ctx, "Send it again?") {
 			if ctx.Err() != nil {
 				return failed(errors.New("interrupted: what was not resumed stays pending"))

@@ -92,7 +92,8 @@ func (o *ops) find(ctx context.Context, st *boltstore.Store, nameOrKey string) (
 			return op, nil
 		}
 	}
-	return listed{}, fmt.Errorf("there is no operation %q in the scope %q, and no pending one with that key: %w", nameOrKey, o.scope, store.ErrNotFound)
+	return listed{}, fmt.Errorf("there is no operation %q in the scope %q, and no pending one with that key: %w",
+		nameOrKey, o.scope, store.ErrNotFound)
 }
 
 func operationOf(rec store.Record) listed {

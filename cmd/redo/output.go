@@ -22,7 +22,8 @@ type outputs struct {
 
 func (o *outputs) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.format, "format", "text", "what to print: "+strings.Join(form.Names(), ", "))
-	f.StringArrayVar(&o.files, "output", nil, "write the report into this `file` too, in the form that its extension says (repeatable)")
+	f.StringArrayVar(&o.files, "output", nil,
+		"write the report into this `file` too, in the form that its extension says (repeatable)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every case in text")
 }
 

@@ -25,7 +25,8 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 	p.show(conformance.Result{Slug: "key-case", Verdict: conformance.Pass})
 	p.show(conformance.Result{Slug: "key-empty", Verdict: conformance.Fail})
 	p.clear()
-	require.Equal(t, "0 cases: connecting\r\x1b[K1 cases, 0 failed: key-case pass\r\x1b[K2 cases, 1 failed: key-empty fail\r\x1b[K", b.String())
+	require.Equal(t, "0 cases: connecting\r\x1b[K1 cases, 0 failed: key-case pass\r\x1b[K2 cases, 1 failed: key-empty "+
+		"fail\r\x1b[K", b.String())
 
 	b.Reset()
 	p = newProgress(terminal{err: &b})
@@ -54,7 +55,8 @@ func TestReportThatCanNotBeWrittenIsAFaultOfTheTool(t *testing.T) {
 	t.Chdir(t.TempDir())
 	serveHere(t, "target.yaml")
 	var errs bytes.Buffer
-	status := run(t.Context(), []string{"check", "target.yaml", "--run", "ctl"}, terminal{in: http.NoBody, out: broken{}, err: &errs})
+	status := run(t.Context(), []string{"check", "target.yaml", "--run", "ctl"},
+		terminal{in: http.NoBody, out: broken{}, err: &errs})
 	require.Equal(t, conformance.ExitFault, status)
 	require.Contains(t, errs.String(), "redo: the report could not be written: the pipe is broken")
 }

@@ -23,7 +23,8 @@ type playing struct {
 func (p *playing) flags(c *cobra.Command, address string) {
 	f := c.Flags()
 	f.StringVar(&p.listen, "listen", address, "listen on this `address`; port 0 is any free one")
-	f.StringArrayVar(&p.scripts, "script", nil, "faults by key, such as `'k1: reset-after-effect, 503, ok'`; @ and a file name reads them from there (repeatable)")
+	f.StringArrayVar(&p.scripts, "script", nil,
+		"faults by key, such as `'k1: reset-after-effect, 503, ok'`; @ and a file name reads them from there (repeatable)")
 	f.StringVar(&p.urlFile, "url-file", "", "once it listens, write its URL into this `file`")
 	f.BoolVar(&p.lenient, "lenient", false, "let faults of the script be left over at the end")
 }

@@ -103,7 +103,8 @@ func awaited(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sendRequest sends a request with a key and wants this status, or "error" for no answer: request 201 POST $URL/orders k1
+// sendRequest sends a request with a key and wants this status, or "error" for no answer: request 201 POST
+// $URL/orders k1
 func sendRequest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: request STATUS METHOD URL KEY")
@@ -166,7 +167,8 @@ func serving(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[1], srv.URL)
 }
 
-// leavePending makes a client's file with one operation that has no final answer: pending payments.redo refund:1 $URL/refunds?a=b
+// leavePending makes a client's file with one operation that has no final answer: pending payments.redo refund:1
+// $URL/refunds?a=b
 func leavePending(ts *testscript.TestScript, neg bool, args []string) {
 	leave(ts, neg, args, unplugged{})
 }

@@ -81,7 +81,8 @@ kept in memory.
 	f.BoolVar(&cfg.KeyOptional, "key-optional", false, "run requests without a key")
 	f.DurationVar(&cfg.Wait, "wait", 0, "let a duplicate wait so long for the first request (default refuse it at once)")
 	f.BoolVar(&cfg.Bare, "bare", false, "forget keys, so that every request makes an effect: what redo check has to find")
-	f.StringVar(&target, "write-target", "", "once the server listens, write the target `file` that describes it for redo check")
+	f.StringVar(&target, "write-target", "",
+		"once the server listens, write the target `file` that describes it for redo check")
 	f.BoolVar(&printTarget, "print-target", false, "print that target file, and serve nothing")
 	complete(cmd, "profile", reference.Profiles)
 	return cmd

@@ -35,14 +35,16 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.profile, "profile", "", "judge by the `profile` "+strings.Join(conformance.ProfileNames(), ", ")+
 		" (default the file's, or redo; with a URL ietf)")
 	f.StringVar(&t.baseURL, "base-url", "", "the server's `URL` in place of the file's")
-	f.StringArrayVar(&t.headers, "header", nil, "send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
+	f.StringArrayVar(&t.headers, "header", nil,
+		"send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
 	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")
 	f.StringVar(&t.caFile, "ca-file", "", "PEM `file` of certificates to trust in place of the system's")
 	f.StringVar(&t.certFile, "cert-file", "", "PEM `file` of this client's certificate")
 	f.StringVar(&t.keyFile, "key-file", "", "PEM `file` of that certificate's private key")
 	f.BoolVar(&t.insecure, "insecure", false, "accept every certificate of the server")
 	f.StringVar(&t.method, "method", http.MethodPost, "with a URL: the operation's `method`")
-	f.StringVar(&t.body, "body", "", "with a URL: the operation's `body`, a template; @ and a file name reads it from there")
+	f.StringVar(&t.body, "body", "",
+		"with a URL: the operation's `body`, a template; @ and a file name reads it from there")
 	f.StringVar(&t.effects, "effects", "", "with a URL: the `URL`, or its path, of a GET that counts effects, a template")
 	f.StringVar(&t.effectsPath, "effects-path", "", "with a URL: the `path` to the count in that JSON, such as data.count")
 	f.BoolVar(&t.required, "key-required", false, "with a URL: whether it refuses requests without a key (default "+

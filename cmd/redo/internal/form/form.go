@@ -59,7 +59,8 @@ func Named(name string) (Writer, error) {
 func ForFile(name string) (Writer, error) {
 	f, ok := extensions[strings.ToLower(filepath.Ext(name))]
 	if !ok {
-		return nil, fmt.Errorf("%q has the extension of no format, it can be %s", name, strings.Join(sorted(extensions), ", "))
+		return nil, fmt.Errorf("%q has the extension of no format, it can be %s", name,
+			strings.Join(sorted(extensions), ", "))
 	}
 	return forms[f], nil
 }

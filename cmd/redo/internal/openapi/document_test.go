@@ -18,12 +18,15 @@ func post(path, item, operation, rest string) string {
 
 func TestIncompleteDocumentsAreNoPanic(t *testing.T) {
 	for name, document := range map[string]string{
-		"no media type":       post("/x", "", "      requestBody: {content: {application/json: null}}\n", ""),
-		"no example":          post("/x", "", "      requestBody: {content: {application/json: {examples: {a: null}}}}\n", ""),
-		"no parameter":        post("/x", "", "      parameters: [null, {$ref: '#/components/parameters/none'}]\n", ""),
-		"no scheme":           post("/x", "", "      security: [{none: []}, null]\n", "components: {}\n"),
-		"no schema":           post("/x", "", "      requestBody: {content: {application/json: {schema: {$ref: '#/none'}}}}\n", ""),
-		"no items":            post("/x", "", "      requestBody: {content: {application/json: {schema: {type: array}}}}\n", ""),
+		"no media type": post("/x", "", "      requestBody: {content: {application/json: null}}\n", ""),
+		"no example": post("/x", "", "      requestBody: {content: {application/json: {examples: {a: null}}}}\n",
+			""),
+		"no parameter": post("/x", "", "      parameters: [null, {$ref: '#/components/parameters/none'}]\n", ""),
+		"no scheme":    post("/x", "", "      security: [{none: []}, null]\n", "components: {}\n"),
+		"no schema": post("/x", "",
+			"      requestBody: {content: {application/json: {schema: {$ref: '#/none'}}}}\n", ""),
+		"no items": post("/x", "", "      requestBody: {content: {application/json: {schema: {type: array}}}}\n",
+			""),
 		"an empty path":       "openapi: 3.0.3\ninfo: {}\npaths: {/x: null}\n",
 		"an empty method":     "openapi: 3.0.3\ninfo: {}\npaths: {/x: {post: null}}\n",
 		"a circle of aliases": post("/x", "", "      requestBody: {content: {application/json: {example: &a [*a]}}}\n", ""),
@@ -38,8 +41,10 @@ func TestIncompleteDocumentsAreNoPanic(t *testing.T) {
 func TestTextsOfADocumentAreNoVariables(t *testing.T) {
 	t.Setenv("REDO_TEST_SECRET", "very-secret")
 	target, _, err := Target([]byte(post("/x", "", `      parameters:
-        - {name: "a${REDO_TEST_SECRET}", in: query, required: true, schema: {type: string, enum: ["b${REDO_TEST_SECRET}{{run}}"]}}
-      requestBody: {content: {"application/json; a=${REDO_TEST_SECRET}": {example: {"c${REDO_TEST_SECRET}": "d${REDO_TEST_SECRET} {{run}}"}}}}
+        - {name: "a${REDO_TEST_SECRET}", in: query, required: true,
+           schema: {type: string, enum: ["b${REDO_TEST_SECRET}{{run}}"]}}
+      requestBody: {content: {"application/json; a=${REDO_TEST_SECRET}":
+        {example: {"c${REDO_TEST_SECRET}": "d${REDO_TEST_SECRET} {{run}}"}}}}
 `, "servers: [{url: \"https://h.example/${REDO_TEST_SECRET}\"}]\n")), "createOrder")
 	require.NoError(t, err)
 	text, err := targetfile.Format(target)
@@ -56,7 +61,8 @@ func TestScalarsOfYAMLBecomeJSON(t *testing.T) {
         {a: True, b: ~, c: 0x1F, d: .5, e: 1_000, f: 2020-01-02, g: "5", h: 12345678901234567890, reference: x}}}}
 `, "")), "createOrder")
 	require.NoError(t, err)
-	require.Equal(t, `{"a":true,"b":null,"c":31,"d":0.5,"e":1000,"f":"2020-01-02","g":"5","h":12345678901234567890,"reference":"x"}`,
+	require.Equal(t, `{"a":true,"b":null,"c":31,"d":0.5,"e":1000,"f":"2020-01-02","g":"5",`+
+		`"h":12345678901234567890,"reference":"x"}`,
 		string(target.Operation.Body))
 }
 
@@ -71,8 +77,9 @@ func TestNumbersKeepTheirBounds(t *testing.T) {
 		"{type: integer, maximum: 120}":                 "1",
 		"{type: integer, minimum: 1, maximum: 1000000}": "{{number}}",
 	} {
-		target, _, err := Target([]byte(post("/x", "", "      requestBody: {content: {application/json: {schema: {type: object, required: [n], "+
-			"properties: {n: "+schema+"}}}}}\n", "")), "createOrder")
+		target, _, err := Target([]byte(post("/x", "",
+			"      requestBody: {content: {application/json: {schema: {type: object, required: [n], "+
+				"properties: {n: "+schema+"}}}}}\n", "")), "createOrder")
 		require.NoError(t, err)
 		require.Equal(t, `{"n":`+want+`}`, string(target.Operation.Body), schema)
 	}
@@ -104,7 +111,8 @@ func TestParametersOfTheOperationReplaceThoseOfThePath(t *testing.T) {
 // A schema that requires itself has no finite value. Its size must not grow with the power of its depth.
 func TestSchemaThatRequiresItselfEnds(t *testing.T) {
 	members := strings.Split("abcdefgh", "")
-	document := post("/x", "", "      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Node'}}}}\n",
+	const body = "{content: {application/json: {schema: {$ref: '#/components/schemas/Node'}}}}"
+	document := post("/x", "", "      requestBody: "+body+"\n",
 		"components: {schemas: {Node: {type: object, required: ["+strings.Join(members, ",")+"], properties: {"+
 			strings.Join(members, ": {$ref: '#/components/schemas/Node'}, ")+": {$ref: '#/components/schemas/Node'}}}}}\n")
 	ended := make(chan struct{})

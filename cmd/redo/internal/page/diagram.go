@@ -78,7 +78,8 @@ func newDiagram(exchanges []*conformance.Exchange) *diagram {
 	bars := newBars(events, drawn)
 	for i, e := range events {
 		if i > 0 && e.at-events[i-1].at >= longGap {
-			d.Rows = append(d.Rows, row{Kind: "gap", Span: "full", Label: duration(e.at-events[i-1].at) + " later", Bars: bars.between(i)})
+			d.Rows = append(d.Rows, row{Kind: "gap", Span: "full", Label: duration(e.at-events[i-1].at) + " later",
+				Bars: bars.between(i)})
 		}
 		r := newRow(e, drawn[e.index])
 		r.Bars = bars.at(i)

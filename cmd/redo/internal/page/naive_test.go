@@ -12,8 +12,8 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// A naive server has what many first attempts have: a map of answers by key. It looks before it runs and stores after, takes
-// any key and any payload, and forgets when it is told to.
+// A naive server has what many first attempts have: a map of answers by key. It looks before it runs and stores
+// after, takes any key and any payload, and forgets when it is told to.
 type naive struct {
 	mu      sync.Mutex
 	answers map[string]string
@@ -58,10 +58,12 @@ func naiveReport(t *testing.T) conformance.Report {
 	left := map[string]bool{"replay-effect": true, "replay-status": true, "replay-body": true}
 	report, err := conformance.Run(t.Context(), conformance.Target{
 		Name: "naive", BaseURL: srv.URL,
-		Operation: conformance.Operation{Method: "POST", Path: "/orders", Body: `{"account":"{{case}}","item":"{{payload}}"}`},
-		Key:       conformance.Key{Required: &required, Strict: true},
-		Effects:   &conformance.Effects{URL: "/orders?account={{case}}", Path: "count"},
-	}, conformance.Seed(1138), conformance.Concurrency(1), conformance.Only("ctl", "key", "replay", "mismatch", "fault-lost-response"),
+		Operation: conformance.Operation{Method: "POST", Path: "/orders",
+			Body: `{"account":"{{case}}","item":"{{payload}}"}`},
+		Key:     conformance.Key{Required: &required, Strict: true},
+		Effects: &conformance.Effects{URL: "/orders?account={{case}}", Path: "count"},
+	}, conformance.Seed(1138), conformance.Concurrency(1), conformance.Only("ctl", "key", "replay", "mismatch",
+		"fault-lost-response"),
 		conformance.Progress(func(res conformance.Result) {
 			delete(left, res.Slug)
 			n.mu.Lock()
@@ -92,7 +94,8 @@ func TestPageOfARealRunShowsItsFailures(t *testing.T) {
 	}
 	page := render(t, report)
 	for _, r := range report.Results {
-		if r.Verdict == conformance.Fail && !strings.Contains(page, `<article class="case finding v-fail" id="case-`+r.Slug+`"`) {
+		if r.Verdict == conformance.Fail &&
+			!strings.Contains(page, `<article class="case finding v-fail" id="case-`+r.Slug+`"`) {
 			t.Errorf("%s failed and is not among the findings", r.Slug)
 		}
 	}

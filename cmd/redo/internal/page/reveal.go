@@ -11,15 +11,15 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// maxText is how many bytes of one text are shown. Reports cut bodies far below it; what a report from elsewhere holds must
-// not make a page that no browser opens.
+// maxText is how many bytes of one text are shown. Reports cut bodies far below it; what a report from elsewhere
+// holds must not make a page that no browser opens.
 const maxText = 8 << 10
 
 // maxFinding is the same for what a case expected and found, which its exchanges show in full.
 const maxFinding = 1 << 10
 
-// reveal makes HTML of a text that somebody else has written: escaped, with what can't be seen, or turns the text around
-// it, written as its number, and cut after limit bytes with a word about the rest.
+// reveal makes HTML of a text that somebody else has written: escaped, with what can't be seen, or turns the text
+// around it, written as its number, and cut after limit bytes with a word about the rest.
 func reveal(s string, limit int) template.HTML {
 	var b strings.Builder
 	rest := len(s)
@@ -72,7 +72,8 @@ func walk(s string, seen, unseen func(string)) {
 // Unicode's annex 9, joiners, fillers and tags. Line ends and tabs are what they look like.
 func hides(r rune) bool {
 	return r != '\n' && r != '\t' &&
-		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+			unicode.Variation_Selector)
 }
 
 // excerpt is the beginning of a text, in one line.

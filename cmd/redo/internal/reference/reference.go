@@ -78,7 +78,8 @@ func Serve(l net.Listener, cfg Config, logf func(string, ...any)) (*servertest.S
 
 // guard makes the middlewares: one of the routes, and one of the route whose keys are forgotten soon.
 func (c Config) guard(st store.Store) (func(http.Handler) http.Handler, error) {
-	opts := []server.Option{server.Principal(principal), server.LeaseTTL(lease), server.Wait(c.Wait), server.MaxResponse(2 << 20)}
+	opts := []server.Option{server.Principal(principal), server.LeaseTTL(lease), server.Wait(c.Wait),
+		server.MaxResponse(2 << 20)}
 	if !c.KeyOptional {
 		opts = append(opts, server.Required())
 	}
@@ -162,7 +163,8 @@ func (w *stripeWriter) WriteHeader(status int) {
 	w.replaced = true
 	w.Header().Del("Content-Length")
 	wire.WriteProblem(w.ResponseWriter, wire.Problem{
-		Title: "Idempotency-Key used for another request", Status: http.StatusBadRequest, Code: string(taxonomy.PayloadMismatch),
+		Title: "Idempotency-Key used for another request", Status: http.StatusBadRequest,
+		Code: string(taxonomy.PayloadMismatch),
 	})
 }
 
@@ -204,11 +206,13 @@ func Target(baseURL string, c Config) conformance.Target {
 		Advertised: &conformance.Advertised{
 			Operation: conformance.Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
 		},
-		Fault:    &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{headerFault: "500"}}},
-		Limited:  &conformance.Operation{Headers: map[string]string{headerFault: "429"}},
-		Slow:     &conformance.Slow{Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}}, Takes: conformance.Duration(slowness)},
-		Crash:    &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{headerFault: "crash"}}, Lease: conformance.Duration(2 * lease)},
-		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"}, Retention: conformance.Duration(shortRetention)},
+		Fault:   &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{headerFault: "500"}}},
+		Limited: &conformance.Operation{Headers: map[string]string{headerFault: "429"}},
+		Slow:    &conformance.Slow{Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}}, Takes: conformance.Duration(slowness)},
+		Crash: &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{headerFault: "crash"}},
+			Lease: conformance.Duration(2 * lease)},
+		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"},
+			Retention: conformance.Duration(shortRetention)},
 	}
 	if !c.Bare {
 		t.Origin = origin

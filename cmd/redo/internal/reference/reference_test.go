@@ -56,7 +56,8 @@ func TestServerConformsAsItsTargetSays(t *testing.T) {
 func TestServerThatForgetsKeysDoesNot(t *testing.T) {
 	cfg := Config{Bare: true}
 	srv := start(t, cfg)
-	report, err := conformance.Run(t.Context(), Target(srv.URL, cfg), conformance.Only("replay-effect", "mismatch-body", "key-missing"))
+	report, err := conformance.Run(t.Context(), Target(srv.URL, cfg), conformance.Only("replay-effect", "mismatch-body",
+		"key-missing"))
 	require.NoError(t, err)
 	require.Equal(t, conformance.ExitFailed, report.ExitCode(false))
 	for _, slug := range []string{"replay-effect", "mismatch-body"} {
@@ -69,12 +70,15 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 	st := memstore.New()
 	t.Cleanup(func() { _ = st.Close() })
 	for want, cfg := range map[string]Config{
-		`there is no profile "ours"`:                 {Profile: "ours"},
-		"a bare server forgets keys":                 {Bare: true, Store: st},
-		"Wait: -1ns is negative":                     {Wait: -1},
-		"a script contains the zero Fault":           {Script: []servertest.Option{servertest.Script("k", servertest.Fault{})}},
-		"a script makes the store fail":              {Bare: true, Script: []servertest.Option{servertest.Script("k", servertest.StoreFailsAtReserve())}},
-		"the status is 42, it must be in [200, 999]": {Script: []servertest.Option{servertest.Script("k", servertest.Status(42))}},
+		`there is no profile "ours"`: {Profile: "ours"},
+		"a bare server forgets keys": {Bare: true, Store: st},
+		"Wait: -1ns is negative":     {Wait: -1},
+		"a script contains the zero Fault": {Script: []servertest.Option{servertest.Script("k",
+			servertest.Fault{})}},
+		"a script makes the store fail": {Bare: true, Script: []servertest.Option{servertest.Script("k",
+			servertest.StoreFailsAtReserve())}},
+		"the status is 42, it must be in [200, 999]": {Script: []servertest.Option{servertest.Script("k",
+			servertest.Status(42))}},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)

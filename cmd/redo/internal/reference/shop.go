@@ -31,7 +31,8 @@ type shop struct {
 
 func newShop() *shop {
 	s := &shop{mux: http.NewServeMux(), opened: make(chan struct{}), byOwner: map[string]int{}}
-	for _, route := range []string{"POST /orders", "PATCH /orders", "POST /refunds", "POST /empty", "POST /large", "POST /short"} {
+	for _, route := range []string{"POST /orders", "PATCH /orders", "POST /refunds", "POST /empty", "POST /large",
+		"POST /short"} {
 		s.mux.HandleFunc(route, s.order)
 	}
 	s.mux.HandleFunc("GET /orders", s.effects)

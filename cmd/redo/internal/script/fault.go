@@ -25,13 +25,15 @@ var words = []word{
 	{"status-after-effect", "CODE", "answer with the status after the effect", number(servertest.StatusAfterEffect)},
 	{"html-error", "CODE", "answer with HTML that says it is JSON", number(servertest.HTMLError)},
 	{"redirect", "CODE,URL", "answer with a redirect", redirect},
-	{"in-flight", "DURATION", "answer that the first request is still running; Retry-After is the duration", duration(servertest.InFlight)},
+	{"in-flight", "DURATION", "answer that the first request is still running; Retry-After is the duration",
+		duration(servertest.InFlight)},
 	{"rate-limited", "SECONDS", "answer 429 with this Retry-After", number(func(n int) servertest.Fault {
 		return servertest.RateLimited(servertest.RetryAfterSeconds(int64(n)))
 	})},
 	{"reset-before-read", "", "reset the connection before the body is read", plain(servertest.ResetBeforeRead)},
 	{"reset-after-effect", "", "reset the connection after the effect", plain(servertest.ResetAfterEffect)},
-	{"close-after-effect", "", "close the connection after the effect, without an answer", plain(servertest.CloseAfterEffect)},
+	{"close-after-effect", "", "close the connection after the effect, without an answer",
+		plain(servertest.CloseAfterEffect)},
 	{"stale-keep-alive", "", "serve the request; the next one on its connection dies", plain(servertest.StaleKeepAlive)},
 	{"delay", "DURATION", "hold the request before the effect", duration(servertest.Delay)},
 	{"delay-in-handler", "DURATION", "hold the request while its key is in flight", duration(servertest.DelayInHandler)},

@@ -11,7 +11,8 @@ import (
 	"github.com/redo-go/redo/servertest"
 )
 
-// serve starts a server with the scripts, and returns what it says was not played: the scripts as it has understood them.
+// serve starts a server with the scripts, and returns what it says was not played: the scripts as it has understood
+// them.
 func serve(t *testing.T, texts ...string) []string {
 	t.Helper()
 	opts, err := Parse(texts...)
@@ -93,7 +94,8 @@ func TestEveryWordMakesItsFault(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"k1: reset-after-effect, 503, ok", `"a:b": delay(2s); *: ok`, "next: redirect(307, /x)", "((:)"} {
+	for _, seed := range []string{"k1: reset-after-effect, 503, ok", `"a:b": delay(2s); *: ok`, "next: redirect(307, /x)",
+		"((:)"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

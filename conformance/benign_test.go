@@ -261,8 +261,11 @@ func benigns() []benign {
 			target: func(t *Target, _ *httptest.Server) { t.Origin = shopOrigin },
 		},
 		{
-			name:  "the retention is advertised with each response",
-			front: rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Header().Set("X-Key-Lifetime", "86400") }),
+			name: "the retention is advertised with each response",
+			front: rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) {
+				a.Header().Set("X-Key-Lifetime",
+					"86400")
+			}),
 			target: func(t *Target, _ *httptest.Server) {
 				t.Advertised = &Advertised{Operation: *t.Get, Header: "X-Key-Lifetime"}
 			},

@@ -90,7 +90,10 @@ func TestCountersThatDoNotGoTogetherAreRefused(t *testing.T) {
 			"get.effects: GET makes no effect"},
 		"on the main one": {func(t *Target) { t.Operation.Effects = t.Second.Effects },
 			"operation.effects: is a member of the target"},
-		"on a setup step": {func(t *Target) { t.Setup = []Step{{Operation: t.Operation}}; t.Setup[0].Effects = t.Effects },
+		"on a setup step": {func(t *Target) {
+			t.Setup = []Step{{Operation: t.Operation}}
+			t.Setup[0].Effects = t.Effects
+		},
 			"setup.0.effects: the effects of a setup step are not counted"},
 		"wrong": {func(t *Target) { t.Second.Effects.Path, t.Second.Effects.Settle = "a", -1 },
 			"second_operation.effects.settle: -1ns is negative"},
@@ -108,6 +111,7 @@ func TestCountersThatDoNotGoTogetherAreRefused(t *testing.T) {
 func TestEqualCountersAreOne(t *testing.T) {
 	counter := func() *Effects { return &Effects{URL: "/n?of={{case}}"} }
 	target := Target{Effects: counter(), Second: &Operation{Effects: counter()}, Empty: &Operation{},
-		Large: &Operation{Effects: &Effects{URL: "/m?of={{case}}"}}, Slow: &Slow{Operation: Operation{Effects: counter()}}}
+		Large: &Operation{Effects: &Effects{URL: "/m?of={{case}}"}},
+		Slow:  &Slow{Operation: Operation{Effects: counter()}}}
 	require.Len(t, target.counters(), 2)
 }

@@ -267,7 +267,7 @@ func valueAt(doc []byte, path string) (any, error) {
 			}
 			v = in[i]
 		default:
-			return nil, fmt.Errorf("%q leads into what is neither an object nor a list", name)
+			return nil, fmt.Errorf("%q leads into a value that is neither an object nor a list", name)
 		}
 	}
 	return v, nil

@@ -11,13 +11,14 @@ type FieldErrors []FieldError
 
 // FieldError describes a wrong field.
 type FieldError struct {
-	// Field is the path of the field, such as "effects.url" or "setup.0.capture". It is empty if the fault has no field.
+	// Field is the path of the field, such as "effects.url" or "setup.0.capture". It is empty if the fault has no
+	// field.
 	Field string
 	// Line is the field's line in a file, for readers of files. Zero means that it is unknown.
 	Line int
 	Text string
-	// Unknown is the name that the field has and that does not exist. Known lists the names that exist. Both are empty for
-	// other faults.
+	// Unknown is the name that the field has and that does not exist. Known lists the names that exist. Both are
+	// empty for other faults.
 	Unknown string
 	Known   []string
 }

@@ -62,7 +62,7 @@ func (r Report) Headline(strict bool) string {
 			text = fmt.Sprintf("%s, as far as it was tried: %d of %d MUSTs passed", outcome, passed, all)
 		}
 		if known := r.known(); len(known) > 0 {
-			text += ", but for what is expected to fail: " + strings.Join(known, ", ")
+			text += ", except the expected failures: " + strings.Join(known, ", ")
 		}
 		if missing := r.untried(); len(missing) > 0 {
 			text += "; not tried: " + strings.Join(missing, ", ")
@@ -178,7 +178,7 @@ func (r Report) obstacle() string {
 		return "the description or an option is wrong"
 	}
 	if res, ok := r.Result(slugBaseline); ok && res.Verdict.broken() {
-		return slugBaseline + " did not pass, and all else stands on it"
+		return slugBaseline + " did not pass, and all other cases depend on it"
 	}
 	return "the target can't be reached"
 }

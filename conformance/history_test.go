@@ -56,9 +56,11 @@ func TestHistories(t *testing.T) {
 		{"another payload in flight", []op{seen(0, 9, 0, "ok"), seen(1, 2, 1, "in flight")}, ""},
 		{"another payload in flight, too late", []op{seen(0, 9, 0, "ok"), seen(10, 20, 1, "in flight")},
 			"refused as in flight"},
-		{"a refusal of either kind, long after, with another payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 1, "either")},
+		{"a refusal of either kind, long after, with another payload", []op{seen(0, 9, 0, "ok"),
+			seen(10, 20, 1, "either")},
 			""},
-		{"a refusal of either kind, long after, with the same payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "either")},
+		{"a refusal of either kind, long after, with the same payload", []op{seen(0, 9, 0, "ok"),
+			seen(10, 20, 0, "either")},
 			"refused as in flight"},
 	} {
 		got := contradiction(c.ops, same)

@@ -67,7 +67,7 @@ var keyCases = []Case{{
 }, {
 	Slug: "key-optional", Level: Should, Needs: []Need{NeedKeyOptional, NeedEffects},
 	Sequence: "the same request twice, without a key",
-	Rule:     "Without a key every request is one of its own: both run, two effects.",
+	Rule:     "Without a key every request is a new one: both run, two effects.",
 	Why:      "An order that is placed twice on purpose, without a key, is two orders.",
 	Sources:  []Source{contract("methods: required or optional per route", Should)},
 	run: func(t *trial) {
@@ -105,7 +105,7 @@ var keyCases = []Case{{
 	Slug: "key-too-long", Level: Must, Needs: []Need{NeedFreeKeys, NeedKeyLimit},
 	Sequence: "a key one byte longer than published",
 	Rule:     "A key that is too long is refused with a 4xx, never a 5xx, and without an effect.",
-	Why:      "A key that does not fit its column is a 500, and the client then retries for ever what can never work.",
+	Why:      "A key that does not fit its column is a 500, and the client then retries for ever without success.",
 	Sources:  []Source{draft("5", Should), contract("key format", Must)},
 	run: func(t *trial) {
 		a := t.send("a key that is too long", t.request(t.operation(), t.longKey(t.run.target.maxKey()+1), t.payload()))

@@ -13,7 +13,8 @@ func (o Text) writeMatrix(b *strings.Builder, reports []Report) {
 	}
 	const column = len(Inconclusive)
 	for i, r := range reports {
-		fmt.Fprintf(b, "%d  %s, profile %s, %s\n", i+1, r.Subject(), r.Profile, r.Started.Format("2006-01-02 15:04:05Z"))
+		fmt.Fprintf(b, "%d  %s, profile %s, %s\n", i+1, r.Subject(), r.Profile,
+			r.Started.Format("2006-01-02 15:04:05Z"))
 	}
 	head := fmt.Sprintf("\n%-*s", width, "")
 	for i := range reports {

@@ -132,7 +132,8 @@ func validateHeaders(headers map[string]string) error {
 		wrong.check(!slices.ContainsFunc(framing, func(f string) bool { return strings.EqualFold(f, name) }), "",
 			"the header %s is the harness's own to set", name)
 		// The error omits the value, which may be a secret.
-		wrong.check(!strings.ContainsAny(headers[name], "\r\n\x00"), "", "the value of the header %s has a line break", name)
+		wrong.check(!strings.ContainsAny(headers[name], "\r\n\x00"), "", "the value of the header %s has a line break",
+			name)
 	}
 	return wrong.err()
 }

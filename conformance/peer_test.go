@@ -58,7 +58,8 @@ type peerRecord struct {
 }
 
 func newPeer() *peer {
-	return &peer{records: map[string]*peerRecord{}, effects: map[string]int{}, retention: shortRetention, problems: true}
+	return &peer{records: map[string]*peerRecord{}, effects: map[string]int{}, retention: shortRetention,
+		problems: true}
 }
 
 func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -139,7 +139,8 @@ func (p Profile) validate() error {
 		name     string
 		statuses []int
 	}{
-		{"mismatch", p.Mismatch}, {"missing_key", p.MissingKey}, {"malformed_key", p.MalformedKey}, {"in_flight", p.InFlight},
+		{"mismatch", p.Mismatch}, {"missing_key", p.MissingKey}, {"malformed_key", p.MalformedKey},
+		{"in_flight", p.InFlight},
 	} {
 		needed := list.name == "in_flight" || list.name == "mismatch" && !p.AnyPayload
 		if len(list.statuses) == 0 && needed {
@@ -147,7 +148,8 @@ func (p Profile) validate() error {
 		}
 		for _, s := range list.statuses {
 			if s < 400 || s > 499 {
-				wrong = append(wrong, fmt.Errorf("the profile's %s has %d, which is no status of a client error", list.name, s))
+				wrong = append(wrong, fmt.Errorf("the profile's %s has %d, which is no status of a client error",
+					list.name, s))
 			}
 		}
 	}

@@ -67,7 +67,8 @@ func spoken() []protocol {
 			front: adcpFront,
 			target: func(t *Target, _ *httptest.Server) {
 				t.Advertised = &Advertised{
-					Operation: Operation{Method: "GET", Path: "/capabilities"}, Member: "adcp.idempotency.replay_ttl_seconds",
+					Operation: Operation{Method: "GET", Path: "/capabilities"},
+					Member:    "adcp.idempotency.replay_ttl_seconds",
 				}
 			},
 		},
@@ -159,8 +160,9 @@ func adcpFront(next http.Handler) http.Handler {
 		case rec.Code == http.StatusTooManyRequests, rec.Code >= 500, rec.Code == http.StatusNoContent:
 		case rec.Code >= 400:
 			rec.Code = http.StatusOK
-			setBody(rec.ResponseRecorder, fmt.Sprintf(`{"adcp_error":{"code":%q,"recovery":"correctable"}}`, translated(code,
-				"IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_FLIGHT", "INVALID_REQUEST")))
+			setBody(rec.ResponseRecorder, fmt.Sprintf(`{"adcp_error":{"code":%q,"recovery":"correctable"}}`,
+				translated(code,
+					"IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_FLIGHT", "INVALID_REQUEST")))
 		case rec.Code == http.StatusCreated:
 			text := strings.TrimSuffix(rec.Body.String(), "}")
 			again := isReplay(rec.ResponseRecorder)
@@ -279,7 +281,8 @@ func TestProtocolProfilesNameTheirSources(t *testing.T) {
 // A custom profile may leave out the statuses that a named profile leaves out.
 func TestNamedProfilesAreValid(t *testing.T) {
 	for _, p := range Profiles() {
-		target := Target{BaseURL: "http://h", Operation: Operation{Method: "POST", Path: "/x", Body: "{}"}, CustomProfile: &p}
+		target := Target{BaseURL: "http://h", Operation: Operation{Method: "POST", Path: "/x", Body: "{}"},
+			CustomProfile: &p}
 		require.NoError(t, target.Validate(), p.Name)
 	}
 }
@@ -294,7 +297,8 @@ func TestKeyLengthOfAProfileIsThatOfItsTarget(t *testing.T) {
 	} {
 		target := Target{Key: Key{MaxLength: c.own}}.under(Profile{MaxKey: c.profile})
 		require.Equal(t, c.want, target.maxKey(), name)
-		require.Equal(t, name != "none, so the default", target.declares(NeedKeyLimit, Profile{MaxKey: c.profile}), name)
+		require.Equal(t, name != "none, so the default", target.declares(NeedKeyLimit, Profile{MaxKey: c.profile}),
+			name)
 	}
 	p := ietfProfile
 	p.MaxKey = 35

@@ -149,7 +149,7 @@ func (r *runner) preflight(ctx context.Context) error {
 		return err
 	}
 	if after != before {
-		return counterError("the count moves by itself: it was %d and then %d, with no request in between; count by "+
+		return counterError("the count moves without a request: it was %d and then %d; count by "+
 			"{{case}}, or keep others off the target", before, after)
 	}
 	return nil

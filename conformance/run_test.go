@@ -43,7 +43,7 @@ func TestWrongInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"a failure that can't happen": {opts: []Option{ExpectFailure("nope", "why")},
 			want: "there is no case nope"},
 		"a group that is to fail": {opts: []Option{ExpectFailure("replay", "why")},
-			want: "replay (a group: each failure is expected by itself)"},
+			want: "replay (a group: list each expected failure)"},
 		"no case": {opts: []Option{Only("ctl-baseline"), Except("ctl")},
 			want: "no case is selected"},
 		"no worker": {opts: []Option{Concurrency(0)}, want: "Concurrency: 0 is not positive"},
@@ -59,13 +59,18 @@ func TestWrongInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			want: "must be an http or https URL"},
 		"an operation without an effect": {change: func(t *Target) { t.Operation.Method = "GET" },
 			want: "GET makes no effect"},
-		"a counter that shares": {change: func(t *Target) { t.Effects = &Effects{URL: "/{{case}}"}; t.Operation.Body = "{{payload}}" }, want: "does not have {{case}}"},
-		"two ways to count": {change: func(t *Target) {
-			t.Effects = &Effects{URL: "/x",
-				ResponseID: "id"}
-		}, want: "one of url, command and response_id"},
-		"a header that breaks the frame": {change: func(t *Target) { t.Operation.Headers = map[string]string{"content-length": "3"} }, want: "content-length is the harness's own"},
-		"a header with a line break":     {change: func(t *Target) { t.Operation.Headers = map[string]string{"X-Secret": "hunter2\r\nX: y"} }, want: "the header X-Secret has a line break"},
+		"a counter that shares": {change: func(t *Target) {
+			t.Effects = &Effects{URL: "/{{case}}"}
+			t.Operation.Body = "{{payload}}"
+		}, want: "does not have {{case}}"},
+		"two ways to count": {change: func(t *Target) { t.Effects = &Effects{URL: "/x", ResponseID: "id"} },
+			want: "one of url, command and response_id"},
+		"a header that breaks the frame": {change: func(t *Target) {
+			t.Operation.Headers = map[string]string{"content-length": "3"}
+		}, want: "content-length is the harness's own"},
+		"a header with a line break": {change: func(t *Target) {
+			t.Operation.Headers = map[string]string{"X-Secret": "hunter2\r\nX: y"}
+		}, want: "the header X-Secret has a line break"},
 		"a file of certificates that is not there": {change: func(t *Target) { t.CAFile = "nowhere.pem" },
 			want: "ca_file: open nowhere.pem"},
 	} {
@@ -138,7 +143,7 @@ func TestCountThatMovesByItselfIsFoundBeforeTheFirstCase(t *testing.T) {
 	target := counting(t, func(int64) string { return strconv.FormatInt(moved.Add(2), 10) })
 	report, err := Run(t.Context(), target)
 	require.ErrorIs(t, err, ErrConfig)
-	require.ErrorContains(t, err, "the count moves by itself: it was 2 and then 4")
+	require.ErrorContains(t, err, "the count moves without a request: it was 2 and then 4")
 	require.Equal(t, ExitConfig, report.ExitCode(false))
 }
 
@@ -362,9 +367,11 @@ func TestExitCodes(t *testing.T) {
 		{"a MUST that can't be shown", Report{Results: one("a", Must, Inconclusive)}, 1, 1},
 		{"a SHOULD that can't be shown", Report{Results: one("a", Should, Inconclusive)}, 0, 1},
 		{"a MUST that is blocked", Report{Results: one("a", Must, Blocked)}, 1, 1},
-		{"a MUST that is blocked and expected to fail", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Blocked,
+		{"a MUST that is blocked and expected to fail", Report{Results: []Result{{Slug: "a", Level: Must,
+			Verdict:  Blocked,
 			Expected: "x"}}}, 1, 1},
-		{"a MUST that fails as expected", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Fail, Expected: "x"}}},
+		{"a MUST that fails as expected", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Fail,
+			Expected: "x"}}},
 			0, 0},
 		{"a SHOULD that is blocked", Report{Results: one("a", Should, Blocked)}, 0, 1},
 		{"a wrong configuration", Report{Stopped: stop(StopConfig)}, 2, 2},
@@ -372,7 +379,8 @@ func TestExitCodes(t *testing.T) {
 		{"a target that is not there", Report{Stopped: stop(StopUnreachable), Results: one("a", Must, Harness)}, 3, 3},
 		{"a baseline that fails", Report{Results: one(slugBaseline, Must, Fail)}, 3, 3},
 		{"a run that was ended", Report{Stopped: stop(StopCanceled), Results: one("a", Must, Pass)}, 4, 4},
-		{"a run that was ended, with a failure", Report{Stopped: stop(StopCanceled), Results: one("a", Must, Fail)}, 1, 1},
+		{"a run that was ended, with a failure", Report{Stopped: stop(StopCanceled), Results: one("a", Must, Fail)}, 1,
+			1},
 		{"a fault of the harness", Report{Results: one("a", Must, Harness)}, 4, 4},
 		{"nothing", Report{}, 4, 4},
 	} {
@@ -406,7 +414,8 @@ func TestCasesAreWhole(t *testing.T) {
 		require.Regexp(t, `^[a-z]+-[a-z0-9-]+$|^expiry$`, c.Slug)
 		require.False(t, seen[c.Slug], c.Slug)
 		for _, below := range c.prerequisites() {
-			require.True(t, seen[below] || strings.HasPrefix(c.Slug, "key-"), "%s stands on %s, which is not there", c.Slug,
+			require.True(t, seen[below] || strings.HasPrefix(c.Slug, "key-"), "%s stands on %s, which is not there",
+				c.Slug,
 				below)
 		}
 		seen[c.Slug] = true
@@ -414,7 +423,8 @@ func TestCasesAreWhole(t *testing.T) {
 		require.NotEmpty(t, c.Rule, c.Slug)
 		require.NotEmpty(t, c.Why, c.Slug)
 		require.NotEmpty(t, c.Sources, c.Slug)
-		require.NotRegexp(t, `\b[EKB]\d?\b|\bA\d\b|\b(fx|p2|ttl)\b`, c.Sequence+" "+c.Rule, "%s: words, no signs", c.Slug)
+		require.NotRegexp(t, `\b[EKB]\d?\b|\bA\d\b|\b(fx|p2|ttl)\b`, c.Sequence+" "+c.Rule, "%s: words, no signs",
+			c.Slug)
 		for _, n := range c.Needs {
 			require.NotEmpty(t, needTexts[n], n)
 		}

@@ -83,8 +83,9 @@ func TestAdvertisedRetentionIsReadWithoutASetup(t *testing.T) {
 	bank := inBank(l)
 	target := l.start().target()
 	target.Advertised = &Advertised{
-		Operation: Operation{Method: "GET", Path: "/config?nonce={{uuid}}", Headers: map[string]string{"X-Now": "{{now}}"}},
-		Member:    "idempotency-key-lifetime",
+		Operation: Operation{Method: "GET", Path: "/config?nonce={{uuid}}",
+			Headers: map[string]string{"X-Now": "{{now}}"}},
+		Member: "idempotency-key-lifetime",
 	}
 	r := &runner{target: target}
 	require.NoError(t, r.prepare(nil))

@@ -203,7 +203,8 @@ func (t *trial) proven(o Operation, first *answer, others ...*answer) {
 		telling = differences(first, t.lesson(o).answer)
 	}
 	if len(telling) == 0 && t.tally.uncounted {
-		t.skip("the effects of this operation are not counted, and all its responses are equal: no replay can be told " +
+		t.skip("the effects of this operation are not counted, and all its responses are equal: no replay can be " +
+			"told " +
 			"from a new run")
 	}
 	if len(telling) == 0 {

@@ -210,7 +210,7 @@ func ReadTarget(r io.Reader) (Target, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&t); err != nil {
-		return Target{}, configError("the target is not what it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return Target{}, configError("the target is malformed: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Target{}, configError("something follows the target's JSON object")

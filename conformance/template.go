@@ -51,7 +51,8 @@ func parseTemplate(s string) (template, error) {
 		name, after, closed := strings.Cut(rest, "}}")
 		name = strings.TrimSpace(name)
 		if !closed || !variableName.MatchString(name) {
-			return template{}, fmt.Errorf("{{%s is no variable of a template; to send two braces write a space between "+
+			return template{}, fmt.Errorf("{{%s is no variable of a template; to send two braces write a space "+
+				"between "+
 				"them", excerpt(name))
 		}
 		t.text, t.names = append(t.text, before), append(t.names, name)

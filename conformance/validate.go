@@ -54,8 +54,9 @@ func (t Target) Validate() error {
 	wrong.add("operation.body", err)
 	method := t.Operation.Method
 	wrong.check(method == "" || !wire.SafeMethod(method), "operation.method", "%s makes no effect", method)
-	wrong.check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key.max_length", "%d is less than %d, too short for "+
-		"keys that don't collide", t.Key.MaxLength, minKey)
+	wrong.check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key.max_length",
+		"%d is less than %d, too short for "+
+			"keys that don't collide", t.Key.MaxLength, minKey)
 	if t.Key.Header != "" {
 		wrong.add("key.header", wire.CheckKeyHeader(t.Key.Header))
 	}
@@ -75,7 +76,8 @@ func (t Target) Validate() error {
 	if t.Slow != nil {
 		wrong.check(time.Duration(t.Slow.Takes) < t.timeout(), "slow.takes", "%v must be less than the timeout, %v",
 			t.Slow.Takes, t.timeout())
-		wrong.check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow.takes", "%v must be 50ms or more", t.Slow.Takes)
+		wrong.check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow.takes", "%v must be 50ms or more",
+			t.Slow.Takes)
 	}
 	if t.Crash != nil {
 		wrong.check(t.Crash.Lease > 0, "crash.lease", "%v is not positive", t.Crash.Lease)

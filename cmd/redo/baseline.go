@@ -35,7 +35,8 @@ func readBaseline(name string) ([]conformance.Option, error) {
 		case !slices.ContainsFunc(conformance.Cases(), isSlug):
 			return nil, noCase(fmt.Sprintf("--baseline: %s:%d:", name, number), slug)
 		case reason == "":
-			return nil, fmt.Errorf("--baseline: %s:%d: %s has no reason: say why it is expected to fail", name, number, slug)
+			return nil, fmt.Errorf("--baseline: %s:%d: %s has no reason: say why it is expected to fail", name, number,
+				slug)
 		case seen[slug] != 0:
 			return nil, fmt.Errorf("--baseline: %s:%d: %s is there already, in line %d", name, number, slug, seen[slug])
 		}

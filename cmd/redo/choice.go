@@ -21,8 +21,8 @@ type choice struct{ run, skip []string }
 
 func (c *choice) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.run, "run", nil,
-		"run only these `cases`: slugs, groups or globs such as 'replay-*'; what they stand on is run too")
-	f.StringSliceVar(&c.skip, "skip", nil, "leave these `cases` out")
+		"run only these `cases`: slugs, groups or globs such as 'replay-*'; the cases that they depend on run too")
+	f.StringSliceVar(&c.skip, "skip", nil, "skip these `cases`")
 }
 
 // options returns the choice as options of package conformance. A pattern that matches no case is an error:

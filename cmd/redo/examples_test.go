@@ -40,7 +40,8 @@ func TestExamplesOfHelpRun(t *testing.T) {
 		for line := range strings.SplitSeq(cmd.Example, "\n") {
 			seen++
 			t.Run(strings.TrimSpace(line), func(t *testing.T) {
-				require.True(t, strings.HasPrefix(line, "  "+cmd.CommandPath()), "an example of %s is of another command",
+				require.True(t, strings.HasPrefix(line, "  "+cmd.CommandPath()),
+					"an example of %s is of another command",
 					cmd.CommandPath())
 				leaveRefund(t, url)
 				require.NoError(t, os.RemoveAll("orders.redo"))
@@ -57,7 +58,7 @@ func TestExamplesOfHelpRun(t *testing.T) {
 	require.Greater(t, seen, 20)
 }
 
-// quick leaves out of a target what takes seconds to try.
+// quick removes the slow variants from a target.
 func quick(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -79,14 +80,14 @@ func commands(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// runLine runs a command line. What serves is ended as soon as it says where it listens.
+// runLine runs a command line. A server is stopped once it prints its address.
 func runLine(t *testing.T, args []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
 	for i, arg := range args {
-		if arg == ">" { // what a shell does
+		if arg == ">" { // as a shell does
 			args = args[:i]
 			break
 		}
@@ -102,7 +103,7 @@ func runLine(t *testing.T, args []string) {
 	require.Zero(t, status, "%s%s", out.String(), errs)
 }
 
-// announced cancels when a server says where it listens.
+// announced cancels when a server prints its address.
 type announced struct {
 	mu     sync.Mutex
 	text   strings.Builder

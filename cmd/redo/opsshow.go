@@ -39,10 +39,11 @@ const requestVersion = 1
 func (o *ops) show() *cobra.Command {
 	var body bool
 	cmd := &cobra.Command{
-		Use:     "show [flags] FILE NAME|KEY",
-		Short:   "Show one operation, by its name, or by its key while it is pending",
-		Example: "  redo ops show payments.redo refund:ch_9ab:1000\n  redo ops show payments.redo refund:ch_9ab:1000 --body",
-		Args:    usageArgs(cobra.ExactArgs(2)),
+		Use:   "show [flags] FILE NAME|KEY",
+		Short: "Show one operation, by its name, or by its key while it is pending",
+		Example: "  redo ops show payments.redo refund:ch_9ab:1000\n  redo ops show payments.redo " +
+			"refund:ch_9ab:1000 --body",
+		Args: usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.with(args[0], nil, func(st *boltstore.Store, client *redo.Client) error {
 				op, err := o.find(c.Context(), st, args[1])

@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// How long a test waits for what has to come, and how often it looks.
+// These constants bound the polling of a test.
 const (
 	timeLimit = time.Minute
 	tick      = 5 * time.Millisecond
@@ -41,7 +41,8 @@ func TestColorsAreForTerminalsOnly(t *testing.T) {
 	for _, colors := range []bool{true, false} {
 		var out bytes.Buffer
 		args := []string{"check", "target.yaml", "--run", "ctl", "--output", "report.txt"}
-		require.Zero(t, run(t.Context(), args, terminal{in: http.NoBody, out: &out, err: &bytes.Buffer{}, colors: colors}))
+		require.Zero(t, run(t.Context(), args, terminal{in: http.NoBody, out: &out, err: &bytes.Buffer{},
+			colors: colors}))
 		require.Equal(t, colors, strings.Contains(out.String(), "\x1b[33mlittle was tried\x1b[0m"), "%q", out.String())
 	}
 }

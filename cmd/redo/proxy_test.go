@@ -49,7 +49,8 @@ func TestProxySendsEachRequestOnce(t *testing.T) {
 		key    string
 		status int
 	}{{"k1", http.StatusOK}, {"k2", http.StatusBadGateway}} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSpace(string(url))+"/x", http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSpace(string(url))+"/x",
+			http.NoBody)
 		require.NoError(t, err)
 		req.Header.Set("Idempotency-Key", c.key)
 		resp, err := http.DefaultClient.Do(req)

@@ -57,10 +57,10 @@ func run(ctx context.Context, args []string, t terminal) int {
 func newRoot(t terminal) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "redo",
-		Short: "Try, play and look after HTTP calls that are safe to repeat",
-		Long: `redo tries whether a server keeps the rules of the Idempotency-Key, plays a server or a network
-that loses answers so that clients can be tried, and looks after operations that a client has
-left pending.`,
+		Short: "Check, play and resolve HTTP calls that are safe to repeat",
+		Long: `redo checks whether a server keeps the rules of the Idempotency-Key. It plays a server or a network
+that loses responses, to check clients. It shows and resolves the operations that a client has left
+pending.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommands,

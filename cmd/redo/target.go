@@ -45,8 +45,10 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.method, "method", http.MethodPost, "with a URL: the operation's `method`")
 	f.StringVar(&t.body, "body", "",
 		"with a URL: the operation's `body`, a template; @ and a file name reads it from there")
-	f.StringVar(&t.effects, "effects", "", "with a URL: the `URL`, or its path, of a GET that counts effects, a template")
-	f.StringVar(&t.effectsPath, "effects-path", "", "with a URL: the `path` to the count in that JSON, such as data.count")
+	f.StringVar(&t.effects, "effects", "",
+		"with a URL: the `URL`, or its path, of a GET that counts effects, a template")
+	f.StringVar(&t.effectsPath, "effects-path", "",
+		"with a URL: the `path` to the count in that JSON, such as data.count")
 	f.BoolVar(&t.required, "key-required", false, "with a URL: whether it refuses requests without a key (default "+
 		"not tried)")
 }

@@ -143,16 +143,17 @@ func TestTextSaysWhatTheExitCodeSays(t *testing.T) {
 		want   string
 	}{
 		{only("ctl-baseline", "key-empty", "mismatch-body"), false, 0,
-			"\nlittle was tried: 1 of 2 MUSTs passed, but for what is expected to fail: mismatch-body; not tried: " +
+			"\nlittle was tried: 1 of 2 MUSTs passed, except the expected failures: mismatch-body; not tried: " +
 				"replay-effect, replay-body, conc-one-effect\n"},
 		{only("ctl-baseline", "key-empty"), true, 1, "\ndoes not conform: key-empty\n"},
 		{only("ctl-baseline", "expiry"), false, 4, "\nnot finished: the rest is unknown\n"},
 		{stopped(only("expiry"), "canceled"), false, 4,
 			"\nended early (canceled): for this reason\nnot finished: the rest is unknown\n"},
 		{stopped(only(), "config"), false, 2,
-			"no case was run\nended early (config): for this reason\nnot tried: the description or an option is wrong\n"},
+			"no case was run\nended early (config): for this reason\nnot tried: the description or an option is " +
+				"wrong\n"},
 		{stopped(only("expiry"), "unreachable"), false, 3, "\nnot tried: the target can't be reached\n"},
-		{down, false, 3, "\nnot tried: ctl-baseline did not pass, and all else stands on it\n"},
+		{down, false, 3, "\nnot tried: ctl-baseline did not pass, and all other cases depend on it\n"},
 	} {
 		require.Equal(t, c.code, c.report.ExitCode(c.strict))
 		require.True(t, strings.HasSuffix(write(t, Text, Options{Strict: c.strict}, c.report), c.want), "%s",
@@ -235,14 +236,16 @@ func TestJUnitHasAnOutcomeForEachCase(t *testing.T) {
 		want := map[string]string{
 			"ctl-baseline": "passed", "ctl-oracle": "failure", "key-empty": "passed", "key-case": "failure",
 			"key-sf-quoted": "passed",
-			"replay-effect": "failure", "replay-204": "failure", "mismatch-body": "passed", "scope-principal": "skipped",
-			"expiry": "error",
+			"replay-effect": "failure", "replay-204": "failure", "mismatch-body": "passed",
+			"scope-principal": "skipped",
+			"expiry":          "error",
 		}
 		if strict {
 			want["key-empty"] = "failure"
 		}
 		require.Equal(t, want, outcomes)
-		require.Equal(t, []int{10, 4, 1, 1}, []int{s.Tests, map[bool]int{false: s.Failures, true: s.Failures - 1}[strict],
+		require.Equal(t, []int{10, 4, 1, 1}, []int{s.Tests, map[bool]int{false: s.Failures,
+			true: s.Failures - 1}[strict],
 			s.Errors, s.Skipped})
 		require.Equal(t, "2.500000", s.Time)
 	}

@@ -86,7 +86,8 @@ func suite(r conformance.Report, o Options) junitSuite {
 		case res.Verdict == conformance.Harness:
 			c.Error = problem
 			s.Errors++
-		case res.Verdict == conformance.Skip, res.Verdict == conformance.Blocked, res.Verdict == conformance.Inconclusive:
+		case res.Verdict == conformance.Skip, res.Verdict == conformance.Blocked,
+			res.Verdict == conformance.Inconclusive:
 			problem.Message = string(res.Verdict) + ": " + problem.Message
 			problem.Type = ""
 			c.Skipped = problem

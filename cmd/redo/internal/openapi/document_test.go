@@ -13,7 +13,8 @@ import (
 // post is a document with one operation, createOrder.
 func post(path, item, operation, rest string) string {
 	return "openapi: 3.0.3\ninfo: {title: shop, version: \"1\"}\npaths:\n  " + path + ":\n" + item +
-		"    post:\n      operationId: createOrder\n" + operation + "      responses: {\"204\": {description: made}}\n" + rest
+		"    post:\n      operationId: createOrder\n" + operation +
+		"      responses: {\"204\": {description: made}}\n" + rest
 }
 
 func TestIncompleteDocumentsAreNoPanic(t *testing.T) {
@@ -27,9 +28,10 @@ func TestIncompleteDocumentsAreNoPanic(t *testing.T) {
 			"      requestBody: {content: {application/json: {schema: {$ref: '#/none'}}}}\n", ""),
 		"no items": post("/x", "", "      requestBody: {content: {application/json: {schema: {type: array}}}}\n",
 			""),
-		"an empty path":       "openapi: 3.0.3\ninfo: {}\npaths: {/x: null}\n",
-		"an empty method":     "openapi: 3.0.3\ninfo: {}\npaths: {/x: {post: null}}\n",
-		"a circle of aliases": post("/x", "", "      requestBody: {content: {application/json: {example: &a [*a]}}}\n", ""),
+		"an empty path":   "openapi: 3.0.3\ninfo: {}\npaths: {/x: null}\n",
+		"an empty method": "openapi: 3.0.3\ninfo: {}\npaths: {/x: {post: null}}\n",
+		"a circle of aliases": post("/x", "", "      requestBody: {content: {application/json: {example: &a [*a]}}}\n",
+			""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NotPanics(t, func() { _, _, _ = Target([]byte(document), "createOrder") })

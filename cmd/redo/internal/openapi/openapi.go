@@ -197,9 +197,10 @@ func (w *writer) parameters() {
 			keyed = true
 			continue
 		}
-		if !required && p.In != "path" || p.In == "header" && slices.ContainsFunc(notParameters, func(name string) bool {
-			return strings.EqualFold(name, p.Name)
-		}) {
+		if !required && p.In != "path" || p.In == "header" && slices.ContainsFunc(notParameters,
+			func(name string) bool {
+				return strings.EqualFold(name, p.Name)
+			}) {
 			continue
 		}
 		n := w.example(p.Example, p.Examples.FromOldest())
@@ -281,7 +282,8 @@ func (w *writer) security() {
 		case scheme.Type == "apiKey" && scheme.In == "header":
 			headers[scheme.Name] = w.environment(scheme.Name)
 		case scheme.Type == "apiKey" && scheme.In == "query":
-			w.target.Operation.Path += map[bool]string{true: "&", false: "?"}[strings.Contains(w.target.Operation.Path, "?")] +
+			w.target.Operation.Path += map[bool]string{true: "&", false: "?"}[strings.Contains(w.target.Operation.Path,
+				"?")] +
 				escaped(literal(scheme.Name)) + "=" + w.environment(scheme.Name)
 		case scheme.Type == "apiKey":
 			addCookie(headers, inHeader(literal(scheme.Name))+"="+w.environment(scheme.Name))
@@ -311,7 +313,8 @@ func (w *writer) effects() {
 				}
 				if id := idIn(media.Schema, 0); id != "" {
 					w.target.Effects = &conformance.Effects{ResponseID: id}
-					w.note("effects are counted by %s in the response, which misses an effect whose response was lost: a url "+
+					w.note("effects are counted by %s in the response, which misses an effect whose response was "+
+						"lost: a url "+
 						"or a command that counts is better", id)
 					return
 				}

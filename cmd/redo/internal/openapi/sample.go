@@ -160,7 +160,8 @@ func (s *sampler) text(name string, all []*base.Schema) *yaml.Node {
 		}
 	}
 	lower := strings.ToLower(name)
-	own := strings.Contains(lower, "idempot") || strings.Contains(lower, "reference") || strings.Contains(lower, "request")
+	own := strings.Contains(lower, "idempot") || strings.Contains(lower, "reference") ||
+		strings.Contains(lower, "request")
 	value := "{{payload}}"
 	switch {
 	case format == "date-time":
@@ -205,11 +206,13 @@ func (s *sampler) vary(n *yaml.Node, proxy *base.SchemaProxy) {
 	}
 	names, properties, _ := members(parts(proxy, 0))
 	for _, word := range []string{
-		"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name", "label",
+		"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name",
+		"label",
 		"text",
 	} {
 		for _, name := range names {
-			if !strings.Contains(strings.ToLower(name), word) || literal(name) != name || !free(parts(properties[name], 0)) {
+			if !strings.Contains(strings.ToLower(name), word) || literal(name) != name ||
+				!free(parts(properties[name], 0)) {
 				continue
 			}
 			s.varies = true

@@ -20,7 +20,7 @@ import (
 	"github.com/redo-go/redo/internal/racetest"
 )
 
-// A look is what check.js expects of a page.
+// look holds the expectations of check.js about a page.
 type look struct {
 	Findings, Diagrams, Listed int
 	Columns, Rows, Differ      int // of the matrix; zero: there is none
@@ -61,8 +61,8 @@ func lookOf(reports ...conformance.Report) look {
 	return l
 }
 
-// inspect opens a page in phone's and desk's width and in both colour schemes, and returns what is wrong with it. The
-// network is a proxy that answers nobody and counts who asks.
+// inspect opens a page in phone's and desk's width and in both colour schemes, and returns the faults. The
+// network is a proxy that sends no response and counts the requests.
 func inspect(t *testing.T, page string, want look) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -114,8 +114,8 @@ func inspect(t *testing.T, page string, want look) []string {
 	return append(append(broken, asked()...), result.Broken...)
 }
 
-// deadProxy listens until the test's end and answers nothing. asked returns who was wanted, but for what browsers ask
-// of their maker whatever they show.
+// deadProxy listens until the test's end and sends no response. The function asked returns the requested hosts, except
+// those that a browser requests for every page.
 func deadProxy(t *testing.T) (asked func() []string, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +156,7 @@ func deadProxy(t *testing.T) (asked func() []string, address string) {
 	}, l.Addr().String()
 }
 
-// consoleErrors returns what the page's console has. A page without scripts says there that it may not run its own.
+// consoleErrors returns the lines of the page's console. A page whose scripts are off has a line about that.
 func consoleErrors(log string, scripted bool) []string {
 	var lines []string
 	for line := range strings.Lines(log) {

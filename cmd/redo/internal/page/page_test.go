@@ -53,7 +53,10 @@ func TestPagesAreWhatTheyWere(t *testing.T) {
 }
 
 func without(r conformance.Report, slugs ...string) conformance.Report {
-	r.Results = slices.DeleteFunc(r.Results, func(res conformance.Result) bool { return slices.Contains(slugs, res.Slug) })
+	r.Results = slices.DeleteFunc(r.Results, func(res conformance.Result) bool {
+		return slices.Contains(slugs,
+			res.Slug)
+	})
 	return r
 }
 
@@ -90,7 +93,7 @@ var (
 func TestPageHasNothingThatLoadsOrRuns(t *testing.T) {
 	page := render(t, sample(), clean())
 	for _, tag := range regexp.MustCompile(`<[^>]*>`).FindAllString(page, -1) {
-		// What stands between quotation marks is text.
+		// Text is between quotation marks.
 		if bare := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(tag, `""`); loading.MatchString(bare) {
 			t.Errorf("%s", tag)
 		}
@@ -136,10 +139,12 @@ func TestReportThatIsNoneIsRefusedWithNothingWritten(t *testing.T) {
 		reports []conformance.Report
 		says    string
 	}{
-		"no report":      {nil, "there is none"},
-		"another schema": {change(func(r *conformance.Report) { r.Schema = "redo.conformance/2" }), `"redo.conformance/2"`},
-		"a bad slug":     {change(func(r *conformance.Report) { r.Results[1].Slug = `a" onclick="` }), "no case's slug"},
-		"no slug":        {change(func(r *conformance.Report) { r.Results[1].Slug = "" }), "no case's slug"},
+		"no report": {nil, "there is none"},
+		"another schema": {change(func(r *conformance.Report) { r.Schema = "redo.conformance/2" }),
+			`"redo.conformance/2"`},
+		"a bad slug": {change(func(r *conformance.Report) { r.Results[1].Slug = `a" onclick="` }),
+			"no case's slug"},
+		"no slug": {change(func(r *conformance.Report) { r.Results[1].Slug = "" }), "no case's slug"},
 		"a slug twice": {change(func(r *conformance.Report) { r.Results[1].Slug = r.Results[0].Slug }),
 			"two results of ctl-answers"},
 		"another verdict": {change(func(r *conformance.Report) { r.Results[1].Verdict = "fine" }), `"fine"`},

@@ -8,11 +8,11 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// A result is a case and what it found, as the page shows it.
+// result is a case and its findings, as the page shows them.
 type result struct {
 	conformance.Result
 	ID       string
-	Finding  bool   // it stands among the findings
+	Finding  bool   // it is among the findings
 	Sequence string // of the case, where this version knows it
 	Brief    string // one line, for the list
 	Delta    string // the change in the number of effects; empty: it was not counted
@@ -59,7 +59,7 @@ var known = func() map[string]conformance.Case {
 // unremarkable is the rank from which on results stand in the sections alone.
 const unremarkable = 6
 
-// rank orders findings: what keeps a target from conforming comes first, what is expected last.
+// rank orders findings. Those that keep a target from conforming come first, and expected ones last.
 func (r *result) rank() int {
 	switch {
 	case r.Expected != "" && r.Verdict == conformance.Pass:
@@ -77,7 +77,7 @@ func (r *result) rank() int {
 		return 2
 	case conformance.Harness:
 		if len(r.Exchanges) == 0 {
-			return unremarkable // the case was never begun, and the report's head says why
+			return unremarkable // the case did not begin, and the report's head has the reason
 		}
 		return 3
 	case conformance.Warn:

@@ -36,7 +36,8 @@ func TestWhatCannotBeSeenIsShownByItsNumber(t *testing.T) {
 }
 
 func TestLongTextIsCutBetweenCharactersAndSaysHowMuchIsLeftOut(t *testing.T) {
-	if got, want := string(reveal("ab€cd", 4)), `ab <span class="cut">… 5 more bytes are not shown</span>`; got != want {
+	if got, want := string(reveal("ab€cd", 4)),
+		`ab <span class="cut">… 5 more bytes are not shown</span>`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := string(reveal("abcd", 4)); got != "abcd" {

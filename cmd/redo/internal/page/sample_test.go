@@ -16,7 +16,7 @@ var began = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 const hostile = "</script><script>alert(1)</script><img src=//evil.example/x onerror=alert(2)> \xE9\xFF " +
 	"\u202Edesufer\u202C a\u200Bb \u05E9\u05DC\u05D5\u05DD \x07 {{.}}"
 
-// exchange makes one that was answered.
+// exchange returns an exchange that has a response.
 func exchange(label string, sent, done int64, status int, body string) *conformance.Exchange {
 	return &conformance.Exchange{
 		Label: label, Method: "POST", Path: "/orders",
@@ -33,7 +33,8 @@ func judged(slug string, level conformance.Level, v conformance.Verdict,
 	findings ...conformance.Finding) conformance.Result {
 	res := conformance.Result{
 		Slug: slug, Level: level, Verdict: v,
-		Rule: "The rule of " + slug + ": one key, one effect.", Why: "A customer who is charged twice does not come back.",
+		Rule: "The rule of " + slug + ": one key, one effect.",
+		Why:  "A customer who is charged twice does not come back.",
 		Sources: []conformance.Source{
 			{Ref: "draft-ietf-httpapi-idempotency-key-header-07 section 2.6", Level: conformance.Should},
 			{Ref: "Stripe API reference, idempotent requests"},
@@ -54,10 +55,11 @@ func found(v conformance.Verdict, expected, actual string) conformance.Finding {
 	return conformance.Finding{Verdict: v, Expected: expected, Actual: actual}
 }
 
-// sample is a report with every verdict, and with what makes a page hard.
+// sample is a report with every verdict, and with texts that are hard to show.
 func sample() conformance.Report {
 	two := 2
-	twice := judged("replay-twice", conformance.Must, conformance.Fail, found(conformance.Fail, "1 effect", "2 effects"),
+	twice := judged("replay-twice", conformance.Must, conformance.Fail, found(conformance.Fail, "1 effect",
+		"2 effects"),
 		found(conformance.Info, "", "the retry took 1.2 s"))
 	twice.Effects = &two
 	second := exchange("the retry", 1_250_000, 1_262_300, 201, `{"id":"order_2"}`)
@@ -75,7 +77,7 @@ func sample() conformance.Report {
 
 	lost := judged("fault-lost", conformance.Must, conformance.Fail, found(conformance.Fail,
 		"the lost response, 201 with 16 bytes", "409 with 0 bytes"))
-	seen, there := exchange("what the client saw", 100, 9_000, 0, ""), exchange("what the proxy had read", 400, 8_700,
+	seen, there := exchange("the client's side", 100, 9_000, 0, ""), exchange("the target's side", 400, 8_700,
 		201, `{"id":"order_1"}`)
 	seen.Delivery, seen.Error, seen.FirstMicros = "by a proxy that read the whole response and then reset the "+
 		"connection", "read tcp 127.0.0.1: connection reset by peer", 0
@@ -99,7 +101,8 @@ func sample() conformance.Report {
 	history := judged("conc-many", conformance.Must, conformance.Inconclusive,
 		found(conformance.Inconclusive, "", "the operations can't be told apart"))
 	for i := range int64(70) {
-		history.Exchanges = append(history.Exchanges, exchange(fmt.Sprintf("operation %d", i+1), 1000*i, 1000*i+800, 200,
+		history.Exchanges = append(history.Exchanges, exchange(fmt.Sprintf("operation %d", i+1), 1000*i, 1000*i+800,
+			200,
 			"ok"))
 	}
 
@@ -149,7 +152,8 @@ func clean() conformance.Report {
 // unreachable is a report of a run that got nowhere.
 func unreachable() conformance.Report {
 	return conformance.Report{
-		Schema: conformance.Schema, BaseURL: "http://gone.example", Profile: "stripe", Seed: 9, Started: began, Micros: 90,
+		Schema: conformance.Schema, BaseURL: "http://gone.example", Profile: "stripe", Seed: 9, Started: began,
+		Micros: 90,
 		Results: []conformance.Result{judged("ctl-answers", conformance.Must, conformance.Harness,
 			found(conformance.Harness, "", "the run ended before this case"))},
 		Stopped: &conformance.Stopped{Reason: "unreachable", Message: "dial tcp: connection refused"},

@@ -14,7 +14,8 @@ func TestFindingsThatCountComeFirst(t *testing.T) {
 	for _, r := range newServer(1, "case-", sample()).Findings {
 		got = append(got, r.Slug)
 	}
-	want := "[replay-twice replay-huge conc-race fault-lost mismatch-better conc-many method-get key-bytes mismatch-known]"
+	want := "[replay-twice replay-huge conc-race fault-lost mismatch-better conc-many method-get key-bytes " +
+		"mismatch-known]"
 	if fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Config says how the server is set up. The zero value is a server with redo's own profile that requires keys, over
+// Config holds the server's settings. The zero value is a server with redo's own profile that requires keys, over
 // a store in memory.
 type Config struct {
 	// Store keeps the records and stays the caller's to close; nil is one in memory.
@@ -29,11 +29,11 @@ type Config struct {
 	Profile string
 	// KeyOptional runs requests without a key.
 	KeyOptional bool
-	// Wait is how long a duplicate waits for the first request; zero refuses it at once.
+	// Wait is the maximum time that a duplicate waits for the first request. Zero refuses the duplicate.
 	Wait time.Duration
 	// Bare forgets keys: every request makes an effect.
 	Bare bool
-	// Script is what becomes of requests, see package script.
+	// Script lists the faults of requests, see package script.
 	Script []servertest.Option
 }
 
@@ -47,8 +47,8 @@ const (
 // Profiles returns the names that Config.Profile may have.
 func Profiles() []string { return []string{"redo", "ietf", "stripe"} }
 
-// Serve starts the server on the listener, which it owns from then on. The caller closes it. logf, if not nil, is
-// told of panics.
+// Serve starts the server on the listener, which it owns from then on. The caller closes it. If logf is not nil,
+// it logs panics.
 func Serve(l net.Listener, cfg Config, logf func(string, ...any)) (*servertest.Server, error) {
 	if cfg.Profile != "" && !slices.Contains(Profiles(), cfg.Profile) {
 		_ = l.Close() // nothing was accepted yet
@@ -143,7 +143,7 @@ func principal(r *http.Request) string {
 	return "anonymous"
 }
 
-// stripeStatuses answers a mismatch with Stripe's status, which the middleware has no option for.
+// stripeStatuses responds to a mismatch with Stripe's status, for which the middleware has no option.
 func stripeStatuses(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&stripeWriter{ResponseWriter: w}, r)
@@ -202,13 +202,17 @@ func Target(baseURL string, c Config) conformance.Target {
 		Invalid: &conformance.Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
 		Interim: &conformance.Operation{Headers: map[string]string{headerInterim: "1"}},
 		Get:     &conformance.Operation{Method: "GET", Path: "/orders?account={{case}}"},
-		Query:   &conformance.Operation{Method: "QUERY", Path: "/orders?account={{case}}", Body: `{"item":"{{payload}}"}`},
+		Query: &conformance.Operation{Method: "QUERY", Path: "/orders?account={{case}}",
+			Body: `{"item":"{{payload}}"}`},
 		Advertised: &conformance.Advertised{
 			Operation: conformance.Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
 		},
 		Fault:   &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{headerFault: "500"}}},
 		Limited: &conformance.Operation{Headers: map[string]string{headerFault: "429"}},
-		Slow:    &conformance.Slow{Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}}, Takes: conformance.Duration(slowness)},
+		Slow: &conformance.Slow{
+			Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}},
+			Takes:     conformance.Duration(slowness),
+		},
 		Crash: &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{headerFault: "crash"}},
 			Lease: conformance.Duration(2 * lease)},
 		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"},

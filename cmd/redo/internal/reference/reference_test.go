@@ -52,7 +52,7 @@ func TestServerConformsAsItsTargetSays(t *testing.T) {
 	}
 }
 
-// The target has to be described so well that a server without the rules is found out.
+// The description of the target suffices to find a server without the rules.
 func TestServerThatForgetsKeysDoesNot(t *testing.T) {
 	cfg := Config{Bare: true}
 	srv := start(t, cfg)

@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/servertest"
 )
 
-// Headers that make the shop do what targets declare.
+// These headers trigger the variants that targets declare.
 const (
 	headerSlow    = "X-Slow"    // a duration: it waits before its effect
 	headerFault   = "X-Fault"   // 500, 429 or crash: it fails before its effect
@@ -100,11 +100,11 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.byOwner[o.Account]++
 	s.mu.Unlock()
-	s.answer(w, r, o, effect.ID)
+	s.respond(w, r, o, effect.ID)
 }
 
-// answer answers an order that was made.
-func (s *shop) answer(w http.ResponseWriter, r *http.Request, o order, id string) {
+// respond writes the response to an order that was made.
+func (s *shop) respond(w http.ResponseWriter, r *http.Request, o order, id string) {
 	switch r.URL.Path {
 	case "/empty":
 		w.WriteHeader(http.StatusNoContent)
@@ -150,7 +150,7 @@ func (s *shop) effects(w http.ResponseWriter, r *http.Request) {
 	count(w, n)
 }
 
-// requests counts what came over the wire with a key, whatever became of it.
+// requests counts the requests with a key, also those that failed.
 func (s *shop) requests(w http.ResponseWriter, r *http.Request) {
 	count(w, s.ledger.Requests(r.URL.Query().Get("key")))
 }

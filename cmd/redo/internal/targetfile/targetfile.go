@@ -113,7 +113,7 @@ func toJSON(doc *yaml.Node, data []byte) ([]byte, error) {
 	return c.out.Bytes(), nil
 }
 
-// Limits of what aliases can make of a small file.
+// These constants limit the size of a small file's aliases.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 100
@@ -193,7 +193,7 @@ func (c *converter) scalar(n *yaml.Node) error {
 	return nil
 }
 
-// text writes a JSON string. Unlike json.Marshal it leaves <, > and & alone: in a body they are what is sent.
+// text writes a JSON string. Unlike json.Marshal it leaves <, > and & alone: a body is sent unchanged.
 func (c *converter) text(s string) {
 	enc := json.NewEncoder(&c.out)
 	enc.SetEscapeHTML(false)

@@ -100,7 +100,7 @@ func TestExampleIsRead(t *testing.T) {
 	require.Equal(t, "/orders", target.Operation.Path)
 }
 
-// What the example has as comments is right as well, once it is taken in. Only the ways to count exclude each other.
+// The comments of the example are valid members too. Only the ways to count exclude each other.
 func TestExampleIsRightInItsComments(t *testing.T) {
 	member := regexp.MustCompile(`(?m)^( *)# ([a-z_]+:( |$)| +- [a-z_]+:| +[a-z_]+: )`)
 	whole := member.ReplaceAllString(Example, "$1$2")

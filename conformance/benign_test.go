@@ -44,7 +44,7 @@ func TestEachBenignVariantConforms(t *testing.T) {
 	}
 }
 
-// trouble lists what did not pass.
+// trouble lists the cases that did not pass.
 func trouble(r Report) string {
 	var b strings.Builder
 	for _, res := range r.Results {
@@ -60,7 +60,7 @@ func trouble(r Report) string {
 	return b.String()
 }
 
-// perTenant counts the effects of each principal by itself, so that one principal's counter misses the other's.
+// perTenant counts the effects of each principal separately, so that one principal's counter misses the other's.
 func perTenant(r *http.Request, o order) string { return principal(r) + "/" + o.Account }
 
 func benigns() []benign {

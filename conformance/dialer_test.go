@@ -72,7 +72,7 @@ func TestRacersHoldTheirLastByteUntilAllOthersAreSent(t *testing.T) {
 	})
 }
 
-// The client has to see a reset and not an end, and the target to have answered in full.
+// The client must see a reset and not an end, and the target must have sent the whole response.
 func TestProxyLosesTheAnswerByAReset(t *testing.T) {
 	var served atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

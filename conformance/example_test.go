@@ -64,7 +64,7 @@ func ExampleRun() {
 	// exit code 0
 }
 
-// A server without deduplication fails, and what it fails by is in the report.
+// A server without deduplication fails, and the report has the evidence.
 func ExampleReport() {
 	var n atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -95,7 +95,7 @@ func ExampleReport() {
 	// true <nil> 1
 }
 
-// Each case says what is sent, what passes, why it matters and who asks for it.
+// Each case has its requests, the result that passes, the reason and the sources.
 func ExampleCases() {
 	for _, c := range conformance.Cases() {
 		if c.Slug == "fault-truncated-request" {

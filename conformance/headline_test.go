@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The headline says no more than was tried, and no worse than was seen.
+// The headline claims no more than was tried, and nothing worse than was seen.
 func TestHeadlines(t *testing.T) {
 	must := func(slug string, v Verdict) Result { return Result{Slug: slug, Level: Must, Verdict: v} }
 	all := []Result{must("ctl-baseline", Pass), must("replay-effect", Pass), must("replay-body", Pass),

@@ -127,6 +127,6 @@ func TestValidatorAgreesWithASearchOfAllOrders(t *testing.T) {
 			yes++
 		}
 	}
-	require.Greater(t, yes, 3000) // both answers are met often
+	require.Greater(t, yes, 3000) // both results occur often
 	require.Less(t, yes, 17_000)
 }

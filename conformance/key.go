@@ -25,9 +25,9 @@ func (t *trial) noEffect(a *answer) {
 	}
 }
 
-// coded judges whether an error has the code, where the profile asks for it.
+// coded judges whether an error has the code, if the profile requires it.
 func (t *trial) coded(a *answer, c taxonomy.Code) {
-	t.want(!t.run.profile.asks(c) || t.run.profile.code(a) == c, "the code "+t.run.profile.word(c), a)
+	t.want(!t.run.profile.requires(c) || t.run.profile.code(a) == c, "the code "+t.run.profile.word(c), a)
 }
 
 func list(statuses []int) string {

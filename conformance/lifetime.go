@@ -70,7 +70,7 @@ var lifetimeCases = []Case{{
 	},
 }}
 
-// within sends a request, and the same again at the given age. A busy machine may answer too late, so it repeats with
+// within sends a request, and the same again at the given age. A busy machine may respond too late, so it repeats with
 // another key until the second response comes within the retention.
 func (t *trial) within(o Operation, retention, age time.Duration, label string) (r request, a, b *answer) {
 	for try := 0; try < 2*overlaps && (b == nil || b.done.Sub(a.sent) >= retention); try++ {
@@ -115,7 +115,7 @@ func (r *runner) readLifetime(a *answer) (d time.Duration, text string, err erro
 }
 
 // learnLifetime takes the advertised retention for the target's. It wins over the documented one, since clients go by
-// it. The case lifetime-advertised judges what can't be read.
+// it. The case lifetime-advertised judges an unreadable time.
 func (r *runner) learnLifetime(ctx context.Context) {
 	if r.target.Advertised == nil {
 		return

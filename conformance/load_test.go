@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answering is a dialer whose server answers with each text in turn, and with the last one from then on.
+// answering is a dialer whose server sends each text in turn, and then repeats the last one.
 func answering(texts ...string) *dialer {
 	n := 0
 	return &dialer{host: "busy.test", timeout: time.Minute, connect: func(context.Context) (net.Conn, error) {

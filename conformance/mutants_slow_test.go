@@ -155,7 +155,7 @@ var slowMutants = []mutant{{
 				mu.Unlock()
 				if done != nil && r.Header.Get("X-Slow") == "" {
 					<-done
-					time.Sleep(50 * time.Millisecond) // the slow one's answer is on its way
+					time.Sleep(50 * time.Millisecond) // the slow response is on its way
 				}
 				next.ServeHTTP(w, r)
 				return true
@@ -307,7 +307,7 @@ var faultMutants = []mutant{{
 	},
 }}
 
-// payloadMutants take for the payload what is none of it.
+// payloadMutants include other parts of a request in the payload.
 var payloadMutants = []mutant{{
 	name:  "the client's name is part of the payload",
 	finds: []string{"replay-other-headers"},

@@ -30,7 +30,7 @@ func forgetful(t *testing.T, answer func(n int64) string) (Target, *atomic.Int64
 
 func constant(int64) string { return `{"ok":true,"id":"1"}` }
 
-// This is the promise of the package: what can't be known is never a pass.
+// This is the promise of the package: an unknown is never a pass.
 func TestServerWithoutDeduplicationAndAConstantBodyIsInconclusive(t *testing.T) {
 	target, _ := forgetful(t, constant)
 	report, err := Run(t.Context(), target)
@@ -38,7 +38,7 @@ func TestServerWithoutDeduplicationAndAConstantBodyIsInconclusive(t *testing.T) 
 	for _, res := range report.Results {
 		switch {
 		case res.Verdict == Pass:
-			// These judge one answer by itself; net/http refuses control characters for any handler.
+			// These judge a single response. net/http refuses control characters for any handler.
 			require.Contains(t, []string{slugBaseline, "key-control-bytes"}, res.Slug)
 		case res.Slug == slugOracle, res.Slug == slugStatus, res.Slug == slugBody:
 			require.Equal(t, Inconclusive, res.Verdict)
@@ -109,7 +109,7 @@ func TestReferencePassesWithEveryWayToCount(t *testing.T) {
 	}
 }
 
-// What the cases of level INFO record is all they are for.
+// The cases of level INFO only record.
 func TestRecordedBehaviourIsTheTargets(t *testing.T) {
 	record := func(t *testing.T, change func(l *lab)) map[string]string {
 		l := newLab(t)
@@ -148,7 +148,7 @@ func TestRecordedBehaviourIsTheTargets(t *testing.T) {
 	require.Contains(t, other["key-repeated"], "refused: 400")
 }
 
-// Without a counter the reference is told by its responses; an operation whose responses are all the same is not.
+// Without a counter the reference is judged by its responses. An operation whose responses are all equal is not.
 func TestReferenceWithoutACounterPassesWhereResponsesDiffer(t *testing.T) {
 	l := newLab(t)
 	target := l.start().target()

@@ -14,7 +14,7 @@ import (
 )
 
 // A peer is a server that keeps the rules and shares no code with redo. It has its own error format, sends none of
-// redo's headers, and answers with settings that the draft leaves open. The zero settings are the draft's statuses.
+// redo's headers, and has settings that the draft leaves open. The zero settings are the draft's statuses.
 type peer struct {
 	header    string // default Idempotency-Key
 	optional  bool   // requests without a key run
@@ -39,7 +39,7 @@ type peer struct {
 	respond func(w http.ResponseWriter, r *http.Request, o order, id string)
 	// account returns the account whose effects grow, "" for none. The default is the one of the order.
 	account func(r *http.Request, o order) string
-	// delay is how much later than its response an effect is made.
+	// delay is the time between a response and its effect.
 	delay time.Duration
 
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ type peer struct {
 	pending sync.WaitGroup
 }
 
-// A peerRecord is what a peer keeps of a key.
+// peerRecord is a peer's record of a key.
 type peerRecord struct {
 	payload  string
 	done     chan struct{} // closed when response is there
@@ -89,7 +89,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// key returns the request's key, or what is wrong with it.
+// key returns the request's key, or its fault.
 func (p *peer) key(r *http.Request) (key, problem string) {
 	lines := r.Header.Values(p.name())
 	if len(lines) == 0 {

@@ -135,7 +135,7 @@ func wording(body func(a *httptest.ResponseRecorder, code string) any) func(http
 	})
 }
 
-// adcpFront takes the key from the body, and answers an error with 200.
+// adcpFront takes the key from the body, and sends an error with 200.
 func adcpFront(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/capabilities" {
@@ -188,7 +188,7 @@ func onlyUUIDv7(next http.Handler) http.Handler {
 	})
 }
 
-// azureFront has the two headers of repeatable requests, and says whether it has accepted one.
+// azureFront has the two headers of repeatable requests, and states whether it has accepted one.
 func azureFront(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := newRecorder(w)

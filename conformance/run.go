@@ -200,7 +200,7 @@ func (r *runner) all(ctx context.Context) {
 	}
 }
 
-// one runs a case, or records why the case does not run. With FailFast it repeats a failed case at once, and a broken
+// one runs a case, or records why the case does not run. With FailFast it repeats a failed case immediately, and a broken
 // MUST ends the run.
 func (r *runner) one(ctx context.Context, c Case) {
 	if ctx.Err() != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counting is a target without deduplication, and a counter of what it does that says what it likes.
+// counting is a target without deduplication, with a counter that returns the given text.
 func counting(t *testing.T, count func(n int64) string) Target {
 	target, n := forgetful(t, func(n int64) string { return strconv.FormatInt(n, 10) })
 	counter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -147,7 +147,7 @@ func TestCountThatMovesByItselfIsFoundBeforeTheFirstCase(t *testing.T) {
 	require.Equal(t, ExitConfig, report.ExitCode(false))
 }
 
-// A counter that breaks in the middle ends the run, and what was found until then is kept.
+// A counter that breaks in the middle ends the run, and the earlier results are kept.
 func TestCounterThatBreaksLaterLeavesAReport(t *testing.T) {
 	var reads atomic.Int64
 	l := newLab(t)

@@ -28,7 +28,7 @@ func (t Target) captured() []string {
 	return names
 }
 
-// setUp runs a step and adds what it captures to p.
+// setUp runs a step and adds the captured values to p.
 func (t *trial) setUp(label string, s Step, p payload, by int) {
 	r := t.bare(s.Operation, p)
 	if !wire.SafeMethod(r.method) {

@@ -64,15 +64,15 @@ func TestTargetIsReadAsItIsWritten(t *testing.T) {
 func TestDescriptionThatIsWrongIsRefused(t *testing.T) {
 	const operation = `"operation":{"method":"POST","path":"/x"}`
 	for name, c := range map[string]struct{ document, want string }{
-		"no JSON":             {`base_url: http://h`, "the target is not what it should be"},
-		"nothing":             {``, "the target is not what it should be"},
+		"no JSON":             {`base_url: http://h`, "the target is malformed"},
+		"nothing":             {``, "the target is malformed"},
 		"two documents":       {`{"base_url":"http://h",` + operation + `} {}`, "something follows"},
 		"a member of no name": {`{"base_url":"http://h","efects":{}}`, `unknown field "efects"`},
 		"an operation that asks": {`{"base_url":"http://h","operation":{"method":"QUERY","path":"/x"}}`,
 			"QUERY makes no effect"},
 		"no operation":          {`{"base_url":"http://h"}`, `operation.method: "" is no HTTP method`},
 		"no host":               {`{"base_url":"http://",` + operation + `}`, "base_url: must be"},
-		"a duration in figures": {`{"base_url":"http://h",` + operation + `,"timeout":5}`, "not what it should be"},
+		"a duration in figures": {`{"base_url":"http://h",` + operation + `,"timeout":5}`, "the target is malformed"},
 		"a duration in words": {`{"base_url":"http://h",` + operation + `,"timeout":"soon"}`,
 			`"soon" is no duration`},
 		"a path with spaces": {`{"base_url":"http://h","operation":{"method":"POST","path":"/a b"}}`,
@@ -155,7 +155,7 @@ func TestCustomProfileSaysWhatIsRight(t *testing.T) {
 	require.Equal(t, []string{slugMismatch}, broken(report))
 }
 
-// A server may want keys quoted, and under a name of its own.
+// A server may want keys quoted, and under another name.
 func TestKeysAreSentAsTheTargetWantsThem(t *testing.T) {
 	l := newLab(t)
 	l.options = append(l.options, server.IETFStatuses())

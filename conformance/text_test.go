@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forgetsKeys gives each request a key of its own.
+// forgetsKeys gives each request another key.
 func forgetsKeys(l *lab) {
 	l.front = keyed(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
 		r.Header.Set("Idempotency-Key", freshKey())
@@ -142,5 +142,35 @@ func TestMissingPathIsNamedWithItsURL(t *testing.T) {
 		target, _, err := start(t, func(target *Target) { target.Effects.URL = "/nowhere?account={{case}}" })
 		require.ErrorContains(t, err, "GET "+target.BaseURL+"/nowhere?account=")
 		require.ErrorContains(t, err, ": 404 404 page not found")
+	})
+}
+
+// A curl line has the secrets of both principals as variables, and the headers that make a request fail.
+func TestCurlLinesHaveBothPrincipalsAndTheFault(t *testing.T) {
+	run := func(t *testing.T, slug string, front func(http.Handler) http.Handler) Result {
+		t.Helper()
+		l := newLab(t)
+		l.front = front
+		report, err := Run(t.Context(), l.start().target(), Only(slug))
+		require.NoError(t, err)
+		res, _ := report.Result(slug)
+		require.Equal(t, Fail, res.Verdict, "%s", res)
+		require.NotContains(t, res.Curl, "secret")
+		return res
+	}
+	t.Run("principals", func(t *testing.T) {
+		line := run(t, "scope-principal", keyed(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
+			r.Header.Set("Authorization", "Bearer everybody")
+			return false
+		})).Curl
+		require.Regexp(t, `^K1=\S+ [^;]*; curl [^;]*\$ALICE_AUTHORIZATION[^;]*; curl [^;]*\$BOB_AUTHORIZATION[^;]*$`, line)
+	})
+	t.Run("fault", func(t *testing.T) {
+		line := run(t, "fault-5xx", keyed(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
+			r.Header.Set("Idempotency-Key", freshKey())
+			return false
+		})).Curl
+		require.Equal(t, 1, strings.Count(line, "X-Fault: 500"))
+		require.Regexp(t, `^K1=\S+ [^;]*; curl [^;]*'X-Fault: 500'[^;]*; for i in 1 2; do curl [^;]*; done$`, line)
 	})
 }

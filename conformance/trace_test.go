@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// A secret must stand nowhere in a report: not in a header, nor in what a server echoes of it.
+// A secret must be nowhere in a report: not in a header, nor in an echo of the server.
 func TestReportHoldsNoSecret(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -68,7 +68,7 @@ func TestReportHoldsNoSecret(t *testing.T) {
 	require.NotContains(t, res.Exchanges[0].Curl, "hidden-")
 }
 
-// A counter that echoes what it was sent must not carry a secret into the error.
+// A counter that echoes its request must not carry a secret into the error.
 func TestErrorHoldsNoSecret(t *testing.T) {
 	target := counting(t, func(int64) string { return "no entry for hidden-counter" })
 	target.Effects.Headers = map[string]string{"X-Count": "hidden-counter"}
@@ -154,7 +154,7 @@ func sized(findings []Finding) []Finding {
 	return findings
 }
 
-// The shell must read a line as it was meant, whatever bytes it has. printf stands for curl.
+// The shell must read every byte of a line as intended. printf replaces curl.
 func TestCurlLineIsQuotedForTheShell(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestCurlLineIsQuotedForTheShell(t *testing.T) {
 	}
 }
 
-// The line has to do what the case did. It is run where there is a curl.
+// The line must do the same as the case. It runs where there is a curl.
 func TestCurlLineSendsTheSameRequest(t *testing.T) {
 	for _, program := range []string{"bash", "curl", "uuidgen"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -212,7 +212,7 @@ func TestTLSTargetIsSpokenToOverTLS(t *testing.T) {
 	only := Only("ctl", "replay-effect", "conc-one-effect", "fault-lost-response", "fault-truncated-request")
 
 	_, err := Run(t.Context(), target, only)
-	require.ErrorIs(t, err, ErrUnreachable) // nobody vouches for the certificate
+	require.ErrorIs(t, err, ErrUnreachable) // no authority vouches for the certificate
 
 	target.TLS = srv.Client().Transport.(*http.Transport).TLSClientConfig
 	report, err := Run(t.Context(), target, only)

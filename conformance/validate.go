@@ -104,7 +104,7 @@ func (t Target) Validate() error {
 	return wrong.err()
 }
 
-// validateOrigin returns an error for what no browser sends as an Origin.
+// validateOrigin returns an error for a text that no browser sends as an Origin.
 func validateOrigin(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" || u.Host == "" || s != u.Scheme+"://"+u.Host {

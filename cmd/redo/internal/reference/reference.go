@@ -1,6 +1,6 @@
-// Package reference is a server that keeps the rules of the Idempotency-Key: redo's middleware in front of a small
-// shop, with a way to count its effects and with everything else that a conformance target can declare. Scripts of
-// faults can be played in front of it, for clients to be tried against.
+// Package reference is a server that keeps the rules of the Idempotency-Key: redo's middleware in front of a shop. It
+// counts effects and has everything else that a conformance target can declare. It plays scripts of faults, to check
+// clients.
 package reference
 
 import (
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/shop"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/servertest"
@@ -54,7 +55,7 @@ func Serve(l net.Listener, cfg Config, logf func(string, ...any)) (*servertest.S
 		_ = l.Close() // nothing was accepted yet
 		return nil, fmt.Errorf("there is no profile %q, there are %s", cfg.Profile, strings.Join(Profiles(), ", "))
 	}
-	s := newShop()
+	s := newApp()
 	opts := append([]servertest.Option{servertest.Handler(s), servertest.Principal(principal)}, cfg.Script...)
 	switch {
 	case cfg.Bare && cfg.Store != nil:
@@ -200,20 +201,20 @@ func Target(baseURL string, c Config) conformance.Target {
 		Empty:   &conformance.Operation{Path: "/empty"},
 		Large:   &conformance.Operation{Path: "/large"},
 		Invalid: &conformance.Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
-		Interim: &conformance.Operation{Headers: map[string]string{headerInterim: "1"}},
+		Interim: &conformance.Operation{Headers: map[string]string{shop.HeaderInterim: "1"}},
 		Get:     &conformance.Operation{Method: "GET", Path: "/orders?account={{case}}"},
 		Query: &conformance.Operation{Method: "QUERY", Path: "/orders?account={{case}}",
 			Body: `{"item":"{{payload}}"}`},
 		Advertised: &conformance.Advertised{
 			Operation: conformance.Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
 		},
-		Fault:   &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{headerFault: "500"}}},
-		Limited: &conformance.Operation{Headers: map[string]string{headerFault: "429"}},
+		Fault:   &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{shop.HeaderFault: "500"}}},
+		Limited: &conformance.Operation{Headers: map[string]string{shop.HeaderFault: "429"}},
 		Slow: &conformance.Slow{
-			Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}},
+			Operation: conformance.Operation{Headers: map[string]string{shop.HeaderSlow: slowness.String()}},
 			Takes:     conformance.Duration(slowness),
 		},
-		Crash: &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{headerFault: "crash"}},
+		Crash: &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{shop.HeaderFault: "crash"}},
 			Lease: conformance.Duration(2 * lease)},
 		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"},
 			Retention: conformance.Duration(shortRetention)},

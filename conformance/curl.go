@@ -176,11 +176,15 @@ func (t *trial) curls() string {
 	set := ""
 	for _, id := range t.ids() {
 		if strings.Contains(line, `"$`+id.variable+`"`) || strings.Contains(line, `"${`+id.variable+`^^}"`) {
-			set += id.variable + "=$(uuidgen | tr A-Z a-z); "
+			set += id.variable + "=" + newUUID + "; "
 		}
 	}
 	return set + line
 }
+
+// newUUID is the shell text for a fresh UUID of version 4. Without one, curl would send no key. Small Linux systems have
+// no uuidgen.
+const newUUID = "$( (uuidgen || cat /proc/sys/kernel/random/uuid) 2>/dev/null | tr A-Z a-z)"
 
 // pauseBefore returns the pause before an exchange that is not the first one. Short pauses are zero.
 func pauseBefore(exchanges []*Exchange, i int) time.Duration {

@@ -3,7 +3,6 @@ package openapi
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -117,14 +116,9 @@ func TestSchemaThatRequiresItselfEnds(t *testing.T) {
 	document := post("/x", "", "      requestBody: "+body+"\n",
 		"components: {schemas: {Node: {type: object, required: ["+strings.Join(members, ",")+"], properties: {"+
 			strings.Join(members, ": {$ref: '#/components/schemas/Node'}, ")+": {$ref: '#/components/schemas/Node'}}}}}\n")
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _, _ = Target([]byte(document), "createOrder")
-	}()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("the document keeps Target busy")
-	}
+	target, _, err := Target([]byte(document), "createOrder")
+	require.NoError(t, err)
+	values := strings.Count(string(target.Operation.Body), ":")
+	require.Greater(t, values, 100)
+	require.LessOrEqual(t, values, 2*maxValues) // each of them is null, or has a null for each member
 }

@@ -50,8 +50,8 @@ func (r *runner) repeat(ctx context.Context, c Case) {
 	}
 }
 
-// excuse withdraws the failures that the death of the target may have caused: a response is missing, the number of
-// effects proves nothing, and the case could not run again.
+// excuse withdraws the failures that the death of the target may have caused. Their cases miss a response, have no
+// surplus effects, and could not run again.
 func (r *runner) excuse() {
 	if r.stopped == nil || r.stopped.Reason != StopUnreachable {
 		return

@@ -182,8 +182,8 @@ func (t *trial) curls() string {
 	return set + line
 }
 
-// newUUID is the shell text for a fresh UUID of version 4. Without one, curl would send no key. Small Linux systems have
-// no uuidgen.
+// newUUID is the shell text for a fresh UUID of version 4. Without one, curl would send no key. Small Linux systems
+// have no uuidgen.
 const newUUID = "$( (uuidgen || cat /proc/sys/kernel/random/uuid) 2>/dev/null | tr A-Z a-z)"
 
 // pauseBefore returns the pause before an exchange that is not the first one. Short pauses are zero.

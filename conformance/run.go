@@ -200,8 +200,8 @@ func (r *runner) all(ctx context.Context) {
 	}
 }
 
-// one runs a case, or records why the case does not run. With FailFast it repeats a failed case immediately, and a broken
-// MUST ends the run.
+// one runs a case, or records why the case does not run. With FailFast it repeats a failed case immediately, and a
+// broken MUST ends the run.
 func (r *runner) one(ctx context.Context, c Case) {
 	if ctx.Err() != nil {
 		return // Run reports this for every case without a result

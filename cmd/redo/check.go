@@ -54,7 +54,7 @@ Exit codes:
   0  no MUST is broken; the last line names the cases that were not tried
   1  a MUST is broken, could not be shown or is blocked, or an expected failure now passes
   2  wrong flags, a wrong description, or no case selected
-  3  the target can't be reached, or does not do as described
+  3  the target can't be reached, died during the run, or does not do as described
   4  the run did not come to its end
 
 An interrupt ends the run. The report has all results up to then.`,

@@ -18,8 +18,8 @@ const maxText = 8 << 10
 // maxFinding is the same for the findings of a case, which its exchanges show in full.
 const maxFinding = 1 << 10
 
-// reveal makes HTML of a text that somebody else has written: escaped, with what can't be seen, or turns the text
-// around it, written as its number, and cut after limit bytes with a word about the rest.
+// reveal returns a text of another author as HTML. It escapes the text and cuts it after limit bytes, with a note about
+// the rest. Characters that are invisible, or that change the text's direction, are written as numbers.
 func reveal(s string, limit int) template.HTML {
 	var b strings.Builder
 	rest := len(s)

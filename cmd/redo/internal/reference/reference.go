@@ -201,21 +201,21 @@ func Target(baseURL string, c Config) conformance.Target {
 		Empty:   &conformance.Operation{Path: "/empty"},
 		Large:   &conformance.Operation{Path: "/large"},
 		Invalid: &conformance.Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
-		Interim: &conformance.Operation{Headers: map[string]string{shop.HeaderInterim: "1"}},
+		Interim: new(headed(shop.HeaderInterim, "1")),
 		Get:     &conformance.Operation{Method: "GET", Path: "/orders?account={{case}}"},
 		Query: &conformance.Operation{Method: "QUERY", Path: "/orders?account={{case}}",
 			Body: `{"item":"{{payload}}"}`},
 		Advertised: &conformance.Advertised{
 			Operation: conformance.Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
 		},
-		Fault:   &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{shop.HeaderFault: "500"}}},
-		Limited: &conformance.Operation{Headers: map[string]string{shop.HeaderFault: "429"}},
+		Fault:   &conformance.Fault{Operation: headed(shop.HeaderFault, "500")},
+		Limited: new(headed(shop.HeaderFault, "429")),
 		Slow: &conformance.Slow{
-			Operation: conformance.Operation{Headers: map[string]string{shop.HeaderSlow: slowness.String()}},
-			Takes:     conformance.Duration(slowness),
+			Operation: headed(shop.HeaderSlow, slowness.String()), Takes: conformance.Duration(slowness),
 		},
-		Crash: &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{shop.HeaderFault: "crash"}},
-			Lease: conformance.Duration(2 * lease)},
+		Crash: &conformance.Crash{
+			Operation: headed(shop.HeaderFault, "crash"), Lease: conformance.Duration(2 * lease),
+		},
 		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"},
 			Retention: conformance.Duration(shortRetention)},
 	}
@@ -223,4 +223,9 @@ func Target(baseURL string, c Config) conformance.Target {
 		t.Origin = origin
 	}
 	return t
+}
+
+// headed returns the variant that a header selects.
+func headed(name, value string) conformance.Operation {
+	return conformance.Operation{Headers: map[string]string{name: value}}
 }

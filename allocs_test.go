@@ -16,7 +16,7 @@ import (
 	"github.com/redo-go/redo/internal/racetest"
 )
 
-// inMemory answers every request at once, with as little as a transport can get away with.
+// inMemory responds to every request immediately, with as little work as a transport can do.
 type inMemory struct {
 	header http.Header
 	body   []byte
@@ -45,7 +45,7 @@ func (m *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// allocations counts what one 256-byte POST through do takes, the making of the request included.
+// allocations counts those of one 256-byte POST through do, the making of the request included.
 func allocations(t *testing.T, do func(*http.Request) (*http.Response, error)) float64 {
 	t.Helper()
 	payload := bytes.Repeat([]byte("x"), 256)
@@ -74,7 +74,7 @@ func TestAllocationsOfACall(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := allocations(t, c.do)
 			if racetest.Enabled {
-				return // the calls ran, which is all that can be said
+				return // the calls ran, and no figure is checked
 			}
 			t.Logf("%v allocations, the peer %v", got, peer)
 			require.LessOrEqual(t, got, peer)
@@ -107,7 +107,8 @@ type counted struct {
 
 func redoClients(t *testing.T, flaky bool) []counted {
 	retry := redo.WithRetry(redo.RetryPolicy{Jitter: redo.NoDelay})
-	client, optedIn := connect(t, newInMemory(flaky), retry), connect(t, newInMemory(flaky), retry, redo.WithProfile(redo.RedoProfile()))
+	client, optedIn := connect(t, newInMemory(flaky), retry),
+		connect(t, newInMemory(flaky), retry, redo.WithProfile(redo.RedoProfile()))
 	return []counted{
 		{"Do", client.Do, 31, 71},
 		{"Transport", under(optedIn).Do, 30, 66},
@@ -115,8 +116,8 @@ func redoClients(t *testing.T, flaky bool) []counted {
 	}
 }
 
-// peerAllocations counts those of what a caller of the same promise writes: a key, a deadline for the attempt, and a
-// body that can be sent again.
+// peerAllocations counts those of a caller with the same promise: a key, a deadline for the attempt, and a body
+// that can be sent again.
 func peerAllocations(t *testing.T, flaky bool) float64 {
 	peer := retryablehttp.NewClient()
 	peer.HTTPClient = &http.Client{Transport: newInMemory(flaky)}

@@ -71,7 +71,7 @@ func TestCredentialsInTheQueryAreNotAtRest(t *testing.T) {
 	}
 }
 
-// A response marked Cache-Control: no-store is the caller's alone. Another call asks the server for it.
+// A response marked Cache-Control: no-store is the caller's alone. Another call sends the request to the server.
 func TestResponseMarkedNoStoreIsNotAtRest(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -106,7 +106,8 @@ func TestResponseMarkedNoStoreIsNotAtRest(t *testing.T) {
 						return resp, nil
 					}), redo.WithStore(st))
 					call := func() string {
-						resp, err := client.Do(post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/token", payment))
+						resp, err := client.Do(post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/token",
+							payment))
 						if err != nil {
 							resp = failure(t, err).Response
 						}
@@ -161,7 +162,9 @@ func TestFindingsResponseMarkedNoStoreIsNotAtRest(t *testing.T) {
 // The url.Error of a custom transport, a credentials function or a probe shows no query.
 func TestQueryOfAURLErrorIsNotInTheMessage(t *testing.T) {
 	broken := func() error {
-		return &url.Error{Op: "Post", URL: "https://user:pa55w0rd@auth.test/t?client_secret=s3cr3t", Err: syscall.ECONNRESET}
+		return &url.Error{
+			Op: "Post", URL: "https://user:pa55w0rd@auth.test/t?client_secret=s3cr3t", Err: syscall.ECONNRESET,
+		}
 	}
 	lost := tripper(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNRESET })
 	for _, c := range []struct {
@@ -192,7 +195,8 @@ func TestQueryOfAURLErrorIsNotInTheMessage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := connect(t, c.rt, append(c.opts, redo.WithStore(openStore(t)))...)
 				for range 2 {
-					e := fail(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/?q=qu3ry", payment))
+					e := fail(t, client,
+						post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/?q=qu3ry", payment))
 					text := e.Error()
 					for _, a := range e.Attempts {
 						if a.Err != nil {
@@ -206,7 +210,7 @@ func TestQueryOfAURLErrorIsNotInTheMessage(t *testing.T) {
 			})
 		})
 	}
-	t.Run("what is no query stays", func(t *testing.T) {
+	t.Run("text that is no query stays", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			client := connect(t, tripper(func(*http.Request) (*http.Response, error) { return nil, broken() }))
 			e := fail(t, client, post(t, t.Context(), "http://api.test/", payment))

@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An attempt is one request of a call, with a clock, a header and a body of its own.
+// An attempt is one request of a call, with its own clock, header and body.
 type attempt struct {
 	exchange.Exchange
 	call   *call

@@ -67,7 +67,8 @@ func fresh(t *testing.T) *http.Transport {
 }
 
 const (
-	hugeLength = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 9223372036854775807\r\n\r\n{\"id\":\"rf_1\"}"
+	hugeLength = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: " +
+		"9223372036854775807\r\n\r\n{\"id\":\"rf_1\"}"
 	trueLength = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"id\":\"rf_1\"}"
 )
 
@@ -145,7 +146,7 @@ func cuts(body string) http.HandlerFunc {
 }
 
 func TestLongResponseOfCallIsReadWithinTheAttempt(t *testing.T) {
-	const long = 200 << 10 // beyond what the store keeps
+	const long = 200 << 10 // beyond the store's limit
 	for _, c := range []struct {
 		name  string
 		first http.HandlerFunc
@@ -164,7 +165,9 @@ func TestLongResponseOfCallIsReadWithinTheAttempt(t *testing.T) {
 				var ends []redo.AttemptEnd
 				srv := serving(t, c.first, writes(blob(long)))
 				client := connect(t, srv.Transport(), redo.WithObserver(&attemptLog{&ends}), redo.WithMaxStoredBody(1),
-					redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay}))
+					redo.WithRetry(redo.RetryPolicy{
+						AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay,
+					}))
 				start := time.Now()
 				out, err := redo.Call[string](t.Context(), client, "POST", srv.URL, receipt{})
 				require.NoError(t, err)
@@ -264,7 +267,8 @@ func TestMaxResponseLimitsCallToTheByte(t *testing.T) {
 					return resp, nil
 				}), redo.WithMaxResponse(1000), redo.WithMaxStoredBody(10), redo.WithStore(openStore(t)))
 				for range 2 {
-					_, err := redo.Call[string](redo.WithOperation(t.Context(), "op"), client, "POST", "http://api.test/", receipt{})
+					_, err := redo.Call[string](redo.WithOperation(t.Context(), "op"), client, "POST",
+						"http://api.test/", receipt{})
 					require.Equal(t, c.code, redo.CodeOf(err))
 				}
 			})

@@ -53,8 +53,8 @@ func New(opts ...Option) (*Client, error) {
 	}
 	c.profile = c.profile.withDefaults()
 	if !c.ownKeys && !c.profile.NoKeys && c.profile.MaxKey < uuidLength {
-		return nil, fmt.Errorf("redo: New: profile %q takes keys of at most %d characters, and a time-ordered key has %d: "+
-			"make shorter ones with WithKeys", c.profile.Name, c.profile.MaxKey, uuidLength)
+		return nil, fmt.Errorf("redo: New: profile %q takes keys of at most %d characters, and a time-ordered key "+
+			"has %d: make shorter ones with WithKeys", c.profile.Name, c.profile.MaxKey, uuidLength)
 	}
 	c.retry = c.retry.withDefaults()
 	c.buckets = limit.NewBuckets(c.budget)

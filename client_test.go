@@ -28,7 +28,7 @@ func TestNewWithoutOptions(t *testing.T) {
 	require.Equal(t, 100, budgetLeft(client.buckets, 1000))
 	require.Equal(t, 5, client.retry.MaxAttempts)
 	require.NotNil(t, client.keys)
-	require.False(t, client.optedIn, "nobody has declared that the servers honour keys")
+	require.False(t, client.optedIn, "no option has declared that the servers honour keys")
 
 	require.NotSame(t, http.DefaultTransport, client.base, "its connections are its own")
 	require.Same(t, client.ownBase, client.base)
@@ -66,8 +66,9 @@ func TestNewTakesAnyDefaultTransport(t *testing.T) {
 func TestNewRefusesAProfileThatItsKeysDoNotFit(t *testing.T) {
 	short := Profile{Name: "acme", MaxKey: 35}
 	_, err := New(WithProfile(short))
-	require.EqualError(t, err, `redo: New: profile "acme" takes keys of at most 35 characters, and a time-ordered key has 36: `+
-		"make shorter ones with WithKeys")
+	require.EqualError(t, err,
+		`redo: New: profile "acme" takes keys of at most 35 characters, and a time-ordered key has 36: `+
+			"make shorter ones with WithKeys")
 	for name, options := range map[string][]Option{
 		"keys of the caller's":     {WithProfile(short), WithKeys(func(string) (string, error) { return "k1", nil })},
 		"keys from WithKey alone":  {WithProfile(short), WithKeys(nil)},

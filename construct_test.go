@@ -18,12 +18,13 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Programs replace http.DefaultTransport, to trace or to mock. The test replaces it in a process of its own, since
+// Programs replace http.DefaultTransport, to trace or to mock. The test replaces it in a separate process, since
 // other tests use it.
 func TestNewUsesAReplacedDefaultTransport(t *testing.T) {
 	const child = "REDO_TEST_REPLACED_TRANSPORT"
 	if os.Getenv(child) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNewUsesAReplacedDefaultTransport$", "-test.v")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNewUsesAReplacedDefaultTransport$",
+			"-test.v")
 		cmd.Env = append(os.Environ(), child+"=1")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -138,7 +139,7 @@ func TestInvalidMethodOrHeaderIsRefusedOnce(t *testing.T) {
 	}
 	rows := []row{
 		{"a method with a space", func(r *http.Request) { r.Method = "PO ST" }, nil, "the method"},
-		{"a method of its own", func(r *http.Request) { r.Method = "MKCALENDAR" }, nil, ""},
+		{"an unusual method", func(r *http.Request) { r.Method = "MKCALENDAR" }, nil, ""},
 		{"a lower-case method", func(r *http.Request) { r.Method = "post" }, nil, ""},
 	}
 	rows = append(rows, row{"a trailer with a line break",

@@ -23,7 +23,9 @@ func TestAttemptsFollowTheScheduleUnderOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := servertest.Status(503)
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(down, down, down, down, servertest.OK()))
-		doubling := func(n int, _ time.Duration, p redo.RetryPolicy, _ float64) time.Duration { return p.BaseDelay << n }
+		doubling := func(n int, _ time.Duration, p redo.RetryPolicy, _ float64) time.Duration {
+			return p.BaseDelay << n
+		}
 		client := connect(t, srv.Transport(), redo.WithRetry(redo.RetryPolicy{Jitter: doubling}))
 		start := time.Now()
 		resp, body := succeed(t, client, post(t, t.Context(), srv.URL+"/refunds", payment))
@@ -73,17 +75,26 @@ func TestServerHintWinsOverTheSchedule(t *testing.T) {
 			return servertest.Status(503).With(servertest.RetryAfterDate(4 * time.Second))
 		}, 4 * time.Second},
 		{"Retry-After as an RFC 850 date", func() servertest.Fault {
-			return servertest.Status(503).With(servertest.RetryAfterRaw(time.Now().UTC().Add(4 * time.Second).Format("Monday, 02-Jan-06 15:04:05 GMT")))
+			at := time.Now().UTC().Add(4 * time.Second)
+			return servertest.Status(503).With(servertest.RetryAfterRaw(at.Format("Monday, 02-Jan-06 15:04:05 GMT")))
 		}, 4 * time.Second},
 		{"Retry-After as an asctime date", func() servertest.Fault {
-			return servertest.Status(503).With(servertest.RetryAfterRaw(time.Now().UTC().Add(4 * time.Second).Format(time.ANSIC)))
+			at := time.Now().UTC().Add(4 * time.Second)
+			return servertest.Status(503).With(servertest.RetryAfterRaw(at.Format(time.ANSIC)))
 		}, 4 * time.Second},
 		{"Retry-After of zero waits for the schedule", with(503, "Retry-After", "0"), rest},
 		{"retry-after-ms", with(503, "Retry-After-Ms", "250"), 250 * time.Millisecond},
-		{"retry-after-ms beside Retry-After", with(503, "Retry-After-Ms", "250", "Retry-After", "1"), 250 * time.Millisecond},
+		{
+			"retry-after-ms beside Retry-After", with(503, "Retry-After-Ms", "250", "Retry-After", "1"),
+			250 * time.Millisecond,
+		},
 		{"RateLimit-Reset on 429", with(429, "RateLimit-Reset", "5"), 5 * time.Second},
 		{"X-RateLimit-Reset in seconds on 429", with(429, "X-RateLimit-Reset", "6"), 6 * time.Second},
-		{"X-RateLimit-Reset as an instant on 429", func() servertest.Fault { return with(429, "X-RateLimit-Reset", epoch(7*time.Second))() }, 7 * time.Second},
+		{
+			"X-RateLimit-Reset as an instant on 429",
+			func() servertest.Fault { return with(429, "X-RateLimit-Reset", epoch(7*time.Second))() },
+			7 * time.Second,
+		},
 		{"RateLimit-Reset on 503 is not a hint", with(503, "RateLimit-Reset", "5"), rest},
 		{"garbage is ignored", with(503, "Retry-After", "soon"), rest},
 		{"a negative number is ignored", with(503, "Retry-After", "-1"), rest},
@@ -96,7 +107,8 @@ func TestServerHintWinsOverTheSchedule(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(30 * 365 * 24 * time.Hour) // the bubble begins in 2000, where an instant looks like a number of seconds
+				// The bubble begins in 2000, where an instant looks like a number of seconds.
+				time.Sleep(30 * 365 * 24 * time.Hour)
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault(), servertest.OK()))
 				start := time.Now()
 				succeed(t, connect(t, srv.Transport()), post(t, redo.WithKey(t.Context(), "k"), srv.URL, payment))
@@ -123,9 +135,18 @@ func TestWaitThatPassesTheEndIsNotSlept(t *testing.T) {
 		deadline time.Duration
 		retryIn  time.Duration
 	}{
-		{"a hint of a day passes MaxElapsed", servertest.RateLimited(servertest.RetryAfterSeconds(86400)), 0, 24 * time.Hour},
-		{"a hint of exactly MaxElapsed leaves no time", servertest.RateLimited(servertest.RetryAfterSeconds(10)), 0, 10 * time.Second},
-		{"a hint passes the caller's deadline", servertest.RateLimited(servertest.RetryAfterSeconds(2)), time.Second, 2 * time.Second},
+		{
+			"a hint of a day passes MaxElapsed", servertest.RateLimited(servertest.RetryAfterSeconds(86400)), 0,
+			24 * time.Hour,
+		},
+		{
+			"a hint of exactly MaxElapsed leaves no time", servertest.RateLimited(servertest.RetryAfterSeconds(10)),
+			0, 10 * time.Second,
+		},
+		{
+			"a hint passes the caller's deadline", servertest.RateLimited(servertest.RetryAfterSeconds(2)),
+			time.Second, 2 * time.Second,
+		},
 		{"the schedule passes the caller's deadline", servertest.Status(503), rest, rest},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +162,7 @@ func TestWaitThatPassesTheEndIsNotSlept(t *testing.T) {
 				}
 				start := time.Now()
 				e := fail(t, client, post(t, ctx, srv.URL, payment))
-				require.Zero(t, time.Since(start), "the call ends at once")
+				require.Zero(t, time.Since(start), "the call ends immediately")
 				require.ErrorIs(t, e, redo.ErrTooLate)
 				require.Equal(t, start.Add(c.retryIn), e.RetryAt)
 				require.Len(t, e.Attempts, 1)
@@ -183,7 +204,8 @@ func TestWhoseTimeoutItWas(t *testing.T) {
 		{
 			"an attempt that times out is retried, and then DEPENDENCY.timeout",
 			redo.RetryPolicy{MaxAttempts: 2, AttemptTimeout: time.Second, BaseDelay: rest}, nil,
-			taxonomy.Timeout, []error{redo.ErrAttemptTimeout, redo.ErrAttempts}, []error{context.Canceled}, 2*time.Second + rest, 2,
+			taxonomy.Timeout, []error{redo.ErrAttemptTimeout, redo.ErrAttempts}, []error{context.Canceled},
+			2*time.Second + rest, 2,
 		},
 		{
 			"MaxElapsed ends the last attempt as a timeout",
@@ -195,7 +217,8 @@ func TestWhoseTimeoutItWas(t *testing.T) {
 			func(ctx context.Context) (context.Context, context.CancelFunc) {
 				return context.WithTimeout(ctx, 2*time.Second)
 			},
-			taxonomy.CallerDeadline, []error{context.DeadlineExceeded}, []error{redo.ErrAttemptTimeout, taxonomy.Timeout}, 2 * time.Second, 1,
+			taxonomy.CallerDeadline, []error{context.DeadlineExceeded},
+			[]error{redo.ErrAttemptTimeout, taxonomy.Timeout}, 2 * time.Second, 1,
 		},
 		{
 			"the caller's cancel is the caller's, and its cause survives", redo.RetryPolicy{BaseDelay: rest},
@@ -268,10 +291,20 @@ func TestEachAttemptTellsTheServerHowLongItWillWait(t *testing.T) {
 		deadline time.Duration
 		want     []string
 	}{
-		{"what is left of MaxElapsed", redo.RetryPolicy{MaxElapsed: time.Second}, 0, []string{"1000", "900", "800"}},
-		{"the attempt's timeout", redo.RetryPolicy{AttemptTimeout: 250 * time.Millisecond}, 0, []string{"250", "250", "250"}},
-		{"what is left, when it is less than the attempt's timeout", redo.RetryPolicy{MaxElapsed: time.Second, AttemptTimeout: 850 * time.Millisecond}, 0, []string{"850", "850", "800"}},
-		{"the caller's deadline, when it is nearer", redo.RetryPolicy{}, 400 * time.Millisecond, []string{"400", "300", "200"}},
+		{"the rest of MaxElapsed", redo.RetryPolicy{MaxElapsed: time.Second}, 0, []string{"1000", "900", "800"}},
+		{
+			"the attempt's timeout", redo.RetryPolicy{AttemptTimeout: 250 * time.Millisecond}, 0,
+			[]string{"250", "250", "250"},
+		},
+		{
+			"the rest, if it is less than the attempt's timeout",
+			redo.RetryPolicy{MaxElapsed: time.Second, AttemptTimeout: 850 * time.Millisecond}, 0,
+			[]string{"850", "850", "800"},
+		},
+		{
+			"the caller's deadline, when it is nearer", redo.RetryPolicy{}, 400 * time.Millisecond,
+			[]string{"400", "300", "200"},
+		},
 		{"never zero", redo.RetryPolicy{}, 200*time.Millisecond + 500*time.Microsecond, []string{"200", "100", "1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -304,8 +337,8 @@ func TestKeylessRequests(t *testing.T) {
 		retried bool
 	}{
 		{"a POST that was written is not resent", http.MethodPost, servertest.ResetAfterEffect(), false},
-		{"a POST that was answered 503 is not resent", http.MethodPost, servertest.Status(503), false},
-		{"a POST that was answered 429 is not resent", http.MethodPost, servertest.RateLimited(), false},
+		{"a POST that got a 503 is not resent", http.MethodPost, servertest.Status(503), false},
+		{"a POST that got a 429 is not resent", http.MethodPost, servertest.RateLimited(), false},
 		{"a PATCH that was written is not resent", http.MethodPatch, servertest.Status(503), false},
 		{"a PUT is idempotent by definition", http.MethodPut, servertest.Status(503), true},
 		{"a DELETE is idempotent by definition", http.MethodDelete, servertest.ResetAfterEffect(), true},

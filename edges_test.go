@@ -28,13 +28,23 @@ func TestOperationThatNothingGivesAKeyIsRefused(t *testing.T) {
 		is   error
 	}{
 		{"no key function", nil, taxonomy.KeyMissing, nil},
-		{"a key function that fails", func(string) (string, error) { return "", broken }, taxonomy.KeyMalformed, broken},
-		{"a key function that returns no key", func(string) (string, error) { return "", nil }, taxonomy.KeyMalformed, nil},
-		{"a key function that returns what can't be sent", func(op string) (string, error) { return op + "\n", nil }, taxonomy.KeyMalformed, nil},
+		{
+			"a key function that fails", func(string) (string, error) { return "", broken }, taxonomy.KeyMalformed,
+			broken,
+		},
+		{
+			"a key function that returns no key", func(string) (string, error) { return "", nil },
+			taxonomy.KeyMalformed, nil,
+		},
+		{
+			"a key function that returns an invalid key",
+			func(op string) (string, error) { return op + "\n", nil }, taxonomy.KeyMalformed, nil,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			srv, st := servertest.NewInMemory(t), openStore(t)
-			e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithKeys(c.keys)), named(t, srv, "op", payment))
+			e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithKeys(c.keys)),
+				named(t, srv, "op", payment))
 			require.Equal(t, c.code, e.Code)
 			require.Equal(t, redo.NotApplied, e.Effect)
 			require.Empty(t, srv.Requests())
@@ -62,8 +72,10 @@ func TestKeyIsMadeOncePerOperation(t *testing.T) {
 func TestBodyThatCannotBeReadSendsNothing(t *testing.T) {
 	broken := errors.New("disk error")
 	for name, get := range map[string]func() (io.ReadCloser, error){
-		"it does not open":            func() (io.ReadCloser, error) { return nil, broken },
-		"it breaks off":               func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(broken)), nil },
+		"it does not open": func() (io.ReadCloser, error) { return nil, broken },
+		"it breaks off": func() (io.ReadCloser, error) {
+			return io.NopCloser(iotest.ErrReader(broken)), nil
+		},
 		"it breaks off after the cap": func() (io.ReadCloser, error) { return brokenAfter(100, broken), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +117,8 @@ func TestFingerprintDoesNotDependOnHowTheBodyComes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503), servertest.Status(503)))
 				st := openStore(t)
-				client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxStoredBody(c.limit), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
+				client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxStoredBody(c.limit),
+					redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
 				req := named(t, srv, "op", long)
 				req.ContentLength = c.length
 				fail(t, client, req)
@@ -162,7 +175,9 @@ func TestLeaseThatSomebodyHoldsIsInFlight(t *testing.T) {
 }
 
 func TestDamagedOutcomeSendsNothing(t *testing.T) {
-	for _, result := range []string{"", "\x01", "\x01\x00\x00", "\x02\x00\x00\x00", "\x01\x04\x02\x00", "\x01\x00\x00\x7fx"} {
+	for _, result := range []string{
+		"", "\x01", "\x01\x00\x00", "\x02\x00\x00\x00", "\x01\x04\x02\x00", "\x01\x00\x00\x7fx",
+	} {
 		t.Run(result, func(t *testing.T) {
 			srv, st := servertest.NewInMemory(t), openStore(t)
 			claim := claimOf(t, srv, named(t, srv, "op", payment))
@@ -178,7 +193,7 @@ func TestDamagedOutcomeSendsNothing(t *testing.T) {
 	}
 }
 
-// A store that can't forget keeps no failures: they make room at once.
+// A store that can't forget keeps no failures: they make room immediately.
 func TestStoreThatCannotForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(422)))
@@ -220,9 +235,12 @@ func TestAnswerWithMoreHeadersThanAreKeptIsStillASuccess(t *testing.T) {
 
 func TestAttemptTimeoutCoversAResultThatIsReadForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.SlowBody(time.Second), servertest.SlowHeaders(time.Minute)))
+		srv := servertest.NewInMemory(t,
+			servertest.ScriptNext(servertest.SlowBody(time.Second), servertest.SlowHeaders(time.Minute)))
 		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)),
-			redo.WithRetry(redo.RetryPolicy{AttemptTimeout: 2 * time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay}))
+			redo.WithRetry(redo.RetryPolicy{
+				AttemptTimeout: 2 * time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay,
+			}))
 		start := time.Now()
 		resp, body := succeed(t, client, named(t, srv, "op", payment))
 		require.JSONEq(t, `{"id":"rf_1"}`, body)
@@ -281,7 +299,7 @@ func TestCallersDeadlineIsNotTheLimitersRefusal(t *testing.T) {
 	})
 }
 
-// blocked is a limiter that lets nobody through.
+// blocked is a limiter that lets no attempt through.
 type blocked struct{}
 
 func (blocked) Wait(ctx context.Context) error {
@@ -294,7 +312,8 @@ func TestStoredOperationsBodyHasItsLengthAndCanBeResent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
-					require.EqualValues(t, len(payment), r.ContentLength, "what was read for the store has a known length")
+					require.EqualValues(t, len(payment), r.ContentLength,
+						"a body that was read for the store has a known length")
 					for range 2 { // net/http resends on its own
 						again, err := r.GetBody()
 						require.NoError(t, err)
@@ -327,16 +346,19 @@ func TestServerThatCannotReplayACompletedOperationDoesNotUndoIt(t *testing.T) {
 	})
 }
 
-// What tests put in a transport's place often breaks its rules.
+// Transports in tests often break the rules of one.
 func TestTransportThatBreaksItsRules(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		resp func(*http.Request) *http.Response
 		code taxonomy.Code
 	}{
-		{"no answer and no error", func(*http.Request) *http.Response { return nil }, taxonomy.Connection},
+		{"no response and no error", func(*http.Request) *http.Response { return nil }, taxonomy.Connection},
 		{"a success without a body", func(*http.Request) *http.Response { return &http.Response{StatusCode: 204} }, ""},
-		{"a failure without a body", func(*http.Request) *http.Response { return &http.Response{StatusCode: 404} }, taxonomy.NotFound},
+		{
+			"a failure without a body", func(*http.Request) *http.Response { return &http.Response{StatusCode: 404} },
+			taxonomy.NotFound,
+		},
 		{"a redirect without a body, to itself", func(*http.Request) *http.Response {
 			return &http.Response{StatusCode: 307, Header: http.Header{"Location": {"/"}}}
 		}, taxonomy.TooManyRedirects},

@@ -15,14 +15,17 @@ import (
 )
 
 const (
-	cutRefusal   = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nthe amount is"
-	wholeRefusal = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nthe amount is"
-	chunkedStart = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nd\r\nthe amount is\r\n"
+	cutRefusal = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nContent-Length: " +
+		"100\r\n\r\nthe amount is"
+	wholeRefusal = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nContent-Length: " +
+		"13\r\n\r\nthe amount is"
+	chunkedStart = "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: text/plain\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\nd\r\nthe amount is\r\n"
 )
 
 // An SDK above must not take half an error document for a whole one.
 func TestTruncatedErrorBodyUnderTransportEndsWithAnError(t *testing.T) {
-	long := strings.Repeat("x", 100<<10) // beyond what the client reads of an error
+	long := strings.Repeat("x", 100<<10) // beyond the part of an error that the client reads
 	for _, c := range []struct {
 		name, response, body string
 		cut                  bool

@@ -146,7 +146,7 @@ func (e *Error) Timeout() bool {
 	return e.Code.In(taxonomy.CallerDeadline) || e.Code.In(taxonomy.Timeout) && e.StatusCode == 0
 }
 
-// Temporary reports [SafeToRetry]. It completes net.Error.
+// Temporary returns [SafeToRetry] of e. Together with Timeout it implements net.Error.
 func (e *Error) Temporary() bool { return SafeToRetry(e) }
 
 // Said reports whether the server stated the code. Otherwise the client inferred it from a status or an error.
@@ -162,13 +162,13 @@ type Attempt struct {
 	Code taxonomy.Code
 	// Err is the transport's error, nil if there was a response.
 	Err error
-	// Wait is how long the client waited after this attempt before it made the next, zero for the last.
+	// Wait is the client's wait after this attempt before the next one. It is zero for the last attempt.
 	Wait time.Duration
-	// Elapsed is how long the attempt took. Waiting for a limiter does not count.
+	// Elapsed is the duration of the attempt. Waiting for a limiter does not count.
 	Elapsed time.Duration
-	// WireSends is how often the request was written to a connection. It is 0 if never, and 2 or more if net/http
-	// resent it on a new connection or a redirect was followed. A custom transport without net/http/httptrace counts as
-	// one.
+	// WireSends is the number of times that the request was written to a connection. It is 0 if never, and 2 or
+	// more if net/http resent it on a new connection or a redirect was followed. A custom transport without
+	// net/http/httptrace counts as one.
 	WireSends int
 }
 

@@ -75,7 +75,8 @@ func TestErrorMatchesItsCodeAndItsCause(t *testing.T) {
 	require.NotErrorIs(t, err, taxonomy.Transient)
 	require.NotErrorIs(t, err, ErrAttempts)
 
-	require.Equal(t, []error{taxonomy.NotFound}, (&Error{Code: taxonomy.NotFound, Attempts: make([]Attempt, 2)}).Unwrap(), "no nils")
+	require.Equal(t, []error{taxonomy.NotFound},
+		(&Error{Code: taxonomy.NotFound, Attempts: make([]Attempt, 2)}).Unwrap(), "no nils")
 }
 
 // An earlier attempt that timed out must not make the call look like a timeout to an SDK.
@@ -194,8 +195,8 @@ func TestSafeToRetry(t *testing.T) {
 		{"a terminal failure stays one", &Error{Effect: NotApplied, sameKey: true}, false},
 		{"an unknown effect under a new key is a second effect", &Error{retry: true}, false},
 		{"an unknown effect under the same key is safe", &Error{retry: true, sameKey: true}, true},
-		{"what was not applied is safe under any key", &Error{retry: true, Effect: NotApplied}, true},
-		{"what was applied is not safe under a new key", &Error{retry: true, Effect: Applied}, false},
+		{"an operation that was not applied is safe under any key", &Error{retry: true, Effect: NotApplied}, true},
+		{"an operation that was applied is not safe under a new key", &Error{retry: true, Effect: Applied}, false},
 		{"however it is wrapped", fmt.Errorf("refund: %w", &Error{retry: true, sameKey: true}), true},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, SafeToRetry(c.err)) })

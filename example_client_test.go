@@ -14,10 +14,10 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// A shop is a provider that makes refunds, and whose first answers get lost on their way.
+// A shop is a provider that makes refunds. Its first responses are lost on their way.
 type shop struct {
 	refunds atomic.Int32
-	lost    atomic.Int32 // how many answers are still to be lost
+	lost    atomic.Int32 // the number of responses that are still to be lost
 }
 
 func (s *shop) start() *httptest.Server {
@@ -37,7 +37,7 @@ func (s *shop) start() *httptest.Server {
 	}))
 }
 
-// A lost answer is asked for again, under the same key: the refund is made once.
+// After a lost response the request is sent again, under the same key: the refund is made once.
 func ExampleCall() {
 	provider := &shop{}
 	provider.lost.Store(2)
@@ -57,7 +57,7 @@ func ExampleCall() {
 		ID string `json:"id"`
 	}
 	ctx := redo.WithOperation(context.Background(), "refund:ch_9ab:1000")
-	for range 2 { // the second call is answered from the store
+	for range 2 { // the second call gets the stored response
 		refund, err := redo.Call[Refund](ctx, client, "POST", api.URL, Order{Amount: 1000})
 		fmt.Println(refund.ID, err)
 	}
@@ -125,7 +125,7 @@ func ExampleClient_Transport() {
 	// Output: 201 refunds made: 1
 }
 
-// After a crash: list what is pending, and continue it under its key.
+// After a crash: list the pending operations, and continue each under its key.
 func ExampleClient_Resume() {
 	provider := &shop{}
 	provider.lost.Store(1)
@@ -170,7 +170,7 @@ func ExampleClient_Resume() {
 	// refunds made: 1
 }
 
-// A name stands for one request: another payload is refused before anything is sent.
+// A name is for one request: another payload is refused before anything is sent.
 func ExampleWithOperation() {
 	provider := &shop{}
 	api := provider.start()

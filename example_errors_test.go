@@ -14,16 +14,18 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// askForRefund asks a provider that answers with status for a refund, and returns what came of it.
+// askForRefund requests a refund from a provider that responds with status, and returns the error.
 func askForRefund(status int) error {
 	provider := httpmock.NewMockTransport()
 	provider.RegisterNoResponder(httpmock.NewStringResponder(status, ""))
-	client, err := redo.New(redo.WithStore(memstore.New()), redo.WithTransport(provider), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
+	client, err := redo.New(redo.WithStore(memstore.New()), redo.WithTransport(provider),
+		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
 	if err != nil {
 		return err
 	}
 	ctx := redo.WithOperation(context.Background(), "refund:ch_9ab:1000")
-	req, err := http.NewRequestWithContext(ctx, "POST", "https://bank.test/refunds?token=secret", strings.NewReader("amount=1000"))
+	req, err := http.NewRequestWithContext(ctx, "POST", "https://bank.test/refunds?token=secret",
+		strings.NewReader("amount=1000"))
 	if err != nil {
 		return err
 	}

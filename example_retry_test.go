@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo"
 )
 
-// A jitter is a pure function: what a policy waits can be listed.
+// A jitter is a pure function: the waits of a policy can be listed.
 func ExampleEqualJitter() {
 	policy := redo.RetryPolicy{BaseDelay: 100 * time.Millisecond, MaxDelay: time.Minute}
 	for n := range 4 {
@@ -28,7 +28,8 @@ func ExampleEqualJitter() {
 func ExampleWithRetry() {
 	provider := httpmock.NewMockTransport()
 	provider.RegisterResponder("POST", "https://bank.test/refunds",
-		httpmock.NewStringResponder(503, "").Then(httpmock.NewStringResponder(503, "")).Then(httpmock.NewStringResponder(201, "")))
+		httpmock.NewStringResponder(503,
+			"").Then(httpmock.NewStringResponder(503, "")).Then(httpmock.NewStringResponder(201, "")))
 
 	client, err := redo.New(redo.WithTransport(provider), redo.WithRetry(redo.RetryPolicy{
 		MaxAttempts:    3,

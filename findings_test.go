@@ -52,9 +52,9 @@ func TestAPersonSettlesAnOperationAsApplied(t *testing.T) {
 
 func TestAnOperationSettledAsAppliedWithoutAResponseHasNone(t *testing.T) {
 	for name, resp := range map[string]*http.Response{
-		"none was found":            nil,
-		"it must not be kept":       found(201, "rf_9", "Cache-Control", "private, no-store"),
-		"server replay asks no one": nil,
+		"none was found":               nil,
+		"it must not be kept":          found(201, "rf_9", "Cache-Control", "private, no-store"),
+		"server replay calls no probe": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,8 @@ func TestAnOperationUnderWayIsNotSettled(t *testing.T) {
 		require.ErrorContains(t, client.Settle(t.Context(), "op", notAppliedBy("ana")), "under way")
 		require.NoError(t, <-done)
 		require.Equal(t, store.StateComplete, record(t, st, "op").State)
-		require.NoError(t, client.Settle(t.Context(), "op", appliedBy("ana", nil)), "the twin: after the call it confirms")
+		require.NoError(t, client.Settle(t.Context(), "op", appliedBy("ana", nil)),
+			"the twin: after the call it confirms")
 	})
 }
 
@@ -261,7 +262,7 @@ func TestASuccessOfWhatWasSettledAsNotAppliedIsAContradiction(t *testing.T) {
 	}
 }
 
-// A streamed success is handed to the caller at once: its body reports the contradiction in place of its end.
+// A streamed success is handed to the caller immediately: its body reports the contradiction in place of its end.
 func TestAStreamOfWhatWasSettledAsNotAppliedEndsInAContradiction(t *testing.T) {
 	for name, contradicts := range map[string]bool{"not applied": true, "applied": false} {
 		t.Run(name, func(t *testing.T) {
@@ -294,7 +295,7 @@ func TestAContradictionLeavesNoBodyOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := openStore(t)
 		operator := connect(t, unused(), redo.WithStore(st))
-		body := &watchedBody{Reader: strings.NewReader(strings.Repeat("x", 1<<20))} // longer than what is stored
+		body := &watchedBody{Reader: strings.NewReader(strings.Repeat("x", 1<<20))} // longer than the stored part
 		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
 			if err := operator.Settle(t.Context(), "op", notAppliedBy("ana")); err != nil {
 				return nil, err
@@ -347,7 +348,8 @@ func TestFindShowsAnOperationInEachState(t *testing.T) {
 				[]any{op.State, op.Effect, op.StatusCode, op.Resumable}, want.name)
 			require.True(t, op.Code == want.code || want.name == "failed" && op.Code.In(taxonomy.Validation), "%s: %s",
 				want.name, op.Code)
-			require.Equal(t, []any{want.name, srv.Requests()[i].Key, http.MethodPost}, []any{op.Name, op.Key, op.Method})
+			require.Equal(t, []any{want.name, srv.Requests()[i].Key, http.MethodPost},
+				[]any{op.Name, op.Key, op.Method})
 			require.Nil(t, op.Finding)
 		}
 	})

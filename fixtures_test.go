@@ -44,7 +44,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// The client repeats what the log says that one did: a timeout, a 502, a success, one key over all three.
+// The client repeats the log of another one: a timeout, a 502, a success, one key over all three.
 func TestClientRetryLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows := table(t, "client_retry_log.csv")
@@ -77,10 +77,13 @@ func TestClientRetryLog(t *testing.T) {
 
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(script...))
 		var ends []redo.AttemptEnd
-		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)), redo.WithObserver(&attemptLog{&ends}), redo.WithRetry(redo.RetryPolicy{
-			AttemptTimeout: timeout,
-			Jitter:         func(n int, _ time.Duration, _ redo.RetryPolicy, _ float64) time.Duration { return waits[n] },
-		}))
+		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)), redo.WithObserver(&attemptLog{&ends}),
+			redo.WithRetry(redo.RetryPolicy{
+				AttemptTimeout: timeout,
+				Jitter: func(n int, _ time.Duration, _ redo.RetryPolicy, _ float64) time.Duration {
+					return waits[n]
+				},
+			}))
 		start := time.Now()
 		resp, body := succeed(t, client, named(t, srv, "refund", payment))
 
@@ -104,13 +107,14 @@ func TestClientRetryLog(t *testing.T) {
 func TestReplayOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows := table(t, "replay_outcomes.csv")
-		srv := servertest.NewInMemory(t, servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, err := servertest.Effect(r.Context())
-			require.NoError(t, err)
-			w.WriteHeader(http.StatusCreated)
-			_, _ = io.WriteString(w, rows[0]["result_id"])
-		})))
-		client := connect(t, srv.Transport()) // without a store, so that it is the server that answers
+		srv := servertest.NewInMemory(t,
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := servertest.Effect(r.Context())
+				require.NoError(t, err)
+				w.WriteHeader(http.StatusCreated)
+				_, _ = io.WriteString(w, rows[0]["result_id"])
+			})))
+		client := connect(t, srv.Transport()) // without a store, so that the server responds
 		for _, row := range rows {
 			req := post(t, redo.WithKey(t.Context(), row["key"]), srv.URL+"/refunds", row["payload_hash"])
 			if row["status"] == "complete" {
@@ -138,7 +142,8 @@ func TestReplayOutcomesOfAStoredOperation(t *testing.T) {
 		srv := servertest.NewInMemory(t)
 		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)))
 		for _, row := range table(t, "replay_outcomes.csv") {
-			req := post(t, redo.WithKey(redo.WithOperation(t.Context(), "refund"), row["key"]), srv.URL+"/refunds", row["payload_hash"])
+			req := post(t, redo.WithKey(redo.WithOperation(t.Context(), "refund"), row["key"]), srv.URL+"/refunds",
+				row["payload_hash"])
 			if row["status"] == "complete" {
 				resp, _ := succeed(t, client, req)
 				require.Equal(t, number(t, row["http_code"]), resp.StatusCode)

@@ -48,7 +48,10 @@ func TestStoredHeaderIsPartOfThePayload(t *testing.T) {
 				"multipart/form-data; boundary=b"}, true,
 		},
 		{"the same account", []string{"Stripe-Account", "acct_1"}, []string{"Stripe-Account", "acct_1"}, true},
-		{"the same account in lower case", []string{"Stripe-Account", "acct_1"}, []string{"stripe-account", "acct_1"}, true},
+		{
+			"the same account in lower case", []string{"Stripe-Account", "acct_1"},
+			[]string{"stripe-account", "acct_1"}, true,
+		},
 		{"another trace", []string{"Traceparent", "00-1"}, []string{"Traceparent", "00-2"}, true},
 		{"fresh credentials", []string{"Authorization", "Bearer 1"}, []string{"Authorization", "Bearer 2"}, true},
 	} {
@@ -89,8 +92,9 @@ func TestResumeSendsTheStoredHeadersOrNothing(t *testing.T) {
 			taxonomy.BodyNotReplayable,
 		},
 		{
-			"credentials that nobody adds",
-			[]string{"Authorization", "Bearer 1"}, nil, "the header Authorization is never stored: add it with WithCredentials",
+			"credentials that no function adds",
+			[]string{"Authorization", "Bearer 1"}, nil,
+			"the header Authorization is never stored: add it with WithCredentials",
 			"AUTH.credentials",
 		},
 		{
@@ -162,7 +166,8 @@ func TestHeaderNamesThatOnlyLookLikeSecretsAreAllowed(t *testing.T) {
 				if c.header != "" {
 					header = c.header
 				}
-				srv := servertest.NewInMemory(t, servertest.KeyHeader(header), servertest.ScriptNext(servertest.ResetAfterEffect()))
+				srv := servertest.NewInMemory(t, servertest.KeyHeader(header),
+					servertest.ScriptNext(servertest.ResetAfterEffect()))
 				st := openStore(t)
 				author := make([]string, 0, 2*len(c.stored))
 				for _, name := range c.stored {
@@ -182,7 +187,7 @@ func TestHeaderNamesThatOnlyLookLikeSecretsAreAllowed(t *testing.T) {
 	}
 }
 
-// The credentials function's headers are known by difference, whatever their names and however they are added.
+// The credentials function's headers are known by difference, with any names and any way of adding them.
 func TestAddedCredentialsStayAtTheirOriginAndOutOfTheStore(t *testing.T) {
 	const target = "http://other.test/there"
 	for _, c := range []struct {
@@ -193,26 +198,30 @@ func TestAddedCredentialsStayAtTheirOriginAndOutOfTheStore(t *testing.T) {
 		{"a replaced value", func(h http.Header) { h.Set("Accept", "s3cr3t") }},
 		{"a second value", func(h http.Header) { h.Add("Accept", "s3cr3t") }},
 		{"a replaced second value", func(h http.Header) { h["Accept-Language"] = []string{"de", "s3cr3t"} }},
-		{"a name that nobody knows", func(h http.Header) { h.Set("X-Jwt-Assertion-2", "s3cr3t") }},
+		{"an unknown name", func(h http.Header) { h.Set("X-Jwt-Assertion-2", "s3cr3t") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := openStore(t)
 				srv := servertest.NewInMemory(t, servertest.Script("", servertest.Redirect(302, target)),
 					servertest.ScriptNext(servertest.Status(503)))
-				client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithCredentials(func(r *http.Request) error {
-					c.add(r.Header)
-					return nil
-				}), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				client := connect(t, srv.Transport(), redo.WithStore(st),
+					redo.WithCredentials(func(r *http.Request) error {
+						c.add(r.Header)
+						return nil
+					}), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 				get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/here", nil)
 				require.NoError(t, err)
-				get.Header = http.Header{"Accept": {"text/csv"}, "Accept-Language": {"de", "en"}, "Accept-Encoding": {"identity"}}
+				get.Header = http.Header{
+					"Accept": {"text/csv"}, "Accept-Language": {"de", "en"}, "Accept-Encoding": {"identity"},
+				}
 				succeed(t, client, get)
 				at, next := srv.Requests()[0], srv.Requests()[1]
 				require.Equal(t, "other.test", next.Host)
 				require.Contains(t, headerText(at.Header), "s3cr3t", "the origin gets it")
 				require.NotContains(t, headerText(next.Header), "s3cr3t")
-				require.Equal(t, "identity", next.Header.Get("Accept-Encoding"), "and what the function left alone goes on")
+				require.Equal(t, "identity", next.Header.Get("Accept-Encoding"),
+					"and the other headers go on")
 
 				fail(t, client, headed(t, srv, "Accept", "text/csv"))
 				require.NotContains(t, string(record(t, st, "op").Meta), "s3cr3t")

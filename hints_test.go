@@ -14,7 +14,7 @@ import (
 	"github.com/redo-go/redo/servertest"
 )
 
-// Retry-After: 0 allows the next request at once. The schedule still holds: else a thousand attempts take four
+// Retry-After: 0 allows the next request immediately. The schedule still holds: else a thousand attempts take four
 // milliseconds.
 func TestRetryAfterZeroKeepsTheSchedule(t *testing.T) {
 	for _, header := range []string{"Retry-After", "Retry-After-Ms"} {
@@ -67,7 +67,8 @@ func TestRateLimitHeaderIsHonouredOn429(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := servertest.NewInMemory(t, servertest.ScriptNext(with(c.status, "RateLimit", c.value)(), servertest.OK()))
+				srv := servertest.NewInMemory(t,
+					servertest.ScriptNext(with(c.status, "RateLimit", c.value)(), servertest.OK()))
 				start := time.Now()
 				succeed(t, connect(t, srv.Transport()), post(t, t.Context(), srv.URL, payment))
 				require.Equal(t, []time.Duration{0, c.wait}, offsets(srv, start))
@@ -88,7 +89,8 @@ func TestQueryIsSafe(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						st := openStore(t)
-						srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Script("", servertest.Status(503)))
+						srv := servertest.NewInMemory(t, servertest.Bare(),
+							servertest.Script("", servertest.Status(503)))
 						client := connect(t, srv.Transport(), redo.WithStore(st))
 						ctx := t.Context()
 						if c.retried {

@@ -29,8 +29,10 @@ func TestCallSendsAndDecodesJSON(t *testing.T) {
 		require.Equal(t, receipt{ID: "rf_1"}, out)
 		srv.Ledger().AssertEffects(t, "k1", 1)
 		for _, r := range srv.Requests() {
-			require.Equal(t, `{"amount":1000,"notes":{"a":1,"b":2,"c":3}}`, string(r.Body), "equal values have equal bytes")
-			require.Equal(t, []string{"application/json", "application/json"}, []string{r.Header.Get("Content-Type"), r.Header.Get("Accept")})
+			require.Equal(t, `{"amount":1000,"notes":{"a":1,"b":2,"c":3}}`, string(r.Body),
+				"equal values have equal bytes")
+			require.Equal(t, []string{"application/json", "application/json"},
+				[]string{r.Header.Get("Content-Type"), r.Header.Get("Accept")})
 		}
 	})
 }
@@ -41,9 +43,11 @@ func TestCallContinuesAnOperationFromEqualValues(t *testing.T) {
 		st := openStore(t)
 		ctx := redo.WithOperation(t.Context(), "op")
 		call := func(c *redo.Client) (receipt, error) {
-			return redo.Call[receipt](ctx, c, http.MethodPost, srv.URL, receipt{Notes: map[string]int{"x": 1, "y": 2, "z": 3}})
+			return redo.Call[receipt](ctx, c, http.MethodPost, srv.URL,
+				receipt{Notes: map[string]int{"x": 1, "y": 2, "z": 3}})
 		}
-		_, err := call(connect(t, srv.Transport(), redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})))
+		_, err := call(connect(t, srv.Transport(), redo.WithStore(st),
+			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})))
 		require.True(t, redo.SafeToRetry(err))
 		for range 2 { // replayed by the server, and then out of the store
 			out, err := call(connect(t, srv.Transport(), redo.WithStore(st)))
@@ -69,17 +73,25 @@ func TestCallsAnswers(t *testing.T) {
 		{"no content is the zero value", 204, "", receipt{}, "", 0},
 		{"an empty body is the zero value", 200, "", receipt{}, "", 0},
 		{"null is the zero value", 200, "null", receipt{}, "", 0},
-		{"a page of HTML is no result, and shows nothing", 200, "<html>", receipt{}, "PROVIDER.malformed", redo.EffectUnknown},
+		{
+			"a page of HTML is no result, and shows nothing", 200, "<html>", receipt{}, "PROVIDER.malformed",
+			redo.EffectUnknown,
+		},
 		{"a value that is cut off", 200, `{"id":"rf_`, receipt{}, "PROVIDER.malformed", redo.EffectUnknown},
 		{"another type", 200, `{"id":7}`, receipt{}, "PROVIDER.malformed", redo.Applied},
 		{"two values", 200, `{"id":"rf_1"}{}`, receipt{}, "PROVIDER.malformed", redo.EffectUnknown},
-		{"a refusal, under a key that was given", 404, `{"id":"rf_1"}`, receipt{}, taxonomy.NotFound, redo.EffectUnknown},
+		{
+			"a refusal, under a key that was given", 404, `{"id":"rf_1"}`, receipt{}, taxonomy.NotFound,
+			redo.EffectUnknown,
+		},
 		{"a redirect", 302, "", receipt{}, taxonomy.RedirectNotFollowed, redo.EffectUnknown},
 		{"a 304, whose body is elsewhere", 304, "", receipt{}, taxonomy.RedirectNotFollowed, redo.EffectUnknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) { return answer(r, c.status, c.body), nil }))
+				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+					return answer(r, c.status, c.body), nil
+				}))
 				ctx := redo.WithKey(redo.WithOperation(t.Context(), "op"), "k1")
 				out, err := redo.Call[receipt](ctx, client, http.MethodPost, "http://api.test/", receipt{})
 				require.Equal(t, c.want, out)
@@ -88,7 +100,8 @@ func TestCallsAnswers(t *testing.T) {
 					return
 				}
 				e := failure(t, err)
-				require.Equal(t, []any{c.code, c.effect, "op", "k1", c.status, 1}, []any{e.Code, e.Effect, e.Operation, e.Key, e.StatusCode, len(e.Attempts)})
+				require.Equal(t, []any{c.code, c.effect, "op", "k1", c.status, 1},
+					[]any{e.Code, e.Effect, e.Operation, e.Key, e.StatusCode, len(e.Attempts)})
 				require.False(t, redo.SafeToRetry(e))
 			})
 		})
@@ -113,9 +126,15 @@ func TestCallRefusesBadInput(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"a value that JSON has no form for", func() error { _, err := redo.Call[receipt](ctx, client, "POST", srv.URL, make(chan int)); return err }},
+		{
+			"a value that JSON has no form for",
+			func() error { _, err := redo.Call[receipt](ctx, client, "POST", srv.URL, make(chan int)); return err },
+		},
 		{"no client", func() error { _, err := redo.Call[receipt](ctx, nil, "POST", srv.URL, nil); return err }},
-		{"a bad URL", func() error { _, err := redo.Call[receipt](ctx, client, "POST", "http://[::1", nil); return err }},
+		{
+			"a bad URL",
+			func() error { _, err := redo.Call[receipt](ctx, client, "POST", "http://[::1", nil); return err },
+		},
 		{"a bad method", func() error { _, err := redo.Call[receipt](ctx, client, "PO ST", srv.URL, nil); return err }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

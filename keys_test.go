@@ -81,8 +81,8 @@ func TestKeysMadeAtOnceDiffer(t *testing.T) {
 	}
 }
 
-// These keys are what users' operations are known by at their providers. A change of any of them would send
-// every operation that is under way a second time.
+// These keys identify users' operations at their providers. A change of any of them would send every operation
+// that is under way a second time.
 func TestDerivedKeysAreFrozen(t *testing.T) {
 	for _, c := range []struct{ name, namespace, operation, want string }{
 		{"a text", "live", "refund:ch_9ab:1000", "4cbbb0ff-fa7d-54c4-a365-4952eb41d032"},

@@ -23,9 +23,11 @@ func TestNoGoroutineIsLeftBehindOnSockets(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("calls", func(t *testing.T) {
 		srv := servertest.New(t, servertest.Script("fails", servertest.Status(503), servertest.Status(503)),
-			servertest.Script("reset", servertest.ResetAfterEffect()), servertest.Script("hangs", servertest.Delay(time.Minute)),
+			servertest.Script("reset", servertest.ResetAfterEffect()),
+			servertest.Script("hangs", servertest.Delay(time.Minute)),
 			servertest.Script("cut off", servertest.TruncatedBody(3)), servertest.Lenient())
-		client, err := redo.New(redo.WithStore(openStore(t)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
+		client, err := redo.New(redo.WithStore(openStore(t)),
+			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, Jitter: redo.NoDelay}))
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		for _, name := range []string{"fails", "reset", "hangs", "cut off", "works", "works as well", "is not read"} {

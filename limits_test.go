@@ -24,7 +24,8 @@ func TestSpentBudgetEndsTheCallAndKeepsTheOperation(t *testing.T) {
 		down := servertest.Status(503)
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(down, down, servertest.OK()))
 		st := openStore(t)
-		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithBudget(limit.Budget{Ratio: 0.001, Reserve: 1}))
+		client := connect(t, srv.Transport(), redo.WithStore(st),
+			redo.WithBudget(limit.Budget{Ratio: 0.001, Reserve: 1}))
 		e := fail(t, client, named(t, srv, "op", payment))
 		require.ErrorIs(t, e, redo.ErrBudget)
 		require.Equal(t, taxonomy.Unavailable, e.Code)
@@ -44,7 +45,7 @@ func TestRetriesThatEndWellOrTerminallyCostNothing(t *testing.T) {
 		left  bool
 	}{
 		{"a success", []servertest.Fault{down, servertest.OK()}, true},
-		{"a terminal answer", []servertest.Fault{down, servertest.Status(422)}, true},
+		{"a terminal response", []servertest.Fault{down, servertest.Status(422)}, true},
 		{"a cancellation while it waits", []servertest.Fault{down}, true},
 		{"another transient failure", []servertest.Fault{down, down}, false},
 	} {
@@ -70,7 +71,7 @@ func TestRetriesThatEndWellOrTerminallyCostNothing(t *testing.T) {
 	}
 }
 
-// failing answers 503 for the host bad.test and 200 for all others.
+// failing responds with 503 for the host bad.test and with 200 for all others.
 func failing(sent map[string]int) tripper {
 	return func(r *http.Request) (*http.Response, error) {
 		sent[r.URL.Host]++
@@ -95,7 +96,9 @@ func TestOneDestinationDoesNotStarveAnother(t *testing.T) {
 			return bad(r)
 		})
 		client := connect(t, flaky, redo.WithBreaker(breaker), redo.WithBudget(limit.Budget{Ratio: 0.001, Reserve: 1}),
-			redo.WithLimiter(limit.PerDestination(func() limit.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 3) })))
+			redo.WithLimiter(limit.PerDestination(func() limit.Limiter {
+				return rate.NewLimiter(rate.Every(time.Hour), 3)
+			})))
 		e := fail(t, client, post(t, t.Context(), "http://bad.test/", payment))
 		require.Len(t, e.Attempts, 2)
 		e = fail(t, client, post(t, t.Context(), "http://bad.test/", payment))
@@ -114,7 +117,8 @@ func TestOpenBreakerSendsNothingAndLosesNothing(t *testing.T) {
 		require.NoError(t, err)
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503)))
 		st := openStore(t)
-		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithBreaker(breaker), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithBreaker(breaker),
+			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 		first := fail(t, client, named(t, srv, "op", payment))
 		for _, name := range []string{"op", "other"} {
 			e := fail(t, client, named(t, srv, name, payment))
@@ -140,7 +144,10 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 	}{
 		{"a 503", servertest.Status(503), nil, true},
 		{"a reset", servertest.ResetBeforeRead(), nil, true},
-		{"an attempt that timed out", servertest.Delay(time.Hour), []redo.Option{redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, AttemptTimeout: time.Second})}, true},
+		{
+			"an attempt that timed out", servertest.Delay(time.Hour),
+			[]redo.Option{redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, AttemptTimeout: time.Second})}, true,
+		},
 		{"a cancellation does not", servertest.Delay(time.Hour), nil, false},
 		{"a terminal 422 does not", servertest.Status(422), nil, false},
 		{"a request that is still running does not", servertest.InFlight(0), nil, false},
@@ -150,7 +157,9 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 				breaker, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 1})
 				require.NoError(t, err)
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault))
-				opts := append([]redo.Option{redo.WithBreaker(breaker), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})}, c.opts...)
+				opts := append([]redo.Option{
+					redo.WithBreaker(breaker), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}),
+				}, c.opts...)
 				client := connect(t, srv.Transport(), opts...)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
@@ -205,7 +214,7 @@ func TestLimiterDelaysAttemptsAndRefusesWhatWouldBeTooLate(t *testing.T) {
 		require.ErrorIs(t, e, redo.ErrLimited)
 		require.Equal(t, taxonomy.RateLimited, e.Code)
 		require.Equal(t, redo.NotApplied, e.Effect)
-		require.Equal(t, 2*time.Second, time.Since(start), "what would be too late is not waited for")
+		require.Equal(t, 2*time.Second, time.Since(start), "a wait that ends too late is not made")
 		require.Positive(t, body.closed.Load())
 		require.Len(t, srv.Requests(), 3)
 		require.Equal(t, store.StatePending, record(t, st, "op").State)
@@ -221,7 +230,8 @@ func TestAdaptiveLimiterLearnsFromRateLimits(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.RateLimited()))
 		limiter, err := limit.NewAdaptiveLimiter(100, 10)
 		require.NoError(t, err)
-		e := fail(t, connect(t, srv.Transport(), redo.WithLimiter(limiter), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})),
+		e := fail(t,
+			connect(t, srv.Transport(), redo.WithLimiter(limiter), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})),
 			post(t, t.Context(), srv.URL, payment))
 		require.Equal(t, taxonomy.RateLimited, e.Code)
 		require.Equal(t, 50.0, limiter.Limit())

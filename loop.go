@@ -55,11 +55,11 @@ func (k *call) send() outcome {
 		RetryMax: k.policy.MaxAttempts, // never reached: decide stops one attempt earlier
 	}
 	c.buckets.Deposit(k.destination())
-	// Each attempt makes its own request of the caller's. The library and http.Client look at this one only, so it has
-	// nothing that they would copy, and no RequestURI, which a server's request has that is passed on.
+	// Each attempt copies the caller's request. The library and http.Client see only this one, so it has no header
+	// or host for them to copy. It also has no RequestURI, which a server's request that is passed on has.
 	r := k.req.WithContext(l.connections.Watch(context.WithValue(k.ctx, loopKey{}, l), c.traced))
 	r.Header, r.Host, r.RequestURI = noHeader, "", ""
-	_, _ = l.client.Do(&retryablehttp.Request{Request: r}) //nolint:bodyclose // the loop's last result holds the response
+	_, _ = l.client.Do(&retryablehttp.Request{Request: r}) //nolint:bodyclose // the last result holds the response
 	l.settleBudget()
 	if caller := k.ended(); caller != nil && l.decision.Retry {
 		// The context ended while the library slept. It then returns the bare error, and calls no ErrorHandler.

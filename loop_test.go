@@ -34,7 +34,7 @@ func TestWhatARetryCosts(t *testing.T) {
 		rt      *scripted
 		options []Option
 		cancel  time.Duration // when the caller gives up, if not zero
-		want    int           // what is left of the reserve
+		want    int           // the rest of the reserve
 		err     error
 	}{
 		{"no retry costs nothing", &scripted{statuses: []int{200}}, nil, 0, reserve, nil},
@@ -88,7 +88,8 @@ func TestWhatARetryCosts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := open(t, append(c.options, WithTransport(c.rt), WithBudget(limit.Budget{Reserve: reserve, Ratio: 1e-9}))...)
+				client := open(t,
+					append(c.options, WithTransport(c.rt), WithBudget(limit.Budget{Reserve: reserve, Ratio: 1e-9}))...)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if c.cancel != 0 {
@@ -127,7 +128,8 @@ func TestAHintIsNoShorterThanTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		rt := &scripted{statuses: []int{503, 503, 200}, hint: "0"}
-		require.NoError(t, send(t.Context(), t, open(t, WithTransport(rt), WithRetry(RetryPolicy{Jitter: ConstantDelay}))))
+		require.NoError(t,
+			send(t.Context(), t, open(t, WithTransport(rt), WithRetry(RetryPolicy{Jitter: ConstantDelay}))))
 		require.Equal(t, 200*ms, time.Since(start))
 	})
 }
@@ -140,12 +142,13 @@ func TestTheScheduleGoesByTheAttempts(t *testing.T) {
 			prev time.Duration
 		}
 		var got []drawn
-		policy := RetryPolicy{MaxAttempts: 4, Jitter: func(n int, prev time.Duration, p RetryPolicy, random float64) time.Duration {
-			require.True(t, random >= 0 && random < 1)
-			require.Equal(t, 4, p.MaxAttempts)
-			got = append(got, drawn{n, prev})
-			return time.Duration(n+1) * 100 * ms
-		}}
+		policy := RetryPolicy{MaxAttempts: 4,
+			Jitter: func(n int, prev time.Duration, p RetryPolicy, random float64) time.Duration {
+				require.True(t, random >= 0 && random < 1)
+				require.Equal(t, 4, p.MaxAttempts)
+				got = append(got, drawn{n, prev})
+				return time.Duration(n+1) * 100 * ms
+			}}
 		start := time.Now()
 		rt := &scripted{statuses: []int{503}}
 		require.ErrorIs(t, send(t.Context(), t, open(t, WithTransport(rt), WithRetry(policy))), ErrAttempts)
@@ -161,7 +164,8 @@ func TestKeyOfAndReplayed(t *testing.T) {
 	require.Empty(t, KeyOf(&http.Response{Request: build(t, t.Context(), "POST", "k1")}), "another client's response")
 	require.False(t, Replayed(nil))
 	require.False(t, Replayed(&http.Response{}))
-	require.True(t, Replayed(&http.Response{Header: http.Header{"Idempotent-Replayed": {"true"}}}), "a common marker counts")
+	require.True(t, Replayed(&http.Response{Header: http.Header{"Idempotent-Replayed": {"true"}}}),
+		"a common marker counts")
 
 	for _, c := range []struct {
 		name     string

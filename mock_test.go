@@ -16,8 +16,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A mock transport knows nothing of net/http/httptrace, like many a transport that users bring along. What it did not
-// say is assumed: that the request was sent.
+// A mock transport knows nothing of net/http/httptrace, like many a transport that users bring along. The client
+// therefore assumes that the request was sent.
 func TestATransportWithoutTracesIsAssumedToHaveSent(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for _, c := range []struct {
@@ -27,10 +27,16 @@ func TestATransportWithoutTracesIsAssumedToHaveSent(t *testing.T) {
 		sends  int
 		code   taxonomy.Code
 	}{
-		{"a dial error says that nothing was sent", refused, redo.NotApplied, 0, taxonomy.Unavailable},
-		{"an unknown host says so too", &net.DNSError{Err: "no such host", IsNotFound: true}, redo.NotApplied, 0, taxonomy.UnknownHost},
+		{"a dial error proves that nothing was sent", refused, redo.NotApplied, 0, taxonomy.Unavailable},
+		{
+			"an unknown host proves it too", &net.DNSError{Err: "no such host", IsNotFound: true}, redo.NotApplied, 0,
+			taxonomy.UnknownHost,
+		},
 		{"any other error may have come after the effect", syscall.ECONNRESET, redo.EffectUnknown, 1, taxonomy.Reset},
-		{"an error of an unknown kind too", errors.New("the carrier pigeon is late"), redo.EffectUnknown, 1, taxonomy.Connection},
+		{
+			"an error of an unknown kind too", errors.New("the carrier pigeon is late"), redo.EffectUnknown, 1,
+			taxonomy.Connection,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mock := httpmock.NewMockTransport()
@@ -51,7 +57,8 @@ func TestATransportWithoutTracesIsAssumedToHaveSent(t *testing.T) {
 func TestAMockedSequenceIsRetriedUnderOneKey(t *testing.T) {
 	mock := httpmock.NewMockTransport()
 	var keys []string
-	answers := httpmock.NewStringResponder(http.StatusBadGateway, "").Then(httpmock.NewStringResponder(http.StatusCreated, `{"id":"rf_1"}`))
+	answers := httpmock.NewStringResponder(http.StatusBadGateway,
+		"").Then(httpmock.NewStringResponder(http.StatusCreated, `{"id":"rf_1"}`))
 	mock.RegisterResponder("POST", "https://api.test/refunds", func(r *http.Request) (*http.Response, error) {
 		keys = append(keys, r.Header.Get("Idempotency-Key"))
 		return answers(r)

@@ -61,7 +61,8 @@ func TestAnOperationThatWasNeverSentIsNotApplied(t *testing.T) {
 				}
 				st := &faultyStore{Store: openStore(t)}
 				if c.earlier != nil {
-					earlier := connect(t, srv.Transport(), redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+					earlier := connect(t, srv.Transport(), redo.WithStore(st),
+						redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 					if resp, err := earlier.Do(named(t, srv, "op", payment)); err == nil {
 						drain(t, resp)
 					}
@@ -136,7 +137,8 @@ func (s *lossyReserve) Reserve(ctx context.Context, c store.Claim) (store.Grant,
 func TestARequestThatMustNotBeStoredIsNot(t *testing.T) {
 	srv, st := servertest.NewInMemory(t), openStore(t)
 	ctx := redo.WithKey(redo.WithOperation(t.Context(), "op"), "k1")
-	succeed(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithoutStoredRequests()), post(t, ctx, srv.URL, payment))
+	succeed(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithoutStoredRequests()),
+		post(t, ctx, srv.URL, payment))
 	require.JSONEq(t, `{"v":1,"key":"k1","body":null,"whole":false}`, string(record(t, st, "op").Meta))
 }
 

@@ -80,7 +80,8 @@ func TestObserverAndLogSeeCallsThatSendNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{srv: servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503)), servertest.Lenient())}
+				w := &world{srv: servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503)),
+					servertest.Lenient())}
 				w.st = &faultyStore{Store: openStore(t)}
 				w.ctx = redo.WithOperation(t.Context(), "op")
 				w.req = post(t, w.ctx, w.srv.URL, payment)
@@ -101,8 +102,9 @@ func TestObserverAndLogSeeCallsThatSendNothing(t *testing.T) {
 				end, ok := log.events[1].what.(redo.OperationEnd)
 				require.True(t, ok)
 				require.Same(t, e, end.Err)
-				require.Equal(t, redo.OperationEnd{Operation: e.Operation, Key: c.key, Effect: c.effect, Resumed: c.resumed,
-					Err: e}, end)
+				require.Equal(t,
+					redo.OperationEnd{Operation: e.Operation, Key: c.key, Effect: c.effect, Resumed: c.resumed,
+						Err: e}, end)
 
 				require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 				var line map[string]any

@@ -94,15 +94,26 @@ func TestObserverIsToldOfEveryStepInOrder(t *testing.T) {
 			{redo.AttemptEnd{Operation: "op", Key: "k1", Class: taxonomy.ClassSuccess, Attempt: redo.Attempt{
 				Number: 2, Status: 201, Elapsed: time.Second, WireSends: 1,
 			}}, "attempt"},
-			{redo.OperationEnd{Operation: "op", Key: "k1", Attempts: 2, Elapsed: 2*time.Second + rest, Effect: redo.Applied, Replayed: true}, "operation"},
+			{
+				redo.OperationEnd{
+					Operation: "op", Key: "k1", Attempts: 2, Elapsed: 2*time.Second + rest, Effect: redo.Applied,
+					Replayed: true,
+				},
+				"operation",
+			},
 		}, log.events)
 
 		log.events = nil
 		call()
 		require.Equal(t, []event{
 			{redo.OperationStart{Operation: "op", Key: "k1", Method: "POST", Host: "api.test"}, "caller"},
-			{redo.OperationEnd{Operation: "op", Key: "k1", Effect: redo.Applied, Resumed: true, Stored: true, Replayed: true}, "operation"},
-		}, log.events, "answered from the store")
+			{
+				redo.OperationEnd{
+					Operation: "op", Key: "k1", Effect: redo.Applied, Resumed: true, Stored: true, Replayed: true,
+				},
+				"operation",
+			},
+		}, log.events, "returned from the store")
 	})
 }
 
@@ -123,7 +134,8 @@ func TestObserverIsToldOfAFailureAndOfAResumption(t *testing.T) {
 
 		log.events = nil
 		succeed(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithObserver(log), once), req())
-		require.Equal(t, redo.OperationStart{Operation: "op", Key: "k1", Method: "POST", Host: "memory.test"}, log.events[0].what)
+		require.Equal(t, redo.OperationStart{Operation: "op", Key: "k1", Method: "POST", Host: "memory.test"},
+			log.events[0].what)
 	})
 }
 
@@ -131,7 +143,8 @@ func TestObserverSeesAnAttemptForEveryOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ends []redo.AttemptEnd
 		srv := servertest.NewInMemory(t, servertest.Script("k1",
-			servertest.ResetBeforeRead(), servertest.Delay(time.Minute), servertest.RateLimited(), servertest.TruncatedBody(2)))
+			servertest.ResetBeforeRead(), servertest.Delay(time.Minute), servertest.RateLimited(),
+			servertest.TruncatedBody(2)))
 		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)), redo.WithObserver(&attemptLog{&ends}),
 			redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay}))
 		succeed(t, client, post(t, redo.WithKey(redo.WithOperation(t.Context(), "op"), "k1"), srv.URL, payment))
@@ -139,7 +152,8 @@ func TestObserverSeesAnAttemptForEveryOutcome(t *testing.T) {
 		for _, end := range ends {
 			codes = append(codes, end.Attempt.Code)
 		}
-		require.Equal(t, []taxonomy.Code{taxonomy.Reset, taxonomy.Timeout, taxonomy.RateLimited, taxonomy.Truncated, ""}, codes)
+		require.Equal(t,
+			[]taxonomy.Code{taxonomy.Reset, taxonomy.Timeout, taxonomy.RateLimited, taxonomy.Truncated, ""}, codes)
 		require.Equal(t, time.Second, ends[1].Attempt.Elapsed)
 		require.ErrorIs(t, ends[1].Attempt.Err, redo.ErrAttemptTimeout)
 		srv.Ledger().AssertEffects(t, "k1", 1)
@@ -150,7 +164,8 @@ func TestLogHasTheContractsAttributesAndNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		logger := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.Status(503), servertest.Status(422).With(stored)))
+		srv := servertest.NewInMemory(t,
+			servertest.Script("k1", servertest.Status(503), servertest.Status(422).With(stored)))
 		st := &faultyStore{Store: openStore(t)}
 		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithLogger(logger))
 		send := func(key, name string) error {
@@ -178,7 +193,10 @@ func TestLogHasTheContractsAttributesAndNoSecrets(t *testing.T) {
 			lines = append(lines, m)
 		}
 		transition := func(name, key, from, to string) line {
-			return line{"level": "DEBUG", "msg": "operation changed state", "operation": name, "idempotency_key": key, "payload_hash": hash, "from_state": from, "to_state": to}
+			return line{
+				"level": "DEBUG", "msg": "operation changed state", "operation": name, "idempotency_key": key,
+				"payload_hash": hash, "from_state": from, "to_state": to,
+			}
 		}
 		require.Equal(t, []line{
 			transition("first", "k1", "none", "pending"),
@@ -188,7 +206,10 @@ func TestLogHasTheContractsAttributesAndNoSecrets(t *testing.T) {
 			transition("second", "k2", "none", "pending"),
 			transition("second", "k2", "pending", "complete"),
 			transition("third", "k3", "none", "pending"),
-			{"level": "WARN", "msg": "outcome not stored: the operation stays pending", "operation": "third", "idempotency_key": "k3", "error": "store: unavailable"},
+			{
+				"level": "WARN", "msg": "outcome not stored: the operation stays pending", "operation": "third",
+				"idempotency_key": "k3", "error": "store: unavailable",
+			},
 		}, lines)
 		for _, secret := range []string{"pa55w0rd", "qu3ry", "b0dy", "h34der", "token", "rf_"} {
 			require.NotContains(t, out.String(), secret)
@@ -201,7 +222,7 @@ func TestErrorNeverShowsBodyCredentialsOrQuery(t *testing.T) {
 		name  string
 		fault servertest.Fault
 	}{
-		{"an answer", servertest.Status(422)},
+		{"a response", servertest.Status(422)},
 		{"a reset", servertest.ResetBeforeRead()},
 		{"a bad redirect", servertest.Redirect(307, "ftp://other.test/?token=qu3ry")},
 	} {

@@ -19,7 +19,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// together makes n calls of one operation at the same time, and returns what each came to.
+// together makes n calls of one operation at the same time, and returns the results of each.
 func together(t *testing.T, n int, client *redo.Client, req func(i int) *http.Request) ([]*http.Response, []error) {
 	t.Helper()
 	responses, errs := make([]*http.Response, n), make([]error, n)
@@ -95,12 +95,13 @@ func TestAllWaitersGetTheFailureWithABodyOfTheirOwn(t *testing.T) {
 		first := failure(t, errs[0])
 		for _, err := range errs {
 			e := failure(t, err)
-			require.Equal(t, []any{first.Code, 422, redo.NotApplied, first.Key}, []any{e.Code, e.StatusCode, e.Effect, e.Key})
+			require.Equal(t, []any{first.Code, 422, redo.NotApplied, first.Key},
+				[]any{e.Code, e.StatusCode, e.Effect, e.Key})
 			require.Equal(t, "no such charge\n", drain(t, e.Response), "each caller reads the body from its beginning")
 		}
 		require.Len(t, srv.Requests(), 1)
 
-		// The twin: a call after the flight's end is a call of its own.
+		// The twin: a call after the flight's end is a new call.
 		fail(t, client, named(t, srv, "op", payment))
 		require.Len(t, srv.Requests(), 2)
 	})

@@ -75,7 +75,7 @@ func WithPolicy(ctx context.Context, p RetryPolicy) context.Context {
 }
 
 // WithoutRedirects returns a context whose calls follow no redirect. [Client.Do] and [Client.Transport] then return a
-// 3xx response, whatever its Location is.
+// 3xx response, with any Location.
 func WithoutRedirects(ctx context.Context) context.Context {
 	in := intentOf(ctx)
 	in.noRedirects = true

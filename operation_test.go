@@ -21,10 +21,13 @@ func TestContextsNameOperationsAndKeys(t *testing.T) {
 	require.Equal(t, intent{name: "refund:1", named: true}, intentOf(named))
 	both := WithKey(named, "k1")
 	require.Equal(t, intent{name: "refund:1", named: true, key: "k1", hasKey: true}, intentOf(both))
-	require.Equal(t, intent{name: "refund:2", named: true, key: "k1", hasKey: true}, intentOf(WithOperation(both, "refund:2")),
+	require.Equal(t, intent{name: "refund:2", named: true, key: "k1", hasKey: true},
+		intentOf(WithOperation(both, "refund:2")),
 		"the latest name counts")
-	require.Equal(t, intent{name: "refund:1", named: true}, intentOf(named), "a context is not changed by those made from it")
-	require.Equal(t, intent{named: true}, intentOf(WithOperation(ctx, "")), "an empty name is a name, and refused later")
+	require.Equal(t, intent{name: "refund:1", named: true}, intentOf(named),
+		"a context is not changed by those made from it")
+	require.Equal(t, intent{named: true}, intentOf(WithOperation(ctx, "")),
+		"an empty name is a name, and refused later")
 }
 
 func TestPlan(t *testing.T) {
@@ -81,7 +84,8 @@ func TestPlan(t *testing.T) {
 		{"an API without keys takes one of the caller's", build(t, key, "POST"), []Option{noKeys}, given},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			op, e := open(t, append(c.options, WithTransport(&scripted{}))...).plan(c.req, intentOf(c.req.Context()), modeDo)
+			op, e := open(t, append(c.options, WithTransport(&scripted{}))...).plan(c.req, intentOf(c.req.Context()),
+				modeDo)
 			require.Nil(t, e)
 			require.Equal(t, c.want, op)
 		})
@@ -93,7 +97,7 @@ func TestPlan(t *testing.T) {
 		_, e = open(t, stored).plan(build(t, name, "POST", ""), intentOf(name), modeTransport)
 		require.Equal(t, taxonomy.KeyMalformed, e.Code, "a malformed header is refused all the same")
 	})
-	t.Run("an SDK's key is kept if the profile asks for it", func(t *testing.T) {
+	t.Run("an SDK's key is kept if the profile requires it", func(t *testing.T) {
 		op, e := open(t, stored, keep).plan(build(t, name, "POST", "k2"), intentOf(name), modeTransport)
 		require.Nil(t, e)
 		require.Equal(t, operation{name: "refund:1", key: "k2", stored: true}, op)
@@ -192,8 +196,8 @@ func TestWhoGetsAKey(t *testing.T) {
 		{"POST", "POST", modeDo, nil, nil, true},
 		{"PATCH", "PATCH", modeDo, nil, nil, true},
 		{"POST of a Call", "POST", modeCall, nil, nil, true},
-		{"PUT is idempotent by itself", "PUT", modeDo, nil, nil, false},
-		{"DELETE is idempotent by itself", "DELETE", modeDo, nil, nil, false},
+		{"PUT is idempotent without a key", "PUT", modeDo, nil, nil, false},
+		{"DELETE is idempotent without a key", "DELETE", modeDo, nil, nil, false},
 		{"a method of the caller's own", "REFUND", modeDo, nil, nil, false},
 		{"a method in lower case is another method", "post", modeDo, nil, nil, false},
 		{
@@ -211,10 +215,10 @@ func TestWhoGetsAKey(t *testing.T) {
 		{"PUT with a name", "PUT", modeDo, named, []Option{derived}, true},
 		{"DELETE with a name", "DELETE", modeDo, named, []Option{derived}, true},
 		{"GET never", "GET", modeDo, named, []Option{derived}, false},
-		{"nobody without a maker", "POST", modeDo, nil, []Option{WithKeys(nil)}, false},
-		{"nobody in an API without keys", "POST", modeDo, nil, []Option{WithProfile(Profile{NoKeys: true})}, false},
+		{"no key without a maker", "POST", modeDo, nil, []Option{WithKeys(nil)}, false},
+		{"no key in an API without keys", "POST", modeDo, nil, []Option{WithProfile(Profile{NoKeys: true})}, false},
 		{
-			"nobody where the key is in the payload", "POST", modeDo, nil,
+			"no key where the key is in the payload", "POST", modeDo, nil,
 			[]Option{WithProfile(Profile{KeyInBody: true})}, false,
 		},
 		{
@@ -222,7 +226,7 @@ func TestWhoGetsAKey(t *testing.T) {
 			[]Option{derived, WithProfile(Profile{KeyInBody: true})}, true,
 		},
 
-		{"nobody under an SDK", "POST", modeTransport, nil, nil, false},
+		{"no key under an SDK", "POST", modeTransport, nil, nil, false},
 		{
 			"POST under an SDK whose server honours keys", "POST", modeTransport, nil,
 			[]Option{WithProfile(RedoProfile())}, true,
@@ -329,7 +333,7 @@ func TestAMakerThatFailsTheSecondTimeGivesNoLastingKey(t *testing.T) {
 	require.Zero(t, rt.sent.Load())
 }
 
-// An SDK's request that nobody has named is sent once, as net/http would send it.
+// An SDK's request without an operation's name is sent once, as net/http would send it.
 func TestWhatPassesThrough(t *testing.T) {
 	opted := WithProfile(RedoProfile())
 	for _, c := range []struct {

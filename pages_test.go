@@ -13,8 +13,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Something between the client and the API answers in its place, over a real socket: a captive portal, a login page, a
-// gateway. None of it is a success, and a later call of the operation reaches the API under the same key.
+// An intermediary responds in the API's place, over a real socket: a captive portal, a login page, a gateway. None
+// of its responses is a success, and a later call of the operation reaches the API under the same key.
 func TestPageInPlaceOfTheResponseIsNoSuccessOfCall(t *testing.T) {
 	page := func(contentType, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -40,7 +40,10 @@ func TestPageInPlaceOfTheResponseIsNoSuccessOfCall(t *testing.T) {
 		{"302 to a login page", redirect(302), taxonomy.RedirectNotFollowed, false},
 		{"303 to a login page", redirect(303), taxonomy.RedirectNotFollowed, false},
 		{"a page of HTML with 200", page("text/html; charset=utf-8", html), taxonomy.Provider + ".malformed", false},
-		{"a page of HTML that says it is JSON", page("application/json", html), taxonomy.Provider + ".malformed", false},
+		{
+			"a page of HTML that is labelled as JSON", page("application/json", html), taxonomy.Provider + ".malformed",
+			false,
+		},
 		{"a page without a type", page("", html), taxonomy.Provider + ".malformed", false},
 		{"the API's own response", page("application/json", `{"id":"rf_1"}`), "", true},
 		{"the API's own response under a wrong type", page("text/plain", `{"id":"rf_1"}`), "", true},
@@ -61,7 +64,8 @@ func TestPageInPlaceOfTheResponseIsNoSuccessOfCall(t *testing.T) {
 			st := openStore(t)
 			client := connect(t, fresh(t), quick, redo.WithStore(st))
 			call := func() (receipt, error) {
-				return redo.Call[receipt](redo.WithOperation(t.Context(), "op"), client, "POST", srv.URL, receipt{Amount: 1})
+				return redo.Call[receipt](redo.WithOperation(t.Context(), "op"), client, "POST", srv.URL,
+					receipt{Amount: 1})
 			}
 			out, err := call()
 			if c.applied {

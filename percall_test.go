@@ -127,7 +127,9 @@ func lookUp(t *testing.T, c *redo.Client, name string) redo.Operation {
 func TestAClassifierMakesA404Transient(t *testing.T) {
 	transient := func(resp *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict {
 		if resp.StatusCode == http.StatusNotFound {
-			return taxonomy.Verdict{Code: "TRANSIENT.replica_lag", Class: taxonomy.ClassTransient, Effect: redo.NotApplied}
+			return taxonomy.Verdict{
+				Code: "TRANSIENT.replica_lag", Class: taxonomy.ClassTransient, Effect: redo.NotApplied,
+			}
 		}
 		return v
 	}
@@ -184,7 +186,7 @@ func TestAClassifierMakesA200AFailureThatIsNotKeptAsASuccess(t *testing.T) {
 		body = `{"ok":true}` // the twin
 		resp, text := succeed(t, client, req("op"))
 		require.Equal(t, body, text)
-		require.NotEqual(t, e.Key, redo.KeyOf(resp), "what was not applied starts anew")
+		require.NotEqual(t, e.Key, redo.KeyOf(resp), "an operation that was not applied starts anew")
 		require.Equal(t, store.StateComplete, record(t, st, "op").State)
 	})
 }

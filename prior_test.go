@@ -11,8 +11,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Without a store nothing shows the client what an earlier call under the same key did. A refusal in front of the
-// server's record is then no evidence about the operation.
+// Without a store nothing shows the client the effect of an earlier call under the same key. A refusal in front of
+// the server's record is then no evidence about the operation.
 func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 	gateway := servertest.Status(403)
 	mismatch := servertest.Status(409).With(servertest.Field("Error-Code", string(taxonomy.PayloadMismatch)))
@@ -25,7 +25,10 @@ func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 		faults []servertest.Fault
 		effect redo.Effect
 	}{
-		{"a derived key", derived, "", "", []servertest.Fault{servertest.ResetAfterEffect(), gateway}, redo.EffectUnknown},
+		{
+			"a derived key", derived, "", "", []servertest.Fault{servertest.ResetAfterEffect(), gateway},
+			redo.EffectUnknown,
+		},
 		{"a given key", own, "k1", "", []servertest.Fault{servertest.ResetAfterEffect(), gateway}, redo.EffectUnknown},
 		{
 			"the key of a named request's header",
@@ -33,7 +36,8 @@ func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 		},
 		{
 			"a gateway that limits",
-			derived, "", "", []servertest.Fault{servertest.ResetAfterEffect(), servertest.RateLimited()}, redo.EffectUnknown,
+			derived, "", "", []servertest.Fault{servertest.ResetAfterEffect(), servertest.RateLimited()},
+			redo.EffectUnknown,
 		},
 		{
 			"a refusal from the server's record",
@@ -67,7 +71,7 @@ func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a key of this call alone was sent by nobody before", func(t *testing.T) {
+	t.Run("a key of this call alone was never sent before", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := servertest.NewInMemory(t, servertest.ScriptNext(gateway))
 			require.Equal(t, redo.NotApplied, fail(t, connect(t, srv.Transport()), post(t, t.Context(), srv.URL,

@@ -32,7 +32,7 @@ func found(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// A probe counts how often it is asked, and returns what it is set to.
+// A probe counts its calls, and returns a set finding.
 type probe struct {
 	asked   []redo.Operation
 	finding redo.Finding
@@ -79,7 +79,7 @@ func TestAProbeIsAskedWhenAnOperationComesToRestUnknown(t *testing.T) {
 	})
 }
 
-// The twin: nobody is asked about what the server settles, and about what can be sent again.
+// The twin: no probe is called for an outcome that the server settles, or for an operation that can be sent again.
 func TestAProbeIsNotAskedAboutOtherOutcomes(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault servertest.Fault
@@ -146,7 +146,8 @@ func TestAProbeIsAskedWhenAnOperationIsPastItsRetention(t *testing.T) {
 				require.Equal(t, "rf_1", drain(t, resp))
 				require.Equal(t, e.Key, redo.KeyOf(resp))
 				require.Len(t, p.asked, 1)
-				require.Equal(t, []any{"op", e.Key, 24 * time.Hour}, []any{p.asked[0].Name, p.asked[0].Key, p.asked[0].Age})
+				require.Equal(t, []any{"op", e.Key, 24 * time.Hour},
+					[]any{p.asked[0].Name, p.asked[0].Key, p.asked[0].Age})
 				require.Len(t, srv.Requests(), 1, "the old key is not sent")
 			})
 		})
@@ -164,7 +165,7 @@ func TestAProbeThatFoundNothingAppliedLetsTheNextCallStartAnew(t *testing.T) {
 		require.True(t, redo.SafeToRetry(e))
 		require.ErrorContains(t, e, "no refund has the reference")
 		require.ErrorContains(t, e, "found by probe")
-		require.Len(t, e.Attempts, 1, "what was sent is still to be seen")
+		require.Len(t, e.Attempts, 1, "the attempts still show")
 		require.Len(t, report.Attempts(), 1)
 
 		op, err := client.Find(t.Context(), "op")
@@ -236,7 +237,7 @@ func TestAProbesOwnRequestsDoNotTakeTheOperationsName(t *testing.T) {
 	})
 }
 
-// Another process may take the operation over before the probe is asked: it asks by itself then.
+// Another process may take the operation over before the probe is called. That process then calls its own probe.
 func TestAProbeIsNotAskedAboutAnOperationThatAnotherProcessTookOver(t *testing.T) {
 	for name, rival := range map[string]bool{"taken over": true, "left alone": false} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +271,8 @@ func (s *takenOverStore) Find(ctx context.Context, id store.ID) (store.Record, e
 	if err != nil || !s.rival {
 		return rec, err
 	}
-	if _, err = s.Reserve(ctx, store.Claim{ID: id, Fingerprint: rec.Fingerprint, Retention: store.Forever}); err != nil {
+	if _, err = s.Reserve(ctx,
+		store.Claim{ID: id, Fingerprint: rec.Fingerprint, Retention: store.Forever}); err != nil {
 		return rec, err
 	}
 	return s.Store.Find(ctx, id)

@@ -31,13 +31,13 @@ type Profile struct {
 	// Quoted sends the key as a structured-field string, "k" with the quotes (RFC 9651 §3.3.3), instead of bare. A key
 	// with a comma or a quotation mark is always quoted: a server would read the bare form as another key.
 	Quoted bool
-	// Verbatim sends the key's bytes unchanged, whatever they are.
+	// Verbatim sends the key's bytes unchanged, also a comma or a quotation mark.
 	Verbatim bool
 	// MaxKey is the longest key that the API accepts, in bytes, from 1 to 255. Default 255.
 	MaxKey int
-	// Retention is how long the API remembers a key. Default 24 hours. A pending operation that is about to reach that
-	// age is not sent again, since its key may be new to the API. The margin is an hour, or an eighth of a Retention of
-	// less than 8 hours.
+	// Retention is the time for which the API remembers a key. Default 24 hours. A pending operation that is about
+	// to reach that age is not sent again, since its key may be new to the API. The margin is an hour, or an
+	// eighth of a Retention of less than 8 hours.
 	Retention time.Duration
 	// LifetimeHeader is a response header with the API's own retention, in seconds or as an ISO 8601 duration such as
 	// PT30M. A shorter one than Retention replaces it. Default: none.
@@ -87,8 +87,8 @@ func RedoProfile() Profile {
 func (p Profile) WithLifetime(v string) (Profile, error) {
 	d, ok := wire.Lifetime(v)
 	if !ok {
-		return p, fmt.Errorf("redo: profile %q: the lifetime is %.64q, it must be positive whole seconds or an ISO 8601 "+
-			"duration such as PT30M", p.Name, v)
+		return p, fmt.Errorf("redo: profile %q: the lifetime is %.64q, it must be positive whole seconds or "+
+			"an ISO 8601 duration such as PT30M", p.Name, v)
 	}
 	p.Retention = d
 	return p, nil
@@ -127,7 +127,8 @@ func (p Profile) validate() error {
 		return fmt.Errorf("redo: profile %q: %s", p.Name, fmt.Sprintf(format, args...))
 	}
 	for _, h := range []struct{ what, name string }{
-		{"header", p.Header}, {"timeout header", p.TimeoutHeader}, {"first-sent header", p.FirstSentHeader}, {"lifetime header", p.LifetimeHeader},
+		{"header", p.Header}, {"timeout header", p.TimeoutHeader}, {"first-sent header", p.FirstSentHeader},
+		{"lifetime header", p.LifetimeHeader},
 	} {
 		if h.name != "" && !wire.Token(h.name) {
 			return bad("the %s is %q, it must be a header name", h.what, h.name)

@@ -43,13 +43,14 @@ func TestProfileDefaultsReplaceNothing(t *testing.T) {
 	}
 	require.NoError(t, p.validate())
 	want := p
-	want.Header, want.LifetimeHeader, want.TimeoutHeader, want.FirstSentHeader = "X-Key", "X-Lifetime", "X-Left", "X-First"
+	want.Header, want.LifetimeHeader, want.TimeoutHeader, want.FirstSentHeader = "X-Key", "X-Lifetime", "X-Left",
+		"X-First"
 	want.StoredHeaders = []string{"Acme-Version"}
 	require.Equal(t, want, p.withDefaults())
 	require.Equal(t, []string{"acme-version"}, p.StoredHeaders, "the caller's profile is not changed")
 }
 
-// The header has to be read as the key that was encoded, and as no other.
+// The header must be read as the key that was encoded, and as no other.
 func TestAKeyIsSentAsWhatItIs(t *testing.T) {
 	for _, key := range []string{"abc", "a b", "a;b=1", `a\b`, "a,b", "a,a", `"a"`, `a"`, `\"`} {
 		for _, p := range []Profile{{}, {Quoted: true}} {
@@ -180,7 +181,7 @@ func TestProfileTakesItsLimits(t *testing.T) {
 		"the lowest status":              statuses(400),
 		"the highest status":             statuses(499),
 		"the shortest retention":         func(p *Profile) { p.Retention = 1 },
-		"a timeout header of its own":    func(p *Profile) { p.Header, p.TimeoutHeader = "X-Key", "Idempotency-Key" },
+		"another timeout header":         func(p *Profile) { p.Header, p.TimeoutHeader = "X-Key", "Idempotency-Key" },
 		"a token that is no usual name":  func(p *Profile) { p.Header = "I-Twilio-Idempotency-Token" },
 		"a method of the API's own":      func(p *Profile) { p.Methods = []string{"REFUND"} },
 		"a stored header of no secrets":  func(p *Profile) { p.StoredHeaders = []string{"X-Author-Id"} },
@@ -217,10 +218,11 @@ func TestHeadersThatAProfileSends(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var sent http.Header
-				client := open(t, WithProfile(c.profile), WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
-					sent = r.Header.Clone()
-					return (&scripted{statuses: []int{200}}).RoundTrip(r)
-				})))
+				client := open(t, WithProfile(c.profile),
+					WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
+						sent = r.Header.Clone()
+						return (&scripted{statuses: []int{200}}).RoundTrip(r)
+					})))
 				require.NoError(t, send(WithKey(t.Context(), "k1"), t, client))
 				require.Equal(t, c.want, sent)
 			})
@@ -238,5 +240,6 @@ func TestAProfilesStatusesGiveTheMeaning(t *testing.T) {
 		require.Equal(t, profile.Statuses[status], CodeOf(send(t.Context(), t, client)), "%d", status)
 	}
 	client := open(t, WithTransport(&scripted{statuses: []int{422}}))
-	require.NotErrorIs(t, send(t.Context(), t, client), taxonomy.PayloadMismatch, "without the profile it is another failure")
+	require.NotErrorIs(t, send(t.Context(), t, client), taxonomy.PayloadMismatch,
+		"without the profile it is another failure")
 }

@@ -71,7 +71,7 @@ func TestReverseProxyRetriesUnderTheKeyOfItsClient(t *testing.T) {
 	}
 }
 
-// The twin: without WithProfile nobody has declared that the server honours keys.
+// The twin: without WithProfile no option has declared that the server honours keys.
 func TestReverseProxySendsOnceByDefault(t *testing.T) {
 	for _, key := range []string{"k1", ""} {
 		t.Run("key "+key, func(t *testing.T) {

@@ -18,24 +18,33 @@ import (
 func secretive(t *testing.T, srv *servertest.Server) *http.Request {
 	t.Helper()
 	req := keyed(t, srv, "k1")
-	req.Header = http.Header{"Authorization": {"Bearer t0ken"}, "Cookie": {"s=t0ken"}, "X-Api-Key": {"t0ken"}, "X-Kept": {"1"}}
+	req.Header = http.Header{
+		"Authorization": {"Bearer t0ken"}, "Cookie": {"s=t0ken"}, "X-Api-Key": {"t0ken"}, "X-Kept": {"1"},
+	}
 	return req
 }
 
 func TestRepeatingRedirectOnTheSameOriginKeepsMethodBodyAndKey(t *testing.T) {
 	for _, status := range []int{307, 308} {
-		for _, location := range []string{"/v2/refunds?x=1", "http://memory.test/v2/refunds?x=1", "http://memory.test:80/v2/refunds?x=1", "//memory.test/v2/refunds?x=1"} {
+		for _, location := range []string{
+			"/v2/refunds?x=1", "http://memory.test/v2/refunds?x=1", "http://memory.test:80/v2/refunds?x=1",
+			"//memory.test/v2/refunds?x=1",
+		} {
 			t.Run(fmt.Sprint(status, " ", location), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.Redirect(status, location)))
 					var ends []redo.AttemptEnd
-					resp, _ := succeed(t, connect(t, srv.Transport(), redo.WithObserver(&attemptLog{&ends})), secretive(t, srv))
+					resp, _ := succeed(t, connect(t, srv.Transport(), redo.WithObserver(&attemptLog{&ends})),
+						secretive(t, srv))
 					require.Equal(t, "k1", redo.KeyOf(resp))
 					require.Len(t, ends, 1, "a redirect is followed within its attempt")
 					require.Equal(t, 2, ends[0].Attempt.WireSends)
 					next := srv.Requests()[1]
 					require.Equal(t, []string{"POST", "/v2/refunds", "k1", payment, "Bearer t0ken", "s=t0ken", "1"},
-						[]string{next.Method, next.Path, next.Key, string(next.Body), next.Header.Get("Authorization"), next.Header.Get("Cookie"), next.Header.Get("X-Kept")})
+						[]string{
+							next.Method, next.Path, next.Key, string(next.Body), next.Header.Get("Authorization"),
+							next.Header.Get("Cookie"), next.Header.Get("X-Kept"),
+						})
 				})
 			})
 		}
@@ -45,7 +54,8 @@ func TestRepeatingRedirectOnTheSameOriginKeepsMethodBodyAndKey(t *testing.T) {
 // A keyed request that is not safe is never repeated at another origin, over Do and over Transport.
 func TestKeyedRequestIsNotRepeatedAtAnotherOrigin(t *testing.T) {
 	for _, location := range []string{
-		"http://other.test/refunds?a=b", "https://memory.test/refunds", "http://memory.test:8080/refunds", "http://sub.memory.test/refunds", "//other.test/refunds",
+		"http://other.test/refunds?a=b", "https://memory.test/refunds", "http://memory.test:8080/refunds",
+		"http://sub.memory.test/refunds", "//other.test/refunds",
 	} {
 		for _, status := range []int{307, 308} {
 			for _, face := range []string{"Do", "Transport"} {
@@ -85,18 +95,20 @@ func TestRedirectAcrossSchemesIsAnotherOrigin(t *testing.T) {
 	}
 }
 
-// A safe request follows to another origin, with the headers that mean nothing to nobody else.
+// A safe request follows to another origin, with only those headers that are not private.
 func TestSafeRequestLeavesItsHeadersBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Redirect(307, "http://other.test/there")))
 		client := connect(t, srv.Transport(), redo.WithCredentials(func(r *http.Request) error {
-			r.Header.Set("Accept-Language", "t0ken") // what the function sets is a credential, whatever its name
+			r.Header.Set("Accept-Language", "t0ken") // a header that the function sets is a credential, with any name
 			r.Header.Set("X-Session", "t0ken")
 			return nil
 		}))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/here", nil)
 		require.NoError(t, err)
-		req.Header = http.Header{"Accept": {"text/csv"}, "X-Author-Id": {"t0ken"}, "Authorization": {"t0ken"}, "User-Agent": {"shop/1"}}
+		req.Header = http.Header{
+			"Accept": {"text/csv"}, "X-Author-Id": {"t0ken"}, "Authorization": {"t0ken"}, "User-Agent": {"shop/1"},
+		}
 		succeed(t, client, req)
 		next := srv.Requests()[1]
 		require.Equal(t, "other.test", next.Host)
@@ -107,7 +119,9 @@ func TestSafeRequestLeavesItsHeadersBehind(t *testing.T) {
 }
 
 func TestRedirectOfAPostThatChangesItIsSurfaced(t *testing.T) {
-	for status, state := range map[int]store.State{301: store.StatePending, 302: store.StatePending, 303: store.StatePending, 304: store.StatePending} {
+	for status, state := range map[int]store.State{
+		301: store.StatePending, 302: store.StatePending, 303: store.StatePending, 304: store.StatePending,
+	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Redirect(status, "/elsewhere")))
@@ -126,14 +140,16 @@ func TestRedirectOfAGetIsFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := servertest.NewInMemory(t, servertest.Script("", servertest.Redirect(status, "http://other.test/there")))
+				srv := servertest.NewInMemory(t,
+					servertest.Script("", servertest.Redirect(status, "http://other.test/there")))
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
 				require.NoError(t, err)
 				req.Header.Set("Authorization", "Bearer t0ken")
 				resp, _ := succeed(t, connect(t, srv.Transport()), req)
 				require.Equal(t, 204, resp.StatusCode)
 				next := srv.Requests()[1]
-				require.Equal(t, []string{"GET", "other.test", "/there", ""}, []string{next.Method, next.Host, next.Path, next.Header.Get("Authorization")})
+				require.Equal(t, []string{"GET", "other.test", "/there", ""},
+					[]string{next.Method, next.Host, next.Path, next.Header.Get("Authorization")})
 			})
 		})
 	}
@@ -145,7 +161,7 @@ func TestRefusalAfterARedirectWasNotApplied(t *testing.T) {
 		st := openStore(t)
 		e := fail(t, connect(t, srv.Transport(), redo.WithStore(st)), named(t, srv, "op", payment))
 		require.Equal(t, 2, e.Attempts[0].WireSends)
-		require.Equal(t, redo.NotApplied, e.Effect, "both sends were answered")
+		require.Equal(t, redo.NotApplied, e.Effect, "both sends got a response")
 		require.Equal(t, store.StateFailed, record(t, st, "op").State)
 	})
 }
@@ -178,7 +194,7 @@ func TestRedirectThatCannotBeFollowed(t *testing.T) {
 	}
 }
 
-// A Location that is no URL is an answer like any other where the redirect is the caller's business.
+// A Location that is no URL is a response like any other where the redirect is the caller's business.
 func TestSurfacedRedirectWithABadLocationIsTheCallers(t *testing.T) {
 	for _, status := range []int{301, 302, 303} {
 		for _, location := range []string{"http://[::1", "%zz", ""} {
@@ -209,7 +225,8 @@ func TestRedirectOfABodyThatCannotBeReplayedIsSurfaced(t *testing.T) {
 func TestRetryAfterARedirectStartsAtTheFirstOriginWithTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.Script("k1",
-			servertest.Redirect(308, "/next"), servertest.Status(503), servertest.Redirect(308, "/next"), servertest.OK()))
+			servertest.Redirect(308, "/next"), servertest.Status(503), servertest.Redirect(308, "/next"),
+			servertest.OK()))
 		succeed(t, connect(t, srv.Transport()), keyed(t, srv, "k1"))
 		var paths []string
 		for _, r := range srv.Requests() {

@@ -32,14 +32,23 @@ func TestBadRequestsAreRefusedBeforeAnythingIsSentOrStored(t *testing.T) {
 	}{
 		{"no URL", func(r *http.Request) { r.URL = nil }, taxonomy.InvalidRequest},
 		{"a method that is no token", func(r *http.Request) { r.Method = "PO ST" }, taxonomy.InvalidRequest},
-		{"a header name that is no token", func(r *http.Request) { r.Header["X Y"] = []string{"1"} }, taxonomy.InvalidRequest},
-		{"a header value with a line break", func(r *http.Request) { r.Header["X-Y"] = []string{"1\r\nHost: b"} }, taxonomy.InvalidRequest},
+		{
+			"a header name that is no token", func(r *http.Request) { r.Header["X Y"] = []string{"1"} },
+			taxonomy.InvalidRequest,
+		},
+		{
+			"a header value with a line break", func(r *http.Request) { r.Header["X-Y"] = []string{"1\r\nHost: b"} },
+			taxonomy.InvalidRequest,
+		},
 		{"an empty URL", func(r *http.Request) { r.URL = &url.URL{} }, taxonomy.BadURL},
 		{"no host", func(r *http.Request) { r.URL.Host = "" }, taxonomy.BadURL},
 		{"no scheme", func(r *http.Request) { r.URL.Scheme = "" }, taxonomy.BadURL},
 		{"another scheme", func(r *http.Request) { r.URL.Scheme = "ftp" }, taxonomy.BadURL},
 		{"an empty operation", operation(""), taxonomy.InvalidOperation},
-		{"an operation that is too long", operation(strings.Repeat("o", redo.MaxOperation+1)), taxonomy.InvalidOperation},
+		{
+			"an operation that is too long", operation(strings.Repeat("o", redo.MaxOperation+1)),
+			taxonomy.InvalidOperation,
+		},
 		{"an operation with a line break", operation("a\nb"), taxonomy.InvalidOperation},
 		{"an operation with a NUL", operation("a\x00b"), taxonomy.InvalidOperation},
 		{"an operation with a DEL", operation("a\x7f"), taxonomy.InvalidOperation},

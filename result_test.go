@@ -86,7 +86,7 @@ func TestTheRetentionIsLearned(t *testing.T) {
 			"one that can't be read changes nothing", header, []string{"soon", "", "0", "-5", "PT0S", "PT4H"},
 			3*time.Hour + 30*time.Minute,
 		},
-		{"only what can't be read", header, []string{"soon", "", "0", "-5", "PT0S"}, 23 * time.Hour},
+		{"only unreadable values", header, []string{"soon", "", "0", "-5", "PT0S"}, 23 * time.Hour},
 		{"the name however it is written", "x-key-lifetime", []string{"14400"}, 3*time.Hour + 30*time.Minute},
 		{"a header that the profile does not name", "", []string{"14400"}, 23 * time.Hour},
 		{"another header", "X-Other", []string{"14400"}, 23 * time.Hour},
@@ -119,7 +119,8 @@ func TestTheRetentionIsLearnedUnderConcurrency(t *testing.T) {
 func TestALearnedRetentionBoundsTheRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &scripted{statuses: []int{503}, header: http.Header{"X-Lifetime": {"PT8M"}}, hint: "1"}
-		client := open(t, WithTransport(rt), WithStore(memstore.New()), WithProfile(Profile{LifetimeHeader: "X-Lifetime"}),
+		client := open(t, WithTransport(rt), WithStore(memstore.New()),
+			WithProfile(Profile{LifetimeHeader: "X-Lifetime"}),
 			WithRetry(RetryPolicy{MaxAttempts: 2, Jitter: NoDelay}))
 		ctx := WithOperation(t.Context(), "refund:1")
 		require.ErrorIs(t, send(ctx, t, client), ErrAttempts)
@@ -173,7 +174,9 @@ func TestClassifiers(t *testing.T) {
 		var saw taxonomy.Verdict
 		client := open(t, WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
 			body := io.NopCloser(strings.NewReader(`{"ok":false}`))
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, ContentLength: -1, Request: r}, nil
+			return &http.Response{
+				StatusCode: 200, Header: http.Header{}, Body: body, ContentLength: -1, Request: r,
+			}, nil
 		})), WithClassifier(func(_ *http.Response, body []byte, v taxonomy.Verdict) taxonomy.Verdict {
 			got, saw = body, v
 			return v

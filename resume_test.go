@@ -18,7 +18,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// crash leaves the operation pending: its answer was lost, and nobody tried again.
+// crash leaves the operation pending: its response was lost, and no client tried again.
 func crash(t *testing.T, srv *servertest.Server, st store.Store, req *http.Request, opts ...redo.Option) *redo.Error {
 	t.Helper()
 	opts = append([]redo.Option{redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})}, opts...)
@@ -97,7 +97,10 @@ func TestPendingYieldsItsErrorLast(t *testing.T) {
 		{"closed client", shut, t.Context(), redo.ErrClosed},
 		{"closed store", connect(t, srv.Transport(), redo.WithStore(gone)), t.Context(), store.ErrUnavailable},
 		{"ended context", connect(t, srv.Transport(), redo.WithStore(st)), ended, context.Canceled},
-		{"store that can't list", connect(t, srv.Transport(), redo.WithStore(struct{ store.Store }{st})), t.Context(), nil},
+		{
+			"store that can't list", connect(t, srv.Transport(), redo.WithStore(struct{ store.Store }{st})),
+			t.Context(), nil,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var errs []error
@@ -120,7 +123,8 @@ func TestResumeSendsTheStoredRequestUnderItsKey(t *testing.T) {
 		st := openStore(t)
 		profile := redo.RedoProfile()
 		profile.StoredHeaders = []string{"x-account"}
-		req := post(t, redo.WithOperation(t.Context(), "op"), "http://user:pa55@memory.test/refunds/a%2Fb?n=1&m=%20x", payment)
+		req := post(t, redo.WithOperation(t.Context(), "op"), "http://user:pa55@memory.test/refunds/a%2Fb?n=1&m=%20x",
+			payment)
 		req.Host = "api.provider.test"
 		req.Header = http.Header{
 			"Content-Type": {"application/json"}, "X-Account": {"acct_1"}, "User-Agent": {"shop/1"},
@@ -133,12 +137,13 @@ func TestResumeSendsTheStoredRequestUnderItsKey(t *testing.T) {
 		require.NotContains(t, string(raw), "pa55")
 
 		calls := 0
-		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithProfile(profile), redo.WithCredentials(func(r *http.Request) error {
-			calls++
-			require.Equal(t, e.Key, r.Header.Get("Idempotency-Key"), "credentials are added after the key")
-			r.Header.Set("Authorization", "Bearer fresh")
-			return nil
-		}))
+		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithProfile(profile),
+			redo.WithCredentials(func(r *http.Request) error {
+				calls++
+				require.Equal(t, e.Key, r.Header.Get("Idempotency-Key"), "credentials are added after the key")
+				r.Header.Set("Authorization", "Bearer fresh")
+				return nil
+			}))
 		ops := pending(t, client)
 		require.Len(t, ops, 1)
 		require.Equal(t, "http://memory.test/refunds/a%2Fb?n=1&m=%20x", ops[0].URL)
@@ -166,7 +171,9 @@ func TestCredentialsThatCannotBeHadSendNothingAndLoseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, st := servertest.NewInMemory(t), openStore(t)
 		expired := errors.New("the token server is down")
-		e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithCredentials(func(*http.Request) error { return expired })),
+		e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithCredentials(func(*http.Request) error {
+			return expired
+		})),
 			named(t, srv, "op", payment))
 		require.ErrorIs(t, e, expired)
 		require.ErrorIs(t, e, taxonomy.Auth)
@@ -280,7 +287,9 @@ func TestWhatIsNotResumableSaysSo(t *testing.T) {
 func TestResumeRefusesWhatPendingDidNotList(t *testing.T) {
 	srv, st := servertest.NewInMemory(t), openStore(t)
 	client := connect(t, srv.Transport(), redo.WithStore(st))
-	for _, op := range []redo.Operation{{}, {Name: "op"}, {Key: "k"}, {Name: "op", Key: "k"}, {Name: "op", Key: "k", Resumable: true}} {
+	for _, op := range []redo.Operation{
+		{}, {Name: "op"}, {Key: "k"}, {Name: "op", Key: "k"}, {Name: "op", Key: "k", Resumable: true},
+	} {
 		_, err := client.Resume(t.Context(), op)
 		require.Equal(t, taxonomy.InvalidOperation, failure(t, err).Code)
 	}

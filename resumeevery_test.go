@@ -63,8 +63,8 @@ func (p *provider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, p.status, "rf_1"), nil
 }
 
-// resumptions are what ResumeEvery reported of one operation. It is written without a lock: report is called by one
-// goroutine at a time.
+// resumptions are the reports of ResumeEvery about one operation. It is written without a lock: report is called
+// by one goroutine at a time.
 type resumptions map[string][]error
 
 func (r resumptions) report(op redo.Operation, err error) { r[op.Name] = append(r[op.Name], err) }
@@ -121,7 +121,7 @@ func TestResumeEveryBacksOffPerOperation(t *testing.T) {
 		first := p.came["b"][0]
 		require.Equal(t, 10*time.Minute, first)
 		require.Equal(t, []time.Duration{first, first + time.Minute, first + 3*time.Minute}, p.came["b"][:3],
-			"each has a backoff of its own")
+			"each has a separate backoff")
 	})
 }
 
@@ -187,18 +187,23 @@ func TestResumeEveryCountsFromTheLastCall(t *testing.T) {
 		first time.Duration // of the resumed requests
 	}{
 		{"of any process", func(st store.Store) store.Store { return st }, 90 * time.Second},
-		{"or from the first one, if the store keeps no owners", func(st store.Store) store.Store { return ownerless{st.(*memstore.Store)} }, 0},
+		{
+			"or from the first one, if the store keeps no owners",
+			func(st store.Store) store.Store { return ownerless{st.(*memstore.Store)} }, 0,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := c.st(openStore(t))
 				leaveBehind(t, st, "a")
 				time.Sleep(time.Hour)
-				other := connect(t, newProvider(503, 0), redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				other := connect(t, newProvider(503, 0), redo.WithStore(st),
+					redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 				fail(t, other, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
 
 				p := newProvider(201, 0)
-				client := connect(t, p, redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, MaxElapsed: 90 * time.Second}))
+				client := connect(t, p, redo.WithStore(st),
+					redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, MaxElapsed: 90 * time.Second}))
 				resumeFor(t, 2*time.Minute, 10*time.Second, nil, client)
 				require.Equal(t, []time.Duration{c.first}, p.came["a"])
 			})

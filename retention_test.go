@@ -19,7 +19,7 @@ func forgetful() redo.Profile {
 	return p
 }
 
-// usable is how long a client sends a key of a forgetful API.
+// usable is the time for which a client sends a key of a forgetful API.
 const usable = 10*time.Minute - 75*time.Second
 
 // patient is a policy whose total is far longer than the retention of a forgetful API.
@@ -37,15 +37,18 @@ func TestRetentionCapsTheRetriesOfOneCall(t *testing.T) {
 	}{
 		{
 			"of an unnamed request",
-			false, []servertest.Fault{down, down, down}, []time.Duration{0, 4 * time.Minute, 8 * time.Minute}, 4 * time.Minute,
+			false, []servertest.Fault{down, down, down}, []time.Duration{0, 4 * time.Minute, 8 * time.Minute},
+			4 * time.Minute,
 		},
 		{
 			"of a stored operation",
-			true, []servertest.Fault{down, down, down}, []time.Duration{0, 4 * time.Minute, 8 * time.Minute}, 4 * time.Minute,
+			true, []servertest.Fault{down, down, down}, []time.Duration{0, 4 * time.Minute, 8 * time.Minute},
+			4 * time.Minute,
 		},
 		{
-			"also where the server asks for a longer wait",
-			false, []servertest.Fault{down.With(servertest.RetryAfterSeconds(600))}, []time.Duration{0}, 10 * time.Minute,
+			"also where the server requests a longer wait",
+			false, []servertest.Fault{down.With(servertest.RetryAfterSeconds(600))}, []time.Duration{0},
+			10 * time.Minute,
 		},
 		{
 			"also after an attempt that hung",
@@ -139,7 +142,8 @@ func TestWaitForTheLimiterDoesNotOutlastTheRetention(t *testing.T) {
 			srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
 			st := openStore(t)
 			crash(t, srv, st, named(t, srv, "op", payment), redo.WithProfile(forgetful()))
-			client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithProfile(forgetful()), redo.WithRetry(patient),
+			client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithProfile(forgetful()),
+				redo.WithRetry(patient),
 				redo.WithLimiter(&slowLimiter{[]time.Duration{time.Hour}}))
 			e := fail(t, client, named(t, srv, "op", payment))
 			require.ErrorIs(t, e, redo.ErrLimited)

@@ -102,7 +102,8 @@ func TestNoJitterLeavesItsBounds(t *testing.T) {
 				for _, random := range []float64{0, 0.5, almostOne} {
 					for _, prev := range []time.Duration{0, time.Second, forever / 3, forever} {
 						wait := jitter(n, prev, p, random)
-						require.GreaterOrEqual(t, wait, time.Duration(0), "%s of %+v at %d, %v, %v", name, p, n, prev, random)
+						require.GreaterOrEqual(t, wait, time.Duration(0), "%s of %+v at %d, %v, %v", name, p, n, prev,
+							random)
 						require.LessOrEqual(t, wait, p.MaxDelay, "%s of %+v at %d, %v, %v", name, p, n, prev, random)
 					}
 				}
@@ -124,7 +125,7 @@ func TestRetryPolicyDefaults(t *testing.T) {
 			},
 		},
 		{
-			"what is set stays",
+			"a set field stays",
 			RetryPolicy{MaxAttempts: 1, BaseDelay: 2, MaxDelay: 3, MaxElapsed: 5, AttemptTimeout: 4},
 			RetryPolicy{MaxAttempts: 1, BaseDelay: 2, MaxDelay: 3, MaxElapsed: 5, AttemptTimeout: 4},
 		},
@@ -174,12 +175,14 @@ func TestRetryPolicyDefaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			require.NoError(t, c.in.validate())
 			got := c.in.withDefaults()
-			require.Equal(t, 800*ms, got.Jitter(3, 0, RetryPolicy{BaseDelay: 200 * ms, MaxDelay: time.Hour}, 0.5), "full jitter")
+			require.Equal(t, 800*ms, got.Jitter(3, 0, RetryPolicy{BaseDelay: 200 * ms, MaxDelay: time.Hour}, 0.5),
+				"full jitter")
 			got.Jitter = nil
 			require.Equal(t, c.want, got)
 		})
 	}
-	constant := RetryPolicy{Jitter: ConstantDelay}.withDefaults().Jitter(0, 0, RetryPolicy{BaseDelay: 7 * ms, MaxDelay: 7 * ms}, 0.5)
+	constant := RetryPolicy{Jitter: ConstantDelay}.withDefaults().Jitter(0, 0,
+		RetryPolicy{BaseDelay: 7 * ms, MaxDelay: 7 * ms}, 0.5)
 	require.Equal(t, 7*ms, constant, "a jitter that is set stays")
 }
 

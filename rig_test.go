@@ -25,7 +25,9 @@ const rest = 100 * time.Millisecond
 // connect returns a client whose attempts go through rt and whose waits are exact.
 func connect(t *testing.T, rt http.RoundTripper, opts ...redo.Option) *redo.Client {
 	t.Helper()
-	first := []redo.Option{redo.WithTransport(rt), redo.WithRetry(redo.RetryPolicy{BaseDelay: rest, Jitter: redo.ConstantDelay})}
+	first := []redo.Option{
+		redo.WithTransport(rt), redo.WithRetry(redo.RetryPolicy{BaseDelay: rest, Jitter: redo.ConstantDelay}),
+	}
 	c, err := redo.New(append(first, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -63,7 +65,7 @@ func keyed(t *testing.T, srv *servertest.Server, key string) *http.Request {
 	return post(t, redo.WithKey(t.Context(), key), srv.URL+"/refunds", payment)
 }
 
-// succeed makes the call and returns what it was answered, its body read and closed.
+// succeed makes the call and returns its response, with the body read and closed.
 func succeed(t *testing.T, c *redo.Client, req *http.Request) (*http.Response, string) {
 	t.Helper()
 	resp, err := c.Do(req)
@@ -113,7 +115,7 @@ func keys(srv *servertest.Server) []string {
 	return sent
 }
 
-// record returns what the store holds of the operation.
+// record returns the store's record of the operation.
 func record(t *testing.T, st store.Store, operation string) store.Record {
 	t.Helper()
 	rec, err := st.Find(t.Context(), store.ID{Scope: "redo", Key: operation})
@@ -128,7 +130,7 @@ func requireAbsent(t *testing.T, st store.Store, operation string) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
-// pending lists what the client has pending.
+// pending lists the client's pending operations.
 func pending(t *testing.T, c *redo.Client) []redo.Operation {
 	t.Helper()
 	var ops []redo.Operation
@@ -145,12 +147,12 @@ type tripper func(*http.Request) (*http.Response, error)
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := f(r)
 	if r.Body != nil {
-		_ = r.Body.Close() // as the interface asks for
+		_ = r.Body.Close() // as the interface requires
 	}
 	return resp, err
 }
 
-// answer is a response as a transport returns it.
+// answer returns a response as a transport does.
 func answer(r *http.Request, status int, body string, header ...string) *http.Response {
 	h := http.Header{}
 	for i := 0; i+1 < len(header); i += 2 {
@@ -162,7 +164,7 @@ func answer(r *http.Request, status int, body string, header ...string) *http.Re
 	}
 }
 
-// A faultyStore is a store whose calls fail as long as they are told to.
+// A faultyStore is a store whose calls fail with the errors that are set.
 type faultyStore struct {
 	*memstore.Store
 	mu                          sync.Mutex
@@ -208,7 +210,7 @@ func (s *faultyStore) Forget(ctx context.Context, l store.Lease) error {
 	return s.Store.Forget(ctx, l)
 }
 
-// A watchedBody is a body that tells whether it was closed.
+// A watchedBody is a body that counts its closings.
 type watchedBody struct {
 	io.Reader
 	closed atomic.Int32
@@ -229,7 +231,7 @@ func claimOf(t *testing.T, srv *servertest.Server, req *http.Request) store.Clai
 	}
 }
 
-// slow makes every effect take d and answers with its ID.
+// slow makes every effect take d and responds with its ID.
 func slow(d time.Duration) servertest.Option {
 	return servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(d)

@@ -24,7 +24,7 @@ type scripted struct {
 	sent     atomic.Int32
 }
 
-// What an attempt gets instead of a response.
+// The result of an attempt without a response.
 const (
 	broken = -1 // the connection breaks
 	hang   = -2 // nothing, until the attempt ends
@@ -77,7 +77,7 @@ func send(ctx context.Context, t *testing.T, c *Client) error {
 	return err
 }
 
-// build makes a request without a body. keys are the lines of its own key header.
+// build makes a request without a body. keys are the lines of the request's own key header.
 func build(t *testing.T, ctx context.Context, method string, keys ...string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, bank.String(), nil)
@@ -115,7 +115,7 @@ func (b refuseAfter) Allow(string) (func(limit.Health), error) {
 	return func(limit.Health) {}, nil
 }
 
-// A recordingBreaker lets every attempt through and keeps what is reported to it.
+// A recordingBreaker lets every attempt through and keeps the reports about them.
 type recordingBreaker struct {
 	destination string
 	health      []limit.Health
@@ -126,7 +126,7 @@ func (b *recordingBreaker) Allow(destination string) (func(limit.Health), error)
 	return func(h limit.Health) { b.health = append(b.health, h) }, nil
 }
 
-// A recordingLimiter lets every attempt through and keeps what is reported to it.
+// A recordingLimiter lets every attempt through and keeps the reports about them.
 type recordingLimiter []bool
 
 func (l *recordingLimiter) Wait(context.Context) error { return nil }

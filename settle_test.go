@@ -147,7 +147,9 @@ func TestWhatIsStoredOfAResponse(t *testing.T) {
 		},
 		{
 			"not a longer one", ok("0123456789a", etag),
-			journal.Settlement{Effect: Applied, Response: &wire.Response{Status: 201, Header: http.Header{"Etag": {"x"}}}},
+			journal.Settlement{
+				Effect: Applied, Response: &wire.Response{Status: 201, Header: http.Header{"Etag": {"x"}}},
+			},
 		},
 		{"nothing of a response that forbids it", ok("1000", with("no-store")), journal.Settlement{Effect: Applied}},
 		{
@@ -191,23 +193,27 @@ func TestFound(t *testing.T) {
 	}{
 		{"without a response", finding(Applied, nil), journal.Settlement{Effect: Applied, Finding: recorded}, ""},
 		{
-			"what was not applied", finding(NotApplied, nil),
+			"an operation that was not applied", finding(NotApplied, nil),
 			journal.Settlement{Effect: NotApplied, Finding: recorded}, "",
 		},
 		{
-			"what was not applied has no response", finding(NotApplied, &http.Response{StatusCode: 200}),
+			"an operation that was not applied has no response", finding(NotApplied, &http.Response{StatusCode: 200}),
 			journal.Settlement{Effect: NotApplied, Finding: recorded}, "",
 		},
 		{
 			"with a response",
-			finding(Applied, &http.Response{StatusCode: 200, Header: http.Header{"Etag": {"x"}, "Date": {"now"}}, Body: read}),
+			finding(Applied,
+				&http.Response{StatusCode: 200, Header: http.Header{"Etag": {"x"}, "Date": {"now"}}, Body: read}),
 			journal.Settlement{Effect: Applied, BodyKept: true, Finding: recorded, Response: &wire.Response{
 				Status: 200, Header: http.Header{"Etag": {"x"}}, Body: []byte("1000"),
 			}}, "",
 		},
 		{
 			"with a response without a body", finding(Applied, &http.Response{StatusCode: 204}),
-			journal.Settlement{Effect: Applied, BodyKept: true, Finding: recorded, Response: &wire.Response{Status: 204, Header: http.Header{}}},
+			journal.Settlement{
+				Effect: Applied, BodyKept: true, Finding: recorded,
+				Response: &wire.Response{Status: 204, Header: http.Header{}},
+			},
 			"",
 		},
 		{
@@ -217,7 +223,8 @@ func TestFound(t *testing.T) {
 		},
 		{
 			"a body that can't be read",
-			finding(Applied, &http.Response{StatusCode: 200, Body: io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))}),
+			finding(Applied,
+				&http.Response{StatusCode: 200, Body: io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))}),
 			journal.Settlement{}, "reading the finding's response: unexpected EOF",
 		},
 	} {

@@ -16,8 +16,13 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// stored is what the server's record of the key says: the answer is final.
+// stored is the mark of the server's record of the key: the response is final.
 var stored = servertest.Field("Idempotency-Status", "stored")
+
+// coded is a 409 with an error code.
+func coded(code taxonomy.Code) servertest.Fault {
+	return servertest.Status(409).With(servertest.Field("Error-Code", string(code)))
+}
 
 func TestPendingOperationKeepsItsKey(t *testing.T) {
 	down, hang := servertest.Status(503), servertest.Delay(time.Hour)
@@ -26,11 +31,23 @@ func TestPendingOperationKeepsItsKey(t *testing.T) {
 		fault []servertest.Fault
 	}{
 		{"after the attempts are used up", []servertest.Fault{down, down}},
-		{"after a reset that followed the effect", []servertest.Fault{servertest.ResetAfterEffect(), servertest.CloseAfterEffect()}},
-		{"after a reset that came before it", []servertest.Fault{servertest.ResetBeforeRead(), servertest.ResetBeforeRead()}},
+		{
+			"after a reset that followed the effect",
+			[]servertest.Fault{servertest.ResetAfterEffect(), servertest.CloseAfterEffect()},
+		},
+		{
+			"after a reset that came before it",
+			[]servertest.Fault{servertest.ResetBeforeRead(), servertest.ResetBeforeRead()},
+		},
 		{"after timeouts", []servertest.Fault{hang, hang}},
-		{"after a gateway's error that followed the effect", []servertest.Fault{servertest.StatusAfterEffect(502), servertest.StatusAfterEffect(504)}},
-		{"after a rate limit", []servertest.Fault{servertest.RateLimited(), servertest.RateLimited(servertest.RetryAfterSeconds(3600))}},
+		{
+			"after a gateway's error that followed the effect",
+			[]servertest.Fault{servertest.StatusAfterEffect(502), servertest.StatusAfterEffect(504)},
+		},
+		{
+			"after a rate limit",
+			[]servertest.Fault{servertest.RateLimited(), servertest.RateLimited(servertest.RetryAfterSeconds(3600))},
+		},
 		{"while another attempt is in flight", []servertest.Fault{servertest.InFlight(0), servertest.InFlight(0)}},
 		{"after a 500", []servertest.Fault{servertest.Status(500), servertest.Status(500)}},
 		{"after a body that broke off", []servertest.Fault{servertest.TruncatedBody(3), servertest.TruncatedBody(0)}},
@@ -39,7 +56,9 @@ func TestPendingOperationKeepsItsKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault...))
 				st := openStore(t)
-				policy := redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2, AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay})
+				policy := redo.WithRetry(redo.RetryPolicy{
+					MaxAttempts: 2, AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay,
+				})
 				e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), policy), named(t, srv, "op", payment))
 				require.True(t, redo.SafeToRetry(e))
 				require.Len(t, e.Attempts, 2)
@@ -92,7 +111,10 @@ func TestAnotherPayloadFailsLocallyAndSendsNothing(t *testing.T) {
 			name string
 			req  func(*testing.T, *servertest.Server) *http.Request
 		}{
-			{"other body", func(t *testing.T, s *servertest.Server) *http.Request { return named(t, s, "op", `{"amount":1}`) }},
+			{
+				"other body",
+				func(t *testing.T, s *servertest.Server) *http.Request { return named(t, s, "op", `{"amount":1}`) },
+			},
 			{"other path", func(t *testing.T, s *servertest.Server) *http.Request {
 				return post(t, redo.WithOperation(t.Context(), "op"), s.URL+"/voids", payment)
 			}},
@@ -116,7 +138,8 @@ func TestAnotherPayloadFailsLocallyAndSendsNothing(t *testing.T) {
 					}
 					srv := servertest.NewInMemory(t, servertest.ScriptNext(fault))
 					st := openStore(t)
-					client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+					client := connect(t, srv.Transport(), redo.WithStore(st),
+						redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 					resp, err := client.Do(named(t, srv, "op", payment))
 					if settled {
 						require.NoError(t, err)
@@ -145,10 +168,13 @@ func TestFinalAnswerThatLeavesTheEffectUnknownIsKeptUntilForget(t *testing.T) {
 		fault servertest.Fault
 		code  taxonomy.Code
 	}{
-		{"a replayed 500", servertest.Status(500).With(servertest.Field("Idempotent-Replayed", "true")), taxonomy.Internal},
+		{
+			"a replayed 500", servertest.Status(500).With(servertest.Field("Idempotent-Replayed", "true")),
+			taxonomy.Internal,
+		},
 		{"a stored 503", servertest.Status(503).With(stored), taxonomy.Unavailable},
-		{"a first request that ended without an outcome", servertest.Status(409).With(servertest.Field("Error-Code", string(taxonomy.OutcomeUnknown))), taxonomy.OutcomeUnknown},
-		{"a key that is older than the server's retention", servertest.Status(409).With(servertest.Field("Error-Code", string(taxonomy.KeyExpired))), taxonomy.KeyExpired},
+		{"a first request that ended without an outcome", coded(taxonomy.OutcomeUnknown), taxonomy.OutcomeUnknown},
+		{"a key that is older than the server's retention", coded(taxonomy.KeyExpired), taxonomy.KeyExpired},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -186,7 +212,7 @@ func TestErrorBodyOverTheCapIsNotKeptInPart(t *testing.T) {
 	}{
 		{"at the cap", 64, []redo.Option{redo.WithMaxStoredBody(64)}, true},
 		{"over the cap", 65, []redo.Option{redo.WithMaxStoredBody(64)}, false},
-		{"beyond what is read of an error", 64 << 10, []redo.Option{redo.WithMaxStoredBody(256 << 10)}, false},
+		{"beyond the part that is read of an error", 64 << 10, []redo.Option{redo.WithMaxStoredBody(256 << 10)}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -225,7 +251,8 @@ func TestKeyThatTheServerMayHaveForgottenIsNotResent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
 				st := openStore(t)
-				client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithProfile(c.profile), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithProfile(c.profile),
+					redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 				e := fail(t, client, named(t, srv, "op", payment))
 				start := record(t, st, "op").CreatedAt
 				time.Sleep(time.Until(start.Add(c.age)))
@@ -258,19 +285,63 @@ func TestEffectIsFoldedOverAllAttempts(t *testing.T) {
 		effect redo.Effect
 		state  store.State
 	}{
-		{"401 at once was not applied, and waits for a fresh token", []servertest.Fault{servertest.Status(401)}, taxonomy.Unauthenticated, redo.NotApplied, store.StatePending},
-		{"401 that the server keeps for the key", []servertest.Fault{servertest.Status(401).With(stored)}, taxonomy.Unauthenticated, redo.NotApplied, store.StateFailed},
-		{"401 after a lost answer says nothing of it", []servertest.Fault{lost, servertest.Status(401)}, taxonomy.Unauthenticated, redo.EffectUnknown, store.StatePending},
-		{"422 after a lost answer, from in front of the record", []servertest.Fault{lost, servertest.Status(422)}, taxonomy.Unprocessable, redo.EffectUnknown, store.StatePending},
-		{"422 after a lost answer, from the record", []servertest.Fault{servertest.ResetBeforeRead(), servertest.Status(422).With(stored)}, taxonomy.Unprocessable, redo.NotApplied, store.StateFailed},
-		{"404 after a rate limit was not applied", []servertest.Fault{refused, servertest.Status(404)}, taxonomy.NotFound, redo.NotApplied, store.StateFailed},
-		{"a rate limit after a lost answer", []servertest.Fault{lost, refused, refused, refused, refused}, taxonomy.RateLimited, redo.EffectUnknown, store.StatePending},
-		{"rate limits alone were not applied, and stay pending", []servertest.Fault{refused, refused, refused, refused, refused}, taxonomy.RateLimited, redo.NotApplied, store.StatePending},
-		{"412 is terminal", []servertest.Fault{servertest.Status(412)}, taxonomy.Precondition, redo.NotApplied, store.StateFailed},
-		{"501 is configuration", []servertest.Fault{servertest.Status(501)}, taxonomy.NotImplemented, redo.NotApplied, store.StateFailed},
-		{"a result that the server did not keep was applied", []servertest.Fault{servertest.Status(409).With(servertest.Field("Error-Code", string(taxonomy.ResultNotStored)))}, taxonomy.ResultNotStored, redo.Applied, store.StateComplete},
-		{"a provider's duplicate was applied", []servertest.Fault{servertest.Status(409).With(servertest.Field("Error-Code", string(taxonomy.Duplicate)))}, taxonomy.Duplicate, redo.Applied, store.StateComplete},
-		{"a mismatch that the server found", []servertest.Fault{servertest.Status(409).With(servertest.Field("Error-Code", string(taxonomy.PayloadMismatch)))}, taxonomy.PayloadMismatch, redo.NotApplied, store.StateFailed},
+		{
+			"401 alone was not applied, and waits for a fresh token", []servertest.Fault{servertest.Status(401)},
+			taxonomy.Unauthenticated, redo.NotApplied, store.StatePending,
+		},
+		{
+			"401 that the server keeps for the key", []servertest.Fault{servertest.Status(401).With(stored)},
+			taxonomy.Unauthenticated, redo.NotApplied, store.StateFailed,
+		},
+		{
+			"401 after a lost response proves nothing", []servertest.Fault{lost, servertest.Status(401)},
+			taxonomy.Unauthenticated, redo.EffectUnknown, store.StatePending,
+		},
+		{
+			"422 after a lost response, from in front of the record", []servertest.Fault{lost, servertest.Status(422)},
+			taxonomy.Unprocessable, redo.EffectUnknown, store.StatePending,
+		},
+		{
+			"422 after a lost response, from the record",
+			[]servertest.Fault{servertest.ResetBeforeRead(), servertest.Status(422).With(stored)},
+			taxonomy.Unprocessable, redo.NotApplied, store.StateFailed,
+		},
+		{
+			"404 after a rate limit was not applied", []servertest.Fault{refused, servertest.Status(404)},
+			taxonomy.NotFound, redo.NotApplied, store.StateFailed,
+		},
+		{
+			"a rate limit after a lost response", []servertest.Fault{lost, refused, refused, refused, refused},
+			taxonomy.RateLimited, redo.EffectUnknown, store.StatePending,
+		},
+		{
+			"rate limits alone were not applied, and stay pending",
+			[]servertest.Fault{refused, refused, refused, refused, refused}, taxonomy.RateLimited, redo.NotApplied,
+			store.StatePending,
+		},
+		{
+			"412 is terminal", []servertest.Fault{servertest.Status(412)}, taxonomy.Precondition, redo.NotApplied,
+			store.StateFailed,
+		},
+		{
+			"501 is configuration", []servertest.Fault{servertest.Status(501)}, taxonomy.NotImplemented,
+			redo.NotApplied, store.StateFailed,
+		},
+		{
+			"a result that the server did not keep was applied",
+			[]servertest.Fault{coded(taxonomy.ResultNotStored)},
+			taxonomy.ResultNotStored, redo.Applied, store.StateComplete,
+		},
+		{
+			"a provider's duplicate was applied",
+			[]servertest.Fault{coded(taxonomy.Duplicate)},
+			taxonomy.Duplicate, redo.Applied, store.StateComplete,
+		},
+		{
+			"a mismatch that the server found",
+			[]servertest.Fault{coded(taxonomy.PayloadMismatch)},
+			taxonomy.PayloadMismatch, redo.NotApplied, store.StateFailed,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -328,7 +399,8 @@ func TestForget(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault))
 				st := openStore(t)
-				client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				client := connect(t, srv.Transport(), redo.WithStore(st),
+					redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 				if resp, err := client.Do(named(t, srv, "op", payment)); err == nil {
 					drain(t, resp)
 				}
@@ -340,7 +412,7 @@ func TestForget(t *testing.T) {
 			})
 		})
 	}
-	t.Run("what can't be forgotten is an error", func(t *testing.T) {
+	t.Run("an operation that can't be forgotten is an error", func(t *testing.T) {
 		st := &faultyStore{Store: openStore(t)}
 		ok := tripper(func(r *http.Request) (*http.Response, error) { return answer(r, 201, "{}"), nil })
 		client := connect(t, ok, redo.WithStore(st))
@@ -366,7 +438,8 @@ func TestFailedOperationThatCannotBeForgottenSendsNothing(t *testing.T) {
 		e := fail(t, client, named(t, srv, "op", `{"amount":2}`))
 		require.Equal(t, taxonomy.Unavailable, e.Code)
 		require.Len(t, srv.Requests(), 1)
-		st.set(nil, nil, store.ErrLost) // somebody else made room first: the record is looked at again, and not for ever
+		// Another caller made room first: the client reads the record again, and not for ever.
+		st.set(nil, nil, store.ErrLost)
 		e = fail(t, client, named(t, srv, "op", `{"amount":2}`))
 		require.Equal(t, taxonomy.Unavailable, e.Code)
 		require.Len(t, srv.Requests(), 1)

@@ -137,7 +137,7 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 		return nil, k.refused(taxonomy.PayloadMismatch, NotApplied, fmt.Errorf("redo: the operation is %v with another "+
 			"payload (fingerprint %.12s…): a name is for one request", rec.State, rec.Fingerprint)), false
 	case grant.Verdict == store.InFlight:
-		out := k.refused(taxonomy.InFlight, EffectUnknown, errors.New("redo: another owner holds a lease on the operation in the store"))
+		out := k.refused(taxonomy.InFlight, EffectUnknown, errors.New("redo: another owner holds the operation's lease"))
 		out.err.RetryAt = time.Now().Add(rec.LeaseLeft())
 		return nil, out, false
 	case grant.Verdict != store.TakenOver && grant.Verdict != store.Complete:
@@ -262,7 +262,7 @@ func (k *call) replay(s journal.Settlement) outcome {
 	}
 	if s.Code == "" {
 		e.Code = taxonomy.ResultNotStored
-		e.Err = errors.New("redo: the response was not stored here, and the server may have forgotten it: fetch the resource")
+		e.Err = errors.New("redo: the response was not stored, and the server may have forgotten it: fetch the resource")
 	}
 	out.err = e
 	return out

@@ -94,13 +94,13 @@ func TestOutcomeThatCannotBeWrittenLeavesTheOperationPending(t *testing.T) {
 		st.set(nil, store.ErrUnavailable, nil)
 		client := connect(t, srv.Transport(), redo.WithStore(st))
 		first, body := succeed(t, client, named(t, srv, "op", payment))
-		require.Equal(t, `{"id":"rf_1"}`+"\n", body, "the caller gets the answer all the same")
+		require.Equal(t, `{"id":"rf_1"}`+"\n", body, "the caller gets the response all the same")
 		require.Len(t, pending(t, client), 1)
 
 		st.set(nil, nil, nil)
 		second, again := succeed(t, client, named(t, srv, "op", payment))
 		require.Equal(t, body, again)
-		require.True(t, redo.Replayed(second), "the server answers from its record")
+		require.True(t, redo.Replayed(second), "the server replays its record")
 		require.Equal(t, redo.KeyOf(first), redo.KeyOf(second))
 		srv.Ledger().AssertEffects(t, redo.KeyOf(first), 1)
 		require.Empty(t, pending(t, client))
@@ -166,15 +166,18 @@ func TestOutcomeOnRecord(t *testing.T) {
 				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
 					sent++
 					resp := answer(r, c.status, c.body,
-						"Content-Type", "application/json", "Location", "/refunds/1", "ETag", `"v1"`, "X-Multi", "a", "X-Multi", "b",
-						"Set-Cookie", "session=s3cr3t", "Date", "Mon, 02 Jan 2006 15:04:05 GMT", "Connection", "X-Hop", "X-Hop", "1", "X-Request-Id", "r1")
+						"Content-Type", "application/json", "Location", "/refunds/1", "ETag", `"v1"`, "X-Multi", "a",
+						"X-Multi", "b",
+						"Set-Cookie", "session=s3cr3t", "Date", "Mon, 02 Jan 2006 15:04:05 GMT", "Connection", "X-Hop",
+						"X-Hop", "1", "X-Request-Id", "r1")
 					if c.chunks {
 						resp.ContentLength = -1
 					}
 					return resp, nil
 				}), redo.WithStore(st), redo.WithMaxStoredBody(64))
 				call := func() (*http.Response, string) {
-					return succeed(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
+					return succeed(t, client,
+						post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
 				}
 				_, body := call()
 				require.Equal(t, c.body, body)
@@ -183,7 +186,8 @@ func TestOutcomeOnRecord(t *testing.T) {
 				require.Equal(t, c.status, resp.StatusCode)
 				require.Equal(t, c.body, kept)
 				require.Equal(t, http.Header{
-					"Content-Type": {"application/json"}, "Location": {"/refunds/1"}, "Etag": {`"v1"`}, "X-Multi": {"a", "b"},
+					"Content-Type": {"application/json"}, "Location": {"/refunds/1"}, "Etag": {`"v1"`},
+					"X-Multi": {"a", "b"},
 				}, resp.Header, "end-to-end headers, and no others")
 				require.NotContains(t, string(record(t, st, "op").Result), "s3cr3t")
 			})
@@ -194,10 +198,11 @@ func TestOutcomeOnRecord(t *testing.T) {
 func TestResultOverTheCapIsAskedOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1000)
-		srv := servertest.NewInMemory(t, servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = servertest.Effect(r.Context())
-			_, _ = io.WriteString(w, long)
-		})))
+		srv := servertest.NewInMemory(t,
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = servertest.Effect(r.Context())
+				_, _ = io.WriteString(w, long)
+			})))
 		st := openStore(t)
 		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxStoredBody(64))
 		first, body := succeed(t, client, named(t, srv, "op", payment))
@@ -312,11 +317,11 @@ func TestOutcomeIsWrittenAlsoWhenTheCallerHasGone(t *testing.T) {
 		st := openStore(t)
 		ctx, cancel := context.WithCancel(redo.WithOperation(t.Context(), "op"))
 		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
-			cancel() // while the answer is on its way
+			cancel() // while the response is on its way
 			return answer(r, 201, "{}"), nil
 		}), redo.WithStore(st))
 		resp, err := client.Do(post(t, ctx, "http://api.test/", payment))
-		require.NoError(t, err, "an answer that came in whole is still an answer")
+		require.NoError(t, err, "a response that came in whole is still a response")
 		require.Equal(t, "{}", drain(t, resp))
 		require.Equal(t, store.StateComplete, record(t, st, "op").State)
 	})

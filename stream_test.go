@@ -39,7 +39,9 @@ func lines(contentType string, n int) http.HandlerFunc {
 }
 
 func TestStreamOfAStoredOperationIsHandedOverAtOnce(t *testing.T) {
-	classifier := redo.WithClassifier(func(_ *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict { return v })
+	classifier := redo.WithClassifier(func(_ *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict {
+		return v
+	})
 	for _, c := range []struct {
 		name, contentType string
 		opts              []redo.Option
@@ -68,14 +70,15 @@ func TestStreamOfAStoredOperationIsHandedOverAtOnce(t *testing.T) {
 					first, err := from.ReadString('\n')
 					require.NoError(t, err)
 					require.Equal(t, "{}\n", first)
-					require.Equal(t, c.at, time.Since(start), "the first line comes at once")
+					require.Equal(t, c.at, time.Since(start), "the first line comes immediately")
 					if c.at == 0 {
 						require.Equal(t, store.StatePending, record(t, st, "op").State)
 					}
 					rest, err := io.ReadAll(from)
 					require.NoError(t, err)
 					require.Equal(t, "{}\n{}\n", string(rest))
-					require.Equal(t, store.StateComplete, record(t, st, "op").State, "it is settled at its end, before Close")
+					require.Equal(t, store.StateComplete, record(t, st, "op").State,
+						"it is settled at its end, before Close")
 					require.Equal(t, http.Header{"X-Sum": {"3"}}, resp.Trailer)
 					require.NoError(t, resp.Body.Close())
 
@@ -129,7 +132,8 @@ func TestStreamThatIsNotReadToItsEndIsSettledWithoutItsBody(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, redo.Applied, op.Effect)
 
-				_, body := succeed(t, client, named(t, srv, "op", payment)) // from the store, or from the server's record
+				// from the store, or from the server's record
+				_, body := succeed(t, client, named(t, srv, "op", payment))
 				require.Equal(t, "{}\n{}\n{}\n", body)
 				for _, key := range keys(srv) {
 					require.Equal(t, redo.KeyOf(resp), key)
@@ -181,7 +185,8 @@ func TestStreamThatAClassifierRefusesIsClosed(t *testing.T) {
 					return taxonomy.Verdict{Code: taxonomy.Unavailable, Class: class, Effect: redo.NotApplied}
 				}))
 				e := fail(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
-				require.Len(t, bodies, map[taxonomy.Class]int{taxonomy.ClassTransient: 5, taxonomy.ClassTerminal: 1}[class])
+				require.Len(t, bodies,
+					map[taxonomy.Class]int{taxonomy.ClassTransient: 5, taxonomy.ClassTerminal: 1}[class])
 				for _, body := range bodies {
 					require.Positive(t, body.closed.Load())
 				}
@@ -220,7 +225,8 @@ func TestStreamOutlivesTheAttemptsTime(t *testing.T) {
 		require.Len(t, srv.Requests(), 1)
 
 		_, err := connect(t, serving(t, stalls("application/json", "{")).Transport(), redo.WithStore(openStore(t)),
-			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, AttemptTimeout: time.Second})).Do(named(t, srv, "other", payment))
+			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1, AttemptTimeout: time.Second})).Do(named(t, srv, "other",
+			payment))
 		require.ErrorIs(t, err, redo.ErrAttemptTimeout, "a response that is read for the record may not")
 	})
 }

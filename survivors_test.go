@@ -49,7 +49,8 @@ func TestAPayloadThatCannotBeIdentifiedIsNotSent(t *testing.T) {
 			}
 			e := fail(t, client, req)
 			require.ErrorIs(t, e, broken)
-			require.Equal(t, []any{taxonomy.InvalidRequest, redo.NotApplied, 0}, []any{e.Code, e.Effect, len(e.Attempts)})
+			require.Equal(t, []any{taxonomy.InvalidRequest, redo.NotApplied, 0},
+				[]any{e.Code, e.Effect, len(e.Attempts)})
 			require.Empty(t, srv.Requests())
 			for _, scope := range []string{"redo", "s"} {
 				_, err := st.Find(t.Context(), store.ID{Scope: scope, Key: "op"})
@@ -57,7 +58,7 @@ func TestAPayloadThatCannotBeIdentifiedIsNotSent(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the twin: a fingerprint of its own is sent", func(t *testing.T) {
+	t.Run("the twin: another fingerprint is sent", func(t *testing.T) {
 		srv, st := servertest.NewInMemory(t), openStore(t)
 		client := connect(t, srv.Transport(), redo.WithStore(st),
 			redo.WithFingerprint(func(_ *http.Request, body io.Reader) ([]byte, error) {
@@ -124,8 +125,10 @@ func TestRetryAtIsUnknownWithoutAWait(t *testing.T) {
 		"the schedule's wait": {nil, redo.ConstantDelay, 503, rest},
 		"the server's wait": {[]servertest.Header{servertest.RetryAfterSeconds(7)}, redo.NoDelay, 503,
 			7 * time.Second},
-		"a hint of zero":              {[]servertest.Header{servertest.RetryAfterSeconds(0)}, redo.NoDelay, 503, -1},
-		"no retry, whatever the hint": {[]servertest.Header{servertest.RetryAfterSeconds(7)}, redo.ConstantDelay, 422, -1},
+		"a hint of zero": {[]servertest.Header{servertest.RetryAfterSeconds(0)}, redo.NoDelay, 503, -1},
+		"no retry, with any hint": {
+			[]servertest.Header{servertest.RetryAfterSeconds(7)}, redo.ConstantDelay, 422, -1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -191,7 +194,8 @@ func TestATimeoutOfAnHTTPClientAboveIsTheCallersDeadline(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Delay(time.Hour)))
 				client := connect(t, srv.Transport(), redo.WithStore(openStore(t)))
 				sdk := &http.Client{Transport: client.Transport(), Timeout: time.Second}
-				ctx, report := redo.WithReport(redo.WithOperation(t.Context(), "op")) // http.Client drops the error itself
+				// http.Client drops the error itself
+				ctx, report := redo.WithReport(redo.WithOperation(t.Context(), "op"))
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
 				want := taxonomy.CallerDeadline

@@ -64,7 +64,7 @@ func TestTimeoutReportsWhetherTheCallRanOutOfTime(t *testing.T) {
 		{"422 after an attempt that timed out", []int{0, 422}, twice, time.Hour, false, false},
 		{"503 after an attempt that timed out", []int{0, 503}, twice, time.Hour, false, false},
 		{"504, a response of the server's", []int{504}, once, time.Hour, false, false},
-		{"422 at once", []int{422}, once, time.Hour, false, false},
+		{"422 alone", []int{422}, once, time.Hour, false, false},
 	} {
 		for _, face := range []string{"Do", "Transport"} {
 			if face == "Transport" && c.name != "the caller's deadline" {
@@ -85,7 +85,7 @@ func TestTimeoutReportsWhetherTheCallRanOutOfTime(t *testing.T) {
 					require.Equal(t, c.timeout, failure(t, err).Timeout())
 					require.Equal(t, c.timeout, netErr.Timeout())
 					require.Equal(t, c.caller, errors.Is(err, context.DeadlineExceeded))
-					require.NotErrorIs(t, err, context.Canceled, "nobody cancelled")
+					require.NotErrorIs(t, err, context.Canceled, "no caller cancelled")
 					require.LessOrEqual(t, strings.Count(failure(t, err).Error(), "context deadline exceeded"), 1, err)
 				})
 			})
@@ -93,7 +93,7 @@ func TestTimeoutReportsWhetherTheCallRanOutOfTime(t *testing.T) {
 	}
 }
 
-// A transport may have time limits of its own. That an earlier attempt met one is no reason of the call's end.
+// A transport may have its own time limits. That an earlier attempt met one is no reason of the call's end.
 func TestContextErrorOfAnEarlierAttemptIsNotTheCalls(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled} {
 		for _, last := range []int{422, 0} {
@@ -196,7 +196,7 @@ func (b slowBreaker) Allow(string) (func(limit.Health), error) {
 	return func(limit.Health) {}, nil
 }
 
-// Each attempt takes almost all of its time at the server. Whatever it waited for before must not count.
+// Each attempt takes almost all of its time at the server. Its earlier waits must not count.
 func TestWaitingBeforeAnAttemptIsNoPartOfItsTime(t *testing.T) {
 	const queue, work = 7 * time.Second, 900 * time.Millisecond
 	for _, c := range []struct {
@@ -230,13 +230,15 @@ func TestWaitingBeforeAnAttemptIsNoPartOfItsTime(t *testing.T) {
 					}
 					return answer(r, 201, "{}"), nil
 				}), c.opt(t), redo.WithKeys(redo.DerivedKeys("test")), redo.WithObserver(&attemptLog{&ends}),
-					redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second, MaxElapsed: 10 * time.Second, BaseDelay: rest,
-						Jitter: redo.ConstantDelay}))
+					redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second, MaxElapsed: 10 * time.Second,
+						BaseDelay: rest,
+						Jitter:    redo.ConstantDelay}))
 				start := time.Now()
 				succeed(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
 				require.Equal(t, time.Duration(c.waits)*queue+2*work+rest, time.Since(start))
 				require.Equal(t, []string{"1000", "1000"}, budgets)
-				require.Equal(t, []time.Duration{work, work}, []time.Duration{ends[0].Attempt.Elapsed, ends[1].Attempt.Elapsed})
+				require.Equal(t, []time.Duration{work, work},
+					[]time.Duration{ends[0].Attempt.Elapsed, ends[1].Attempt.Elapsed})
 			})
 		})
 	}

@@ -45,7 +45,8 @@ func TestTransportRetriesUnderOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect(), servertest.Status(502)))
 		start := time.Now()
-		resp, err := under(connect(t, srv.Transport(), redo.WithProfile(redo.RedoProfile()))).Post(srv.URL+"/refunds", "application/json", strings.NewReader(payment))
+		resp, err := under(connect(t, srv.Transport(), redo.WithProfile(redo.RedoProfile()))).Post(srv.URL+"/refunds",
+			"application/json", strings.NewReader(payment))
 		require.NoError(t, err)
 		require.JSONEq(t, `{"id":"rf_1"}`, drain(t, resp))
 		require.Equal(t, []time.Duration{0, rest, 2 * rest}, offsets(srv, start))
@@ -112,7 +113,7 @@ func TestTransportRunsStoredOperations(t *testing.T) {
 			require.Equal(t, want, resp.StatusCode)
 			drain(t, resp)
 		}
-		require.Len(t, srv.Requests(), 2, "the third was answered from the store")
+		require.Len(t, srv.Requests(), 2, "the third was returned from the store")
 		require.Equal(t, 1, srv.Ledger().Total())
 	})
 }
@@ -137,15 +138,17 @@ func TestTransportReturnsALongErrorBodyWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				page := strings.Repeat("<p>bad</p>", 20_000) // 200 KB
-				srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					w.WriteHeader(http.StatusBadRequest)
-					_, _ = io.WriteString(w, page)
-				})))
+				srv := servertest.NewInMemory(t, servertest.Bare(),
+					servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						w.WriteHeader(http.StatusBadRequest)
+						_, _ = io.WriteString(w, page)
+					})))
 				ctx := t.Context()
 				if named {
 					ctx = redo.WithOperation(ctx, "op")
 				}
-				resp, err := under(connect(t, srv.Transport(), redo.WithStore(openStore(t)))).Do(post(t, ctx, srv.URL, payment))
+				resp, err := under(connect(t, srv.Transport(), redo.WithStore(openStore(t)))).Do(post(t, ctx, srv.URL,
+					payment))
 				require.NoError(t, err)
 				require.Equal(t, len(page), len(drain(t, resp)))
 			})
@@ -155,13 +158,14 @@ func TestTransportReturnsALongErrorBodyWhole(t *testing.T) {
 
 func TestStalledErrorBodyUnderTransportDoesNotHoldTheOutcomeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Length", "100000")
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, strings.Repeat("x", 64<<10))
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})))
+		srv := servertest.NewInMemory(t, servertest.Bare(),
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "100000")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, strings.Repeat("x", 64<<10))
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})))
 		st := openStore(t)
 		ctx, cancel := context.WithTimeout(redo.WithOperation(t.Context(), "op"), time.Minute)
 		defer cancel()
@@ -197,8 +201,14 @@ func TestRedirectsUnderTransportAreNetHTTPs(t *testing.T) {
 		{"302 turns a POST into a GET without the key", 302, "/there", [3]string{"GET", "", ""}, 1},
 		{"303 turns a POST into a GET without the key", 303, "/there", [3]string{"GET", "", ""}, 1},
 		{"302 to another origin", 302, "http://other.test/there", [3]string{"GET", "", ""}, 1},
-		{"307 on the same origin is followed below, with the key", 307, "/there", [3]string{"POST", "minted", payment}, 0},
-		{"308 to another origin is repeated by the client above: it had no key", 308, "http://other.test/there", [3]string{"POST", "", payment}, 1},
+		{
+			"307 on the same origin is followed below, with the key", 307, "/there",
+			[3]string{"POST", "minted", payment}, 0,
+		},
+		{
+			"308 to another origin is repeated by the client above: it had no key", 308, "http://other.test/there",
+			[3]string{"POST", "", payment}, 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -258,7 +268,8 @@ func TestTimeoutOfTheClientAboveIsTheCallers(t *testing.T) {
 		require.Nil(t, resp)
 		require.Equal(t, time.Second, time.Since(start))
 		require.Error(t, err)
-		end, ok := log.events[len(log.events)-1].what.(redo.OperationEnd) // http.Client itself keeps only the error's text
+		// http.Client itself keeps only the error's text
+		end, ok := log.events[len(log.events)-1].what.(redo.OperationEnd)
 		require.True(t, ok)
 		require.Equal(t, taxonomy.CallerDeadline, end.Err.Code)
 		require.Equal(t, redo.EffectUnknown, end.Effect)
@@ -267,7 +278,9 @@ func TestTimeoutOfTheClientAboveIsTheCallers(t *testing.T) {
 
 func TestTransportClosesItsOwnIdleConnectionsAndNobodyElses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := &poolSpy{RoundTripper: tripper(func(r *http.Request) (*http.Response, error) { return answer(r, 200, ""), nil })}
+		spy := &poolSpy{RoundTripper: tripper(func(r *http.Request) (*http.Response, error) {
+			return answer(r, 200, ""), nil
+		})}
 		client := connect(t, spy)
 		under(client).CloseIdleConnections()
 		require.NoError(t, client.Close())

@@ -37,7 +37,7 @@ func TestWireSendsCountNetHTTPsOwnResend(t *testing.T) {
 	})
 }
 
-// Of an attempt that net/http sent twice, an answer that refuses tells only of one.
+// If net/http sent an attempt twice, a response that refuses proves nothing about the other request.
 func TestRefusalOfAResentRequestLeavesTheEffectUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t,
@@ -54,7 +54,7 @@ func TestRefusalOfAResentRequestLeavesTheEffectUnknown(t *testing.T) {
 	})
 }
 
-// A poolSpy counts what empties a connection pool.
+// A poolSpy counts the calls that empty a connection pool.
 type poolSpy struct {
 	http.RoundTripper
 	emptied atomic.Int32
@@ -99,12 +99,13 @@ func TestErrorBodyBeyondFourKiBKeepsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page := strings.Repeat("<p>down</p>", 2000) // 22 KB
 		n := 0
-		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if n++; n < 3 {
-				w.WriteHeader(http.StatusBadGateway)
-			}
-			_, _ = io.WriteString(w, page)
-		})))
+		srv := servertest.NewInMemory(t, servertest.Bare(),
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n++; n < 3 {
+					w.WriteHeader(http.StatusBadGateway)
+				}
+				_, _ = io.WriteString(w, page)
+			})))
 		_, body := succeed(t, connect(t, srv.Transport()), post(t, t.Context(), srv.URL, payment))
 		require.Equal(t, page, body)
 		for _, r := range srv.Requests() {
@@ -117,15 +118,16 @@ func TestErrorBodyBeyondFourKiBKeepsTheConnection(t *testing.T) {
 func TestStalledErrorBodyIsBoundedByTheAttemptsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if n++; n > 1 {
-				return
-			}
-			w.Header().Set("Content-Length", "100")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})))
+		srv := servertest.NewInMemory(t, servertest.Bare(),
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if n++; n > 1 {
+					return
+				}
+				w.Header().Set("Content-Length", "100")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})))
 		var ends []redo.AttemptEnd
 		client := connect(t, srv.Transport(), redo.WithObserver(&attemptLog{&ends}),
 			redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay}))
@@ -148,7 +150,8 @@ func TestWinnersBodyOutlivesDoAndTheAttemptsTimeout(t *testing.T) {
 					time.Sleep(10 * time.Second)
 				}
 			})))
-		client := connect(t, srv.Transport(), redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay}))
+		client := connect(t, srv.Transport(),
+			redo.WithRetry(redo.RetryPolicy{AttemptTimeout: time.Second, BaseDelay: rest, Jitter: redo.ConstantDelay}))
 		resp, err := client.Do(post(t, t.Context(), srv.URL, payment))
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
@@ -158,10 +161,11 @@ func TestWinnersBodyOutlivesDoAndTheAttemptsTimeout(t *testing.T) {
 
 func TestCallersCancelReachesABodyThatIsBeingRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})))
+		srv := servertest.NewInMemory(t, servertest.Bare(),
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})))
 		ctx, cancel := context.WithCancel(t.Context())
 		resp, err := connect(t, srv.Transport()).Do(post(t, ctx, srv.URL, payment))
 		require.NoError(t, err)
@@ -180,13 +184,19 @@ func TestEveryResponseIsClosed(t *testing.T) {
 		statuses []int
 		opts     func(*testing.T) []redo.Option
 	}{
-		{"discarded answers and the winner", []int{503, 500, 429, 201}, nil},
+		{"discarded responses and the winner", []int{503, 500, 429, 201}, nil},
 		{"all of a failure", []int{503, 503, 503, 503, 503}, nil},
-		{"a terminal answer", []int{404}, nil},
+		{"a terminal response", []int{404}, nil},
 		{"a redirect that is followed", []int{307, 307, 201}, nil},
 		{"a redirect that is surfaced", []int{302}, nil},
-		{"a stored operation's", []int{503, 201}, func(t *testing.T) []redo.Option { return []redo.Option{redo.WithStore(openStore(t))} }},
-		{"a stored operation's failure", []int{422}, func(t *testing.T) []redo.Option { return []redo.Option{redo.WithStore(openStore(t))} }},
+		{
+			"a stored operation's", []int{503, 201},
+			func(t *testing.T) []redo.Option { return []redo.Option{redo.WithStore(openStore(t))} },
+		},
+		{
+			"a stored operation's failure", []int{422},
+			func(t *testing.T) []redo.Option { return []redo.Option{redo.WithStore(openStore(t))} },
+		},
 		{"a result over the cap", []int{201}, func(t *testing.T) []redo.Option {
 			return []redo.Option{redo.WithStore(openStore(t)), redo.WithMaxStoredBody(1)}
 		}},
@@ -205,7 +215,8 @@ func TestEveryResponseIsClosed(t *testing.T) {
 					resp.Body, resp.ContentLength = b, 2
 					return resp, nil
 				}), opts...)
-				resp, err := client.Do(post(t, redo.WithKey(redo.WithOperation(t.Context(), "op"), "k"), "http://api.test/", payment))
+				resp, err := client.Do(post(t, redo.WithKey(redo.WithOperation(t.Context(), "op"), "k"),
+					"http://api.test/", payment))
 				if err == nil {
 					require.Equal(t, "{}", drain(t, resp))
 				}
@@ -227,9 +238,11 @@ func TestEveryBodyThatGetBodyGaveIsClosed(t *testing.T) {
 	}{
 		{"retries", []servertest.Fault{servertest.Status(503), servertest.Status(503)}, nil, 3},
 		{"a redirect on the same origin", []servertest.Fault{servertest.Redirect(307, "/next")}, nil, 2},
-		{"a redirect to another origin under Transport", []servertest.Fault{servertest.Redirect(308, "http://other.test/")}, func(c *redo.Client) func(*http.Request) (*http.Response, error) {
-			return c.Transport().RoundTrip
-		}, 1},
+		{"a redirect to another origin under Transport",
+			[]servertest.Fault{servertest.Redirect(308, "http://other.test/")},
+			func(c *redo.Client) func(*http.Request) (*http.Response, error) {
+				return c.Transport().RoundTrip
+			}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -311,11 +324,13 @@ func TestAnswerThatIsCutOffIsRetriedUnderTheSameKey(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.TruncatedBody(n)))
 					if face == "Call" {
-						out, err := redo.Call[refund](t.Context(), connect(t, srv.Transport()), "POST", srv.URL, refund{"x"})
+						out, err := redo.Call[refund](t.Context(), connect(t, srv.Transport()), "POST", srv.URL,
+							refund{"x"})
 						require.NoError(t, err)
 						require.Equal(t, refund{"rf_1"}, out)
 					} else {
-						_, body := succeed(t, connect(t, srv.Transport(), redo.WithStore(openStore(t))), named(t, srv, "op", payment))
+						_, body := succeed(t, connect(t, srv.Transport(), redo.WithStore(openStore(t))),
+							named(t, srv, "op", payment))
 						require.JSONEq(t, `{"id":"rf_1"}`, body)
 					}
 					sent := keys(srv)
@@ -341,12 +356,13 @@ func TestAnswerThatIsCutOffIsRetriedUnderTheSameKey(t *testing.T) {
 func TestStoredOutcomeIsWhatTheCallerReadAndNotWhatWasOnTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := strings.Repeat("compressible ", 100)
-		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			z := gzip.NewWriter(w)
-			_, _ = io.WriteString(z, text)
-			_ = z.Close()
-		})))
+		srv := servertest.NewInMemory(t, servertest.Bare(),
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				_, _ = io.WriteString(z, text)
+				_ = z.Close()
+			})))
 		decoding := srv.Transport().Clone()
 		decoding.DisableCompression = false
 		defer decoding.CloseIdleConnections()
@@ -372,6 +388,8 @@ func TestEveryAttemptsCauseIsKept(t *testing.T) {
 		for _, cause := range causes {
 			require.ErrorIs(t, e, cause)
 		}
-		require.True(t, slices.EqualFunc(e.Attempts, causes, func(a redo.Attempt, err error) bool { return errors.Is(a.Err, err) }))
+		require.True(t, slices.EqualFunc(e.Attempts, causes, func(a redo.Attempt, err error) bool {
+			return errors.Is(a.Err, err)
+		}))
 	})
 }

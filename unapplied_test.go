@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// What is known not to have been applied is known to the next call as well, also after a restart.
+// If an operation is known not to be applied, the next call knows it as well, also after a restart.
 func TestWhatIsKnownNotToBeAppliedStaysKnown(t *testing.T) {
 	once := redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})
 	for name, c := range map[string]struct {
@@ -25,10 +25,18 @@ func TestWhatIsKnownNotToBeAppliedStaysKnown(t *testing.T) {
 		effect      redo.Effect
 		state       store.State
 	}{
-		"refused credentials, then a refusal": {servertest.Status(401), servertest.Status(422), redo.NotApplied, store.StateFailed},
-		"a rate limit, then a refusal":        {servertest.RateLimited(), servertest.Status(422), redo.NotApplied, store.StateFailed},
-		"a rate limit, then a lost answer":    {servertest.RateLimited(), servertest.Status(503), redo.EffectUnknown, store.StatePending},
-		"a lost answer, then a refusal":       {servertest.Status(503), servertest.Status(422), redo.EffectUnknown, store.StatePending},
+		"refused credentials, then a refusal": {
+			servertest.Status(401), servertest.Status(422), redo.NotApplied, store.StateFailed,
+		},
+		"a rate limit, then a refusal": {
+			servertest.RateLimited(), servertest.Status(422), redo.NotApplied, store.StateFailed,
+		},
+		"a rate limit, then a lost response": {
+			servertest.RateLimited(), servertest.Status(503), redo.EffectUnknown, store.StatePending,
+		},
+		"a lost response, then a refusal": {
+			servertest.Status(503), servertest.Status(422), redo.EffectUnknown, store.StatePending,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -47,12 +55,14 @@ func TestWhatIsKnownNotToBeAppliedStaysKnown(t *testing.T) {
 // CONTRACT: a new key is never made because of a token refresh.
 func TestATokenRefreshKeepsTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(http.StatusUnauthorized), servertest.OK()))
+		srv := servertest.NewInMemory(t,
+			servertest.ScriptNext(servertest.Status(http.StatusUnauthorized), servertest.OK()))
 		token := "stale"
-		c := connect(t, srv.Transport(), redo.WithStore(openStore(t)), redo.WithCredentials(func(r *http.Request) error {
-			r.Header.Set("Authorization", "Bearer "+token)
-			return nil
-		}))
+		c := connect(t, srv.Transport(), redo.WithStore(openStore(t)),
+			redo.WithCredentials(func(r *http.Request) error {
+				r.Header.Set("Authorization", "Bearer "+token)
+				return nil
+			}))
 		require.Equal(t, taxonomy.Unauthenticated, fail(t, c, named(t, srv, "op", payment)).Code)
 		token = "fresh"
 		succeed(t, c, named(t, srv, "op", payment))

@@ -21,7 +21,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Of a transport that does not report its connections only an error that says that there was none is believed.
+// If a transport does not report its connections, the client believes only an error that names a failed dial or
+// lookup.
 func TestWhatATransportsErrorSaysOfTheEffect(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -32,19 +33,38 @@ func TestWhatATransportsErrorSaysOfTheEffect(t *testing.T) {
 		keyless int // attempts of a POST without one
 		state   store.State
 	}{
-		{"no connection was made", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, taxonomy.Unavailable, redo.NotApplied, 5, 5, store.StatePending},
-		{"the host is unknown", &net.DNSError{IsNotFound: true}, taxonomy.UnknownHost, redo.NotApplied, 1, 1, store.StateFailed},
-		{"the resolver failed", &net.DNSError{IsTemporary: true}, taxonomy.Unavailable, redo.NotApplied, 5, 5, store.StatePending},
-		{"a connection broke", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, taxonomy.Reset, redo.EffectUnknown, 5, 1, store.StatePending},
-		{"the answer broke off", io.ErrUnexpectedEOF, taxonomy.Truncated, redo.EffectUnknown, 5, 1, store.StatePending},
-		{"no answer came", io.EOF, taxonomy.EOF, redo.EffectUnknown, 5, 1, store.StatePending},
-		{"an error that nobody knows", errors.New("lost"), taxonomy.Connection, redo.EffectUnknown, 5, 1, store.StatePending},
+		{
+			"no connection was made", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, taxonomy.Unavailable,
+			redo.NotApplied, 5, 5, store.StatePending,
+		},
+		{
+			"the host is unknown", &net.DNSError{IsNotFound: true}, taxonomy.UnknownHost, redo.NotApplied, 1, 1,
+			store.StateFailed,
+		},
+		{
+			"the resolver failed", &net.DNSError{IsTemporary: true}, taxonomy.Unavailable, redo.NotApplied, 5, 5,
+			store.StatePending,
+		},
+		{
+			"a connection broke", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, taxonomy.Reset,
+			redo.EffectUnknown, 5, 1, store.StatePending,
+		},
+		{
+			"the response broke off", io.ErrUnexpectedEOF, taxonomy.Truncated, redo.EffectUnknown, 5, 1,
+			store.StatePending,
+		},
+		{"no response came", io.EOF, taxonomy.EOF, redo.EffectUnknown, 5, 1, store.StatePending},
+		{
+			"an unknown error", errors.New("lost"), taxonomy.Connection, redo.EffectUnknown, 5, 1,
+			store.StatePending,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := openStore(t)
 				broken := tripper(func(*http.Request) (*http.Response, error) { return nil, c.err })
-				e := fail(t, connect(t, broken, redo.WithStore(st)), post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
+				e := fail(t, connect(t, broken, redo.WithStore(st)),
+					post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
 				require.ErrorIs(t, e, c.err)
 				require.Equal(t, []any{c.code, c.effect, c.keyed}, []any{e.Code, e.Effect, len(e.Attempts)})
 				require.Equal(t, c.state, record(t, st, "op").State)

@@ -53,7 +53,10 @@ func TestProfileSaysWhatAStatusMeans(t *testing.T) {
 		code    taxonomy.Code
 		retried bool
 	}{
-		{"redo's 409 without a code is a conflict of the resource", redo.RedoProfile(), 409, taxonomy.ConflictState, false},
+		{
+			"redo's 409 without a code is a conflict of the resource", redo.RedoProfile(), 409,
+			taxonomy.ConflictState, false,
+		},
 		{"IETF's 409 is a request that still runs", profile.IETF, 409, taxonomy.InFlight, true},
 		{"IETF's 422 is another payload", profile.IETF, 422, taxonomy.PayloadMismatch, false},
 		{"Stripe's 409 is a request that still runs", profile.Stripe, 409, taxonomy.InFlight, true},
@@ -63,7 +66,8 @@ func TestProfileSaysWhatAStatusMeans(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.Status(c.status)))
 				var ends []redo.AttemptEnd
-				client := connect(t, srv.Transport(), redo.WithProfile(c.profile), redo.WithObserver(&attemptLog{ends: &ends}))
+				client := connect(t, srv.Transport(), redo.WithProfile(c.profile),
+					redo.WithObserver(&attemptLog{ends: &ends}))
 				if c.retried {
 					succeed(t, client, keyed(t, srv, "k1"))
 				} else {
@@ -89,9 +93,18 @@ func TestShouldRetryDirective(t *testing.T) {
 		{"Stripe-Should-Retry: true retries a 402", profile.Stripe, say(402, "Stripe-Should-Retry", "true"), true},
 		{"another provider's directive is not read", profile.Stripe, say(503, "X-Should-Retry", "false"), true},
 		{"a directive that is neither is none", redo.RedoProfile(), say(503, "X-Should-Retry", "maybe"), true},
-		{"no directive overrides a payload mismatch", redo.RedoProfile(), say(409, "X-Should-Retry", "true", "Error-Code", string(taxonomy.PayloadMismatch)), false},
-		{"nor an expired key", redo.RedoProfile(), say(409, "X-Should-Retry", "true", "Error-Code", string(taxonomy.KeyExpired)), false},
-		{"nor a replay, which will not change", redo.RedoProfile(), say(503, "X-Should-Retry", "true", "Idempotent-Replayed", "true"), false},
+		{
+			"no directive overrides a payload mismatch", redo.RedoProfile(),
+			say(409, "X-Should-Retry", "true", "Error-Code", string(taxonomy.PayloadMismatch)), false,
+		},
+		{
+			"nor an expired key", redo.RedoProfile(),
+			say(409, "X-Should-Retry", "true", "Error-Code", string(taxonomy.KeyExpired)), false,
+		},
+		{
+			"nor a replay, which will not change", redo.RedoProfile(),
+			say(503, "X-Should-Retry", "true", "Idempotent-Replayed", "true"), false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -124,7 +137,8 @@ func TestErrorsWithAJSONBodyAreRetried(t *testing.T) {
 				sent := 0
 				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
 					if sent++; sent == 1 {
-						return answer(r, status, `{"error":{"type":"api_error","message":"try again"}}`, "Content-Type", "application/json"), nil
+						return answer(r, status, `{"error":{"type":"api_error","message":"try again"}}`,
+							"Content-Type", "application/json"), nil
 					}
 					return answer(r, 200, "{}"), nil
 				}), redo.WithProfile(profile.Stripe))
@@ -170,7 +184,7 @@ func TestKeyIsTheCallersWhereTheCallerHasOne(t *testing.T) {
 	}{
 		{"from WithKey", nil, "k1", "k1"},
 		{"from the request's header", []string{"k2"}, "", "k2"},
-		{"from a quoted header, sent as the profile says", []string{`"k2"`}, "", "k2"},
+		{"from a quoted header, sent in the form of the profile", []string{`"k2"`}, "", "k2"},
 		{"the same key on two lines is one key", []string{"k2", `"k2"`}, "", "k2"},
 		{"WithKey wins over the header", []string{"k2"}, "k1", "k1"},
 	} {
@@ -273,7 +287,8 @@ func TestDerivedKeysNeedNoStore(t *testing.T) {
 		require.True(t, redo.Replayed(resp))
 		srv.Ledger().AssertEffects(t, e.Key, 1)
 
-		other, _ := succeed(t, connect(t, srv.Transport(), redo.WithKeys(redo.DerivedKeys("test"))), named(t, srv, "op", payment))
+		other, _ := succeed(t, connect(t, srv.Transport(), redo.WithKeys(redo.DerivedKeys("test"))),
+			named(t, srv, "op", payment))
 		require.NotEqual(t, e.Key, redo.KeyOf(other))
 
 		unnamed := fail(t, process(), post(t, t.Context(), srv.URL, payment))
@@ -285,7 +300,8 @@ func TestDerivedKeysNeedNoStore(t *testing.T) {
 func TestUnknownEffectWithoutAKeyThatLastsIsNotSafeToRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
-		e := fail(t, connect(t, srv.Transport(), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})), post(t, t.Context(), srv.URL, payment))
+		e := fail(t, connect(t, srv.Transport(), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})),
+			post(t, t.Context(), srv.URL, payment))
 		require.Equal(t, redo.EffectUnknown, e.Effect)
 		require.False(t, redo.SafeToRetry(e), "the next call would make another key")
 	})

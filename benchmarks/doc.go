@@ -7,13 +7,13 @@
 //
 //	go run ./benchmarks -run scale      tables of 10,000 and of 10,000,000 records, some minutes and 5 GB in Postgres
 //
-// The scenarios named after an engine are run where one answers: REDO_TEST_POSTGRES and REDO_TEST_REDIS name it, else
-// it is looked for on this machine. They keep to a schema or a prefix of their own, and remove it.
+// A scenario named after an engine runs if that engine responds. REDO_TEST_POSTGRES and REDO_TEST_REDIS name the
+// engines. Without them the program looks on this machine. It makes a schema or a prefix there, and removes it.
 //
-// In each scenario the contestants take turns, round after round, so that what else the machine does meets them all.
-// Every other round goes backwards. A figure is the median over the rounds, with the least and the greatest beside it.
-// A ratio is the median of the ratios within each round, with its quartiles beside it. The targets that redo sets
-// itself come last. With -check a missed one makes the exit status 1.
+// In each scenario the contestants take turns, round after round, so that other load on the machine meets all of
+// them. Every other round goes backwards. A figure is the median over the rounds, with the least and the greatest
+// beside it. A ratio is the median of the ratios within each round, with its quartiles beside it. The targets that
+// redo sets itself come last. With -check a missed one makes the exit status 1.
 //
 // The clients are compared with peers of the same promise. "+ key + deadline" marks a contestant that gets a new key
 // and a deadline for each call. redo.Do does so by default.
@@ -26,5 +26,5 @@
 //	go test -run '^$' -bench . -count 6 ./benchmarks > new.txt
 //	benchstat -col /by new.txt
 //
-// It is a module of its own and is never released, so that the peers it measures bind nobody.
+// The module is never released, so the peers that it measures bind no user.
 package main

@@ -22,7 +22,7 @@ const (
 	byDurably = "redo.Do over boltstore"
 )
 
-// What a record holds: a header of 96 bytes, as boltstore writes it, a request, and once it is complete a result.
+// A record is a header of 96 bytes, as boltstore writes it, a request, and once it is complete a result.
 var (
 	request     = make([]byte, smallBody)
 	result      = make([]byte, 256)
@@ -35,7 +35,7 @@ var (
 func reserveScenario() scenario {
 	return scenario{
 		name:      "reserve",
-		title:     "one durable write, one caller: what is waited for before the first byte is sent",
+		title:     "one durable write, one caller: the wait before the first byte is sent",
 		reference: byUpdate,
 		contestants: []contestant{
 			{byUpdate, bare((*bbolt.DB).Update, 1, saved)},
@@ -49,11 +49,12 @@ func reserveScenario() scenario {
 	}
 }
 
-// durableScenario is an operation's two writes. bbolt has no lazy one, so both of its own are durable.
+// durableScenario measures an operation's two writes. bbolt has no lazy write, so both are durable there.
 func durableScenario(callers int) scenario {
 	return scenario{
-		name:      fmt.Sprintf("durable-%d", callers),
-		title:     fmt.Sprintf("a durable operation, callers: %d. It is saved durably, then completed (redo: lazily)", callers),
+		name: fmt.Sprintf("durable-%d", callers),
+		title: fmt.Sprintf("a durable operation, callers: %d. It is saved durably, then completed (redo: lazily)",
+			callers),
 		reference: byUpdate,
 		callers:   callers,
 		contestants: []contestant{
@@ -86,12 +87,12 @@ func reserve(st *boltstore.Store, i int) (store.Grant, error) {
 		Meta:        request,
 	})
 	if err == nil && g.Verdict != store.Acquired {
-		err = fmt.Errorf("benchmarks: the verdict is %v, it has to be %v", g.Verdict, store.Acquired)
+		err = fmt.Errorf("benchmarks: the verdict is %v, it must be %v", g.Verdict, store.Acquired)
 	}
 	return g, err
 }
 
-// stored runs an operation on a boltstore of its own, with the options that everybody gets.
+// stored runs an operation on a new boltstore, with the default options.
 func stored(operation func(*boltstore.Store) func(i int) error, callers int) func(string) (runner, error) {
 	return func(dir string) (runner, error) {
 		st, err := boltstore.Open(filepath.Join(dir, "operations.redo"))
@@ -124,12 +125,15 @@ func durably(callers int) func(string) (runner, error) {
 	}
 }
 
-// bare writes each value of an operation in a transaction of its own. bbolt is opened as boltstore opens it, which is
-// as fast as it gets while every commit is synced.
-func bare(commit func(*bbolt.DB, func(*bbolt.Tx) error) error, callers int, values ...[]byte) func(string) (runner, error) {
+// bare writes each value of an operation in a separate transaction. bbolt is opened as boltstore opens it, with
+// the fastest options under which every commit is synced.
+func bare(
+	commit func(*bbolt.DB, func(*bbolt.Tx) error) error, callers int, values ...[]byte,
+) func(string) (runner, error) {
 	bucket := []byte("records")
 	return func(dir string) (runner, error) {
-		db, err := bbolt.Open(filepath.Join(dir, "bare.db"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
+		db, err := bbolt.Open(filepath.Join(dir, "bare.db"), 0o600,
+			&bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
 		if err != nil {
 			return runner{}, err
 		}

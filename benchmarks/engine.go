@@ -25,23 +25,24 @@ const (
 func redisURL() string    { return cmp.Or(os.Getenv("REDO_TEST_REDIS"), redisHere) }
 func postgresURL() string { return cmp.Or(os.Getenv("REDO_TEST_POSTGRES"), postgresHere) }
 
-// calls makes a contestant of an operation on what an arena holds.
+// calls makes a contestant of an operation on an arena.
 func calls(op func(context.Context) error) func(string) (runner, error) {
 	return func(string) (runner, error) {
 		return concurrently(engineCallers, func(int) error { return op(context.Background()) }, nil), nil
 	}
 }
 
-// absent says where an engine was looked for. URLs may hold passwords, so the variable is named in their place.
+// absent returns an error that names the place where an engine was looked for. URLs may hold passwords, so the
+// variable is named in their place.
 func absent(engine, variable string, err error) error {
-	where := "where " + variable + " says"
+	where := "at the URL in " + variable
 	if os.Getenv(variable) == "" {
 		where = "on this machine; " + variable + " may name another"
 	}
-	return fmt.Errorf("%w: %s does not answer %s: %w", errNoEngine, engine, where, err)
+	return fmt.Errorf("%w: %s does not respond %s: %w", errNoEngine, engine, where, err)
 }
 
-// patience bounds what is done around the measurements: to connect, and to fill and drop what is measured.
+// patience bounds the work around the measurements: to connect, to fill the tables and to drop them.
 const patience = 30 * time.Minute
 
 func preparing() (context.Context, context.CancelFunc) {
@@ -59,11 +60,12 @@ func label() string {
 // engine sees the keys in the order in which it would on a real day.
 func timeKey(i uint64) string {
 	spread := (i + 1) * 0x9E3779B97F4A7C15
-	return fmt.Sprintf("%08x-%04x-7%03x-%04x-%012x", 0x0193a5c8+i>>28, i>>12&0xffff, i&0xfff, 0x8000|spread>>50, spread&0xffffffffffff)
+	return fmt.Sprintf("%08x-%04x-7%03x-%04x-%012x",
+		0x0193a5c8+i>>28, i>>12&0xffff, i&0xfff, 0x8000|spread>>50, spread&0xffffffffffff)
 }
 
 // replayed is the key of the record that all replays are of.
-const replayed = "a record that stands"
+const replayed = "a settled record"
 
 func engineClaim(key string) store.Claim {
 	return store.Claim{

@@ -25,7 +25,7 @@ func retryLoopbackScenario() scenario {
 	}
 }
 
-// overLoopback returns the chosen clients as contestants. Each has a server, a transport and a connection of its own.
+// overLoopback returns the chosen clients as contestants. Each has its own server, transport and connection.
 func overLoopback(chosen func(clientKind) bool, handler func() http.Handler) []contestant {
 	payload := make([]byte, smallBody)
 	var all []contestant
@@ -53,10 +53,10 @@ func overLoopback(chosen func(clientKind) bool, handler func() http.Handler) []c
 	return all
 }
 
-// created does over a socket what memoryTransport does in memory.
+// created is memoryTransport's response, over a socket.
 var created = respond(http.StatusCreated)
 
-// flaky returns a handler that does what flakyTransport does. It serves one caller at a time.
+// flaky is flakyTransport's behaviour, over a socket. Its handler serves one caller at a time.
 func flaky() http.Handler {
 	unavailable := respond(http.StatusServiceUnavailable)
 	var requests atomic.Int64

@@ -12,13 +12,15 @@ import (
 	"strings"
 )
 
-// describe prints where and of what the figures are.
+// describe prints the facts that the figures depend on: the machine, its load, the file system and the versions of
+// the peers.
 func describe(w io.Writer, dir string) {
 	fmt.Fprintf(w, "machine  %s, %d cores, GOMAXPROCS %d, %s/%s, %s\n",
-		cpuModel(read("/proc/cpuinfo")), runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version())
+		cpuModel(read("/proc/cpuinfo")), runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
 	fs := fileSystem(read("/proc/self/mountinfo"), dir)
 	if fs == "tmpfs" || fs == "ramfs" {
-		fs += ", in memory: a sync costs nothing there, so the durable scenarios say nothing (use -dir)"
+		fs += ", in memory: a sync costs nothing there, so the durable scenarios prove nothing (use -dir)"
 	}
 	fmt.Fprintf(w, "load     %s at the start\n", loadAverage(read("/proc/loadavg")))
 	fmt.Fprintf(w, "files    on %s\n", fs)

@@ -10,7 +10,11 @@ import (
 
 func TestCPUModel(t *testing.T) {
 	for _, c := range []struct{ rule, cpuinfo, want string }{
-		{"the first processor's model counts", "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Fast CPU @ 3 GHz\n\nmodel name\t: Other\n", "Fast CPU @ 3 GHz"},
+		{
+			"the first processor's model counts",
+			"processor\t: 0\nmodel\t\t: 85\nmodel name\t: Fast CPU @ 3 GHz\n\nmodel name\t: Other\n",
+			"Fast CPU @ 3 GHz",
+		},
 		{"a machine that does not tell is unknown", "processor\t: 0\n", "unknown CPU"},
 		{"no file is unknown", "", "unknown CPU"},
 	} {
@@ -35,7 +39,7 @@ func TestFileSystem(t *testing.T) {
 broken line
 `
 	for _, c := range []struct{ rule, mounts, dir, want string }{
-		{"what no other mount holds is on the root", mounts, "/var/x", "ext4"},
+		{"a path on no other mount is on the root", mounts, "/var/x", "ext4"},
 		{"a mount point is on its own file system", mounts, "/mnt", "tmpfs"},
 		{"the longest mount point wins", mounts, "/mnt/a b/c", "xfs"},
 		{"a name that only begins like a mount point is not below it", mounts, "/mntx", "ext4"},
@@ -49,12 +53,18 @@ broken line
 }
 
 func TestVersions(t *testing.T) {
-	require.Equal(t, []string{"github.com/jackc/pgx/v5 v5.1.2", "go.etcd.io/bbolt => ../bbolt", "github.com/redis/rueidis => example.com/fork v1.0.0"},
+	require.Equal(t, []string{
+		"github.com/jackc/pgx/v5 v5.1.2", "go.etcd.io/bbolt => ../bbolt",
+		"github.com/redis/rueidis => example.com/fork v1.0.0",
+	},
 		versions([]*debug.Module{
 			{Path: "github.com/jackc/pgx/v5", Version: "v5.1.2"},
 			{Path: "github.com/stretchr/testify", Version: "v1.0.0"},
 			{Path: "go.etcd.io/bbolt", Version: "v1.4.0", Replace: &debug.Module{Path: "../bbolt"}},
-			{Path: "github.com/redis/rueidis", Version: "v1.0.1", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.0"}},
+			{
+				Path: "github.com/redis/rueidis", Version: "v1.0.1",
+				Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.0"},
+			},
 		}))
 }
 

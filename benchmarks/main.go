@@ -23,7 +23,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	only := flags.String("run", "", "measure only the scenarios whose name matches this `regexp`")
 	rounds := flags.Int("rounds", 21, "how many rounds")
 	slice := flags.Duration("slice", 40*time.Millisecond, "how long a contestant runs in one round")
-	records := flags.Int("records", manyRecords, "how many records the large tables hold of the scenarios named scale-…")
+	records := flags.Int("records", manyRecords,
+		"how many records the large tables hold of the scenarios named scale-…")
 	dir := flags.String("dir", os.TempDir(), "where files are written, and removed")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -59,7 +60,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	describe(stdout, *dir)
 	fmt.Fprintf(stdout, "rounds   %d, contestants in turn, about %v each; spread is (max−min)/median\n"+
 		"         ratio is the median over the rounds of the time divided by that of the contestant with the ratio 1\n"+
-		"         half of the rounds is the range from the lower to the upper quartile of the ratio\n\n", *rounds, *slice)
+		"         half of the rounds is the range from the lower to the upper quartile of the ratio\n\n", *rounds,
+		*slice)
 	missed, err := pace{rounds: *rounds, slice: *slice, dir: *dir}.playAll(stdout, wanted)
 	if err != nil {
 		fmt.Fprintln(stderr, err)

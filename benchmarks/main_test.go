@@ -15,7 +15,8 @@ func TestRun(t *testing.T) {
 	require.Empty(t, errs.String())
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"command go run ./benchmarks -run ^memory$ ", "GOMAXPROCS", "rounds 2,", "memory: ", byTransport, "widest spread ", "targets ",
+		"command go run ./benchmarks -run ^memory$ ", "GOMAXPROCS", "rounds 2,", "memory: ", byTransport,
+		"widest spread ", "targets ",
 		"not run durable-64 ",
 	} {
 		require.Contains(t, printed, want)
@@ -32,7 +33,7 @@ func TestStatus(t *testing.T) {
 	}{
 		{"a run that meets its targets succeeds", nil, true, 0, 0},
 		{"a missed target fails under -check", nil, true, 1, 1},
-		{"a missed target is only told without -check", nil, false, 1, 0},
+		{"a missed target is only reported without -check", nil, false, 1, 0},
 		{"a failure fails", errors.New("failed"), false, 0, 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

@@ -40,12 +40,12 @@ func guarded() http.Handler {
 	return server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(trivial)
 }
 
-// storeLife is after how many requests a handler gets an empty store: what is kept for 24 hours would otherwise fill
-// the memory, and the garbage collector's work on it would be counted.
+// storeLife is the number of requests after which a handler gets an empty store. Records are kept for 24 hours, so
+// they would otherwise fill the memory. The garbage collector's work on them would then be measured too.
 const storeLife = 1 << 13
 
-// handled gives a handler requests on one and the same request and writer, each under a key of its own, or all under
-// one key that the handler has seen before. It checks each answer's Idempotency-Status.
+// handled sends a handler the same request and writer again and again. Each request has a new key, or all have one
+// key that the handler has seen before. handled checks each response's Idempotency-Status.
 func handled(build func() http.Handler, replays bool, status string) func(string) (runner, error) {
 	return func(string) (runner, error) {
 		body := bytes.NewReader(nil)
@@ -81,7 +81,8 @@ func handled(build func() http.Handler, replays bool, status string) func(string
 			}
 			serve(h, number)
 			if got := w.header.Get("Idempotency-Status"); got != status || w.status != http.StatusCreated {
-				return fmt.Errorf("benchmarks: the answer is %d with Idempotency-Status %q, it has to be 201 with %q", w.status, got, status)
+				return fmt.Errorf("benchmarks: the response is %d with Idempotency-Status %q, it must be 201 with %q",
+					w.status, got, status)
 			}
 			return nil
 		}, nil), nil

@@ -23,7 +23,7 @@ const (
 	byRedo   = "redo"
 )
 
-// engineCallers is how many callers an engine gets at a time.
+// engineCallers is the number of concurrent callers of an engine.
 const engineCallers = 64
 
 // postgresScenario compares first runs, reserve and complete, or replays. The pools are as large as is best for each.
@@ -49,7 +49,7 @@ func postgresScenario(replay bool) scenario {
 	return s
 }
 
-// A postgresArena is a schema of its own, and a pool that is connected and warm.
+// A postgresArena is a new schema, and a pool that is connected and warm.
 type postgresArena struct {
 	conns  int32
 	schema string
@@ -88,7 +88,7 @@ func (a *postgresArena) open() (err error) {
 	return nil
 }
 
-// newPool connects, and says that there is no engine when it can't.
+// newPool connects. If it can't, its error wraps errNoEngine.
 func newPool(ctx context.Context, conns int32, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(postgresURL())
 	if err != nil {
@@ -106,7 +106,7 @@ func newPool(ctx context.Context, conns int32, tracer pgx.QueryTracer) (*pgxpool
 	return pool, nil
 }
 
-// record makes the table and learns from the store itself what it sends, so that the driver is given the same.
+// record makes the table and records the statements that the store sends. The driver then sends the same ones.
 func (a *postgresArena) record(ctx context.Context) error {
 	pool, err := newPool(ctx, 1, &a.texts)
 	if err != nil {
@@ -120,7 +120,8 @@ func (a *postgresArena) record(ctx context.Context) error {
 	if err := st.Migrate(ctx); err != nil {
 		return err
 	}
-	if _, err := st.Reserve(ctx, engineClaim("warm")); err != nil { // once a second a Reserve deletes expired records too
+	// once a second a Reserve deletes expired records too
+	if _, err := st.Reserve(ctx, engineClaim("warm")); err != nil {
 		return err
 	}
 	a.texts.sent = nil

@@ -16,7 +16,7 @@ const (
 	byTransaction = "in one transaction"
 )
 
-// effectScenario says what it costs to make an effect once: a row in a table, by itself and with a record.
+// effectScenario measures the cost of making an effect once: a row in a table, alone and with a record.
 func effectScenario() scenario {
 	a := &postgresArena{conns: 32}
 	return scenario{
@@ -28,8 +28,10 @@ func effectScenario() scenario {
 			}
 			ctx, cancel := preparing()
 			defer cancel()
-			_, err := a.pool.Exec(ctx, "CREATE TABLE "+a.schema+".ledger (id bigserial PRIMARY KEY, key text NOT NULL, amount int NOT NULL)")
-			for _, op := range []func(context.Context) error{a.effectAlone, a.effectInTwoSteps, a.effectInOneTransaction} {
+			_, err := a.pool.Exec(ctx,
+				"CREATE TABLE "+a.schema+".ledger (id bigserial PRIMARY KEY, key text NOT NULL, amount int NOT NULL)")
+			ops := []func(context.Context) error{a.effectAlone, a.effectInTwoSteps, a.effectInOneTransaction}
+			for _, op := range ops {
 				if err == nil {
 					err = a.warm(ctx, op)
 				}

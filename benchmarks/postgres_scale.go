@@ -21,7 +21,7 @@ const (
 	byLarge = "many records"
 )
 
-// few is how many records the smaller table holds.
+// few is the number of records in the smaller table.
 const few = 10_000
 
 // postgresScales are the store's calls on a table of few records and on one of so many. All three share the tables.
@@ -39,7 +39,8 @@ func postgresScales(many int) []scenario {
 	}
 	return []scenario{
 		of("scale-postgres-first", "reserve and complete, 64 callers", engineCallers, pair((*scaledTable).first)),
-		of("scale-postgres-replay", "replays of any of the records, 64 callers", engineCallers, pair((*scaledTable).replay)),
+		of("scale-postgres-replay", "replays of any of the records, 64 callers", engineCallers,
+			pair((*scaledTable).replay)),
 		of("scale-postgres-purge", "the purge of 1,000 expired records, one caller", 1, pair((*scaledTable).purge)),
 	}
 }
@@ -138,12 +139,15 @@ func (t *scaledTable) fill(ctx context.Context, pool *pgxpool.Pool) (err error) 
 func (t *scaledTable) copy(ctx context.Context, n int, of func(i int) (key string, expires time.Time)) error {
 	columns := []string{"scope", "key", "fingerprint", "state", "result", "fence", "born", "created_at", "expires_at"}
 	scope := []byte(engineClaim("").ID.Scope)
-	_, err := t.pool.CopyFrom(ctx, pgx.Identifier{t.schema, "redo_records"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
-		key, expires := of(i)
-		at := pgtype.Timestamptz{Time: expires, Valid: true}
-		made := pgtype.Timestamptz{Time: expires.Add(-24 * time.Hour), Valid: true}
-		return []any{scope, []byte(key), fingerprint[:], int16(2), result, int64(i) + 1, int64(i) + 1, made, at}, nil
-	}))
+	_, err := t.pool.CopyFrom(ctx, pgx.Identifier{t.schema, "redo_records"}, columns,
+		pgx.CopyFromSlice(n, func(i int) ([]any, error) {
+			key, expires := of(i)
+			at := pgtype.Timestamptz{Time: expires, Valid: true}
+			made := pgtype.Timestamptz{Time: expires.Add(-24 * time.Hour), Valid: true}
+			return []any{
+				scope, []byte(key), fingerprint[:], int16(2), result, int64(i) + 1, int64(i) + 1, made, at,
+			}, nil
+		}))
 	return err
 }
 

@@ -19,7 +19,7 @@ const (
 	openArg  = 8
 )
 
-// A recording is what a store sends, in its order. It implements pgx.QueryTracer.
+// A recording holds the statements of a store, in their order. It implements pgx.QueryTracer.
 type recording struct{ sent []sent }
 
 // A sent statement, with its arguments.
@@ -39,7 +39,8 @@ func (r *recording) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndD
 
 var errOtherStatements = errors.New("benchmarks: pgstore's statements are others than this comparison was written for")
 
-// check says whether what was recorded is a reserve and a complete of the form that the driver is made to send.
+// check returns an error unless the recording is a reserve and a complete of the form that the driver is made to
+// send.
 func (r *recording) check() error {
 	if len(r.sent) != 2 {
 		return fmt.Errorf("%w: %d of them", errOtherStatements, len(r.sent))
@@ -65,7 +66,7 @@ func (s sent) argsFor(key []byte, turn int64) []any {
 	return args
 }
 
-// A reserved row is what reserve returns, as the store reads it.
+// A reserved row is the result of reserve, as the store reads it.
 type reserved struct {
 	owned                            bool
 	format, state                    zeronull.Int2
@@ -77,6 +78,7 @@ type reserved struct {
 
 func (a *postgresArena) reserveByDriver(ctx context.Context, s sent, args []any) (got reserved, err error) {
 	err = a.pool.QueryRow(ctx, s.text, args...).Scan(&got.owned, &got.format, &got.fingerprint, &got.state,
-		&got.result, &got.meta, &got.owner, &got.fence, &got.born, &got.leaseUntil, &got.createdAt, &got.expiresAt, &got.readAt)
+		&got.result, &got.meta, &got.owner, &got.fence, &got.born, &got.leaseUntil, &got.createdAt, &got.expiresAt,
+		&got.readAt)
 	return got, err
 }

@@ -30,7 +30,7 @@ func redisScenario(replay bool) scenario {
 	return s
 }
 
-// A redisArena is a prefix of its own on a server.
+// A redisArena is a new prefix on a server.
 type redisArena struct {
 	prefix string
 	client rueidis.Client
@@ -75,7 +75,7 @@ func dialRedis(url string) (rueidis.Client, error) {
 	return client, nil
 }
 
-// probes is how many pairs are recorded.
+// probes is the number of pairs that are recorded.
 const probes = 256
 
 // record learns from the store itself which scripts it runs, with which keys and arguments.
@@ -109,11 +109,11 @@ func (a *redisArena) record(ctx context.Context) error {
 	return nil
 }
 
-// A listener is a client that notes what is sent through it.
+// A listener is a client that records the commands sent through it.
 type listener struct {
 	rueidis.Client
 	commands [][]string
-	first    string // the first answer
+	first    string // the first response
 	replay   []string
 }
 
@@ -126,22 +126,23 @@ func (l *listener) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 	return got
 }
 
-// A pair is the commands of reserve and complete for one key, and where in them stands what differs from one record to
-// the next.
+// A pair holds the commands of reserve and complete for one key, and the places in them that differ from one
+// record to the next.
 type pair struct {
 	key               string
 	reserve, complete []string
-	fenceFrom, fenceN int // in reserve's answer
+	fenceFrom, fenceN int // in reserve's response
 	fenceArg          int // of complete
 }
 
-var errOtherScripts = errors.New("benchmarks: redisstore's scripts are called otherwise than this comparison was written for")
+var errOtherScripts = errors.New("benchmarks: redisstore's scripts are called otherwise than this " +
+	"comparison was written for")
 
 func newPair(commands [][]string, answer, key string, fence uint64) (pair, error) {
 	if len(commands) != 2 || commands[0][0] != "EVALSHA" || commands[1][0] != "EVALSHA" {
 		return pair{}, fmt.Errorf("%w: %d commands", errOtherScripts, len(commands))
 	}
-	// Its digits stand in both, with as many zeros before them.
+	// Both hold its digits, with as many zeros before them.
 	p := pair{key: key, reserve: commands[0], complete: commands[1]}
 	p.fenceArg = slices.IndexFunc(commands[1], func(arg string) bool {
 		n, err := strconv.ParseUint(arg, 10, 64)
@@ -152,7 +153,7 @@ func newPair(commands [][]string, answer, key string, fence uint64) (pair, error
 	}
 	p.fenceN = len(commands[1][p.fenceArg])
 	if p.fenceFrom = strings.Index(answer, commands[1][p.fenceArg]); p.fenceFrom < 0 {
-		return pair{}, fmt.Errorf("%w: reserve does not answer with the fence", errOtherScripts)
+		return pair{}, fmt.Errorf("%w: reserve does not return the fence", errOtherScripts)
 	}
 	return p, nil
 }
@@ -183,10 +184,11 @@ func (a *redisArena) close() error {
 	return err
 }
 
-// sweep deletes what begins with the prefix.
+// sweep deletes the keys that begin with the prefix.
 func sweep(ctx context.Context, client rueidis.Client, prefix string) error {
 	for cursor := uint64(0); ; {
-		page, err := client.Do(ctx, client.B().Scan().Cursor(cursor).Match(prefix+":*").Count(1000).Build()).AsScanEntry()
+		page, err := client.Do(ctx,
+			client.B().Scan().Cursor(cursor).Match(prefix+":*").Count(1000).Build()).AsScanEntry()
 		if err != nil {
 			return err
 		}
@@ -224,13 +226,13 @@ func (a *redisArena) firstByDriver(ctx context.Context) error {
 		return err
 	}
 	if len(answer) < p.fenceFrom+p.fenceN {
-		return fmt.Errorf("%w: the answer has %d bytes", errOtherScripts, len(answer))
+		return fmt.Errorf("%w: the response has %d bytes", errOtherScripts, len(answer))
 	}
 	args := p.on(p.complete, key)
 	args[p.fenceArg] = answer[p.fenceFrom : p.fenceFrom+p.fenceN]
 	word, err := a.send(ctx, args).ToString()
 	if err == nil && word != "ok" {
-		err = fmt.Errorf("benchmarks: complete says %q", word)
+		err = fmt.Errorf("benchmarks: complete returns %q", word)
 	}
 	return err
 }
@@ -249,5 +251,6 @@ func (a *redisArena) send(ctx context.Context, words []string) rueidis.RedisResu
 	if err != nil {
 		panic(err) // redisstore wrote it
 	}
-	return a.client.Do(ctx, a.client.B().Evalsha().Sha1(words[1]).Numkeys(int64(keys)).Key(words[3:3+keys]...).Arg(words[3+keys:]...).Build())
+	evalsha := a.client.B().Evalsha().Sha1(words[1]).Numkeys(int64(keys))
+	return a.client.Do(ctx, evalsha.Key(words[3:3+keys]...).Arg(words[3+keys:]...).Build())
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/redo-go/redo/store/redisstore"
 )
 
-// redisScales are the store's calls on a server of few records and on one of many. They share the servers, which are
-// private: in one server all records share a table, whatever their prefix.
+// redisScales are the store's calls on a server of few records and on one of many. They share the servers, which
+// are private: in one server all records share a table, under all prefixes.
 func redisScales(many int) []scenario {
 	a := &redisScaleArena{sizes: map[string]int{bySmall: few, byLarge: many}}
 	of := func(name, title string, callers int, op func(*scaledRedis) runner) scenario {
@@ -36,7 +36,8 @@ func redisScales(many int) []scenario {
 	return []scenario{
 		of("scale-redis-first", "reserve and complete, 64 callers", engineCallers, (*scaledRedis).first),
 		of("scale-redis-replay", "replays of any of the records, 64 callers", engineCallers, (*scaledRedis).replay),
-		of("scale-redis-purge", "32 claims that expire at once, and a purge of what they leave, one caller", 1, (*scaledRedis).purge),
+		of("scale-redis-purge", "32 claims that expire immediately, and a purge of the rest, one caller", 1,
+			(*scaledRedis).purge),
 	}
 }
 
@@ -100,7 +101,8 @@ func (s *scaledRedis) start(ctx context.Context) (err error) {
 		return err
 	}
 	socket := filepath.Join(s.dir, "redis.sock")
-	s.cmd = exec.Command(binary, "--port", "0", "--unixsocket", socket, "--dir", s.dir, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction")
+	s.cmd = exec.Command(binary, "--port", "0", "--unixsocket", socket, "--dir", s.dir, "--save", "", "--appendonly",
+		"no", "--maxmemory-policy", "noeviction")
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
 		return err
@@ -162,8 +164,8 @@ func (s *scaledRedis) replay() runner {
 	}, nil)
 }
 
-// purge makes what it purges, since the claims themselves take most of it off the index already, and how much is left
-// would else depend on how often it was called.
+// purge makes the records that it purges. The claims themselves take most of them off the index already. Otherwise
+// the number left would depend on the number of calls.
 func (s *scaledRedis) purge() runner {
 	claim := engineClaim("")
 	claim.Lease, claim.Retention = 0, time.Millisecond

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// Every contestant's request is made in the same way, by http.NewRequest or by go-retryablehttp's wrapper of it: the
-// URL is a constant string that is parsed each time, the body is in memory, and the values of the headers are
+// Every contestant's request is made in the same way, by http.NewRequest or by go-retryablehttp's wrapper of it.
+// The URL is a constant string that is parsed each time. The body is in memory. The values of the headers are
 // slices that all requests share. On that convention bare net/http makes 16 allocations for a call. A cached
 // *url.URL would save each contestant one and the same.
 //
@@ -34,7 +34,7 @@ func newRequest(ctx context.Context, url string, payload []byte) (*http.Request,
 	return req, nil
 }
 
-// consume reads an answer to its end, which is what gives its connection back.
+// consume reads a response to its end, which gives its connection back.
 func consume(resp *http.Response, err error) error {
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func consume(resp *http.Response, err error) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusCreated {
-		return fmt.Errorf("benchmarks: the answer is %s, it has to be 201", resp.Status)
+		return fmt.Errorf("benchmarks: the response is %s, it must be 201", resp.Status)
 	}
 	return resp.Body.Close()
 }

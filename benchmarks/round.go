@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A pace is how thoroughly to measure.
+// A pace is the thoroughness of a measurement.
 type pace struct {
 	rounds int
 	slice  time.Duration // about how long a contestant runs in one round

@@ -34,7 +34,7 @@ func figureOf(values []float64) figure {
 // exactly returns the figure of a value that is the same in all rounds.
 func exactly(v float64) figure { return figure{v, v, v, v, v} }
 
-// spread is how far the rounds lie apart, as a share of the median.
+// spread is the distance between the least and the greatest round, as a share of the median.
 func (f figure) spread() float64 {
 	if f.median == 0 {
 		return 0
@@ -42,7 +42,7 @@ func (f figure) spread() float64 {
 	return (f.max - f.min) / f.median
 }
 
-// An outcome is what a scenario's rounds gave: a contestant's samples, in the order of the rounds.
+// An outcome holds the samples of a scenario: each contestant's, in the order of the rounds.
 type outcome map[string][]sample
 
 func each(samples []sample, field func(sample) float64) []float64 {
@@ -61,7 +61,7 @@ func (o outcome) bytes(who string) float64 {
 	return figureOf(each(o[who], func(s sample) float64 { return s.bytes })).median
 }
 
-// allocs is a whole number: what is left over is the runtime's own, or is shared by many operations.
+// allocs is a whole number: the rest is the runtime's, or is shared by many operations.
 func (o outcome) allocs(who string) float64 {
 	return math.Round(figureOf(each(o[who], func(s sample) float64 { return s.allocs })).median)
 }

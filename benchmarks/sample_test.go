@@ -16,7 +16,10 @@ func TestFigureOf(t *testing.T) {
 		{"of nothing is zero", nil, figure{}, 0},
 		{"of one value is that value", []float64{3}, exactly(3), 0},
 		{"of an odd count has the middle one as median", []float64{9, 1, 4}, figure{4, 1, 9, 2.5, 6.5}, 2},
-		{"of an even count has the mean of the middle two as median", []float64{8, 2, 4, 6}, figure{5, 2, 8, 3.5, 6.5}, 1.2},
+		{
+			"of an even count has the mean of the middle two as median", []float64{8, 2, 4, 6},
+			figure{5, 2, 8, 3.5, 6.5}, 1.2,
+		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			got := figureOf(c.values)

@@ -14,9 +14,9 @@ type scenario struct {
 	callers   int    // goroutines that a contestant uses; zero means one
 	// contestants take turns in this order.
 	contestants []contestant
-	// ready prepares what the contestants share, before the first is opened; an error that wraps errNoEngine means that
-	// the scenario can't be run here. done undoes it after the scenario, end after the last one of the run. All are nil
-	// when they share nothing.
+	// ready prepares the shared parts of the contestants, before the first is opened. An error that wraps errNoEngine
+	// means that the scenario can't run here. done undoes ready after the scenario, and end after the last one of the
+	// run. All are nil if the contestants share nothing.
 	ready, done, end func() error
 	slow             bool // run only when -run names it
 }
@@ -43,15 +43,15 @@ type contestant struct {
 
 // A runner is a contestant that is ready.
 type runner struct {
-	// run does the operation n times and checks what came of each. It is not called concurrently.
+	// run does the operation n times and checks the result of each. It is not called concurrently.
 	run func(n int) error
-	// refill makes what n operations use up, before they are timed; nil when that is nothing.
+	// refill makes the records that n operations use up, before they are timed. Nil means that there are none.
 	refill func(n int) error
-	// close releases what open acquired; nil when that is nothing.
+	// close releases the resources of open. Nil means that there are none.
 	close func() error
 }
 
-// filled is run with what it needs.
+// filled supplies the records for n operations, and then runs them.
 func (r runner) filled(n int) error {
 	if err := r.supply(n); err != nil {
 		return err
@@ -73,10 +73,10 @@ func (r runner) stop() error {
 	return r.close()
 }
 
-// manyRecords is how many records the large tables of the scale scenarios hold unless -records says otherwise.
+// manyRecords is the default of -records: the number of records in the large tables of the scale scenarios.
 const manyRecords = 10_000_000
 
-// manyInMemory is how many there are at most in an engine that keeps them in memory.
+// manyInMemory is the greatest number of records in an engine that keeps them in memory.
 const manyInMemory = 1_000_000
 
 // scenarios returns all of them, in the order of the report.

@@ -49,7 +49,8 @@ func TestNames(t *testing.T) {
 			require.NotContains(t, names, c.name)
 			names = append(names, c.name)
 		}
-		require.True(t, slices.Contains(names, s.reference), "%s: the reference %q is no contestant", s.name, s.reference)
+		require.True(t, slices.Contains(names, s.reference), "%s: the reference %q is no contestant", s.name,
+			s.reference)
 	}
 }
 

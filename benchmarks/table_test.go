@@ -8,7 +8,10 @@ import (
 )
 
 func TestTable(t *testing.T) {
-	s := scenario{name: "posting", title: "a POST", reference: "peer", contestants: []contestant{{name: "peer"}, {name: "redo"}}}
+	s := scenario{
+		name: "posting", title: "a POST", reference: "peer",
+		contestants: []contestant{{name: "peer"}, {name: "redo"}},
+	}
 	o := outcome{
 		"peer": {{ns: 1000, bytes: 64, allocs: 2}, {ns: 2000, bytes: 64, allocs: 2}},
 		"redo": {{ns: 3000, bytes: 128, allocs: 3}, {ns: 4000, bytes: 128, allocs: 3}},

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// A target is what redo promises itself of a scenario.
+// A target is a limit that redo sets itself in a scenario.
 type target struct {
 	scenario string
 	rule     string
@@ -38,39 +38,63 @@ func targets() []target {
 		)
 	}
 	return append(all, []target{
-		{"large", "redo.Do holds at most 4 KiB more of 1 MiB than http.Client", 4 << 10, false, size, func(o outcome) figure {
-			return exactly(o.bytes(byDo) - o.bytes(byNetHTTP))
-		}},
-		{"reserve", "one caller waits at most 1.3 times as long as for bbolt's Update", 1.3, false, times, func(o outcome) figure {
-			return o.ratio(byStore, byUpdate)
-		}},
-		{"durable-64", "64 callers get at least 10 times the operations of bbolt's Update", 10, true, times, func(o outcome) figure {
-			return o.ratio(byUpdate, byStore)
-		}},
-		{"redis-first", "64 callers get at least 90 % of what the driver gets with the same scripts", 0.9, true, times, func(o outcome) figure {
-			return o.ratio(byEngine, byRedo)
-		}},
-		{"redis-replay", "64 callers get at least 90 % of what the driver gets with the same script", 0.9, true, times, func(o outcome) figure {
-			return o.ratio(byEngine, byRedo)
-		}},
-		{"postgres-first", "64 callers get at least 90 % of what the driver gets with the same statements", 0.9, true, times, func(o outcome) figure {
-			return o.ratio(byEngine, byRedo)
-		}},
-		{"postgres-replay", "64 callers get at least 90 % of what the driver gets with the same statement", 0.9, true, times, func(o outcome) figure {
-			return o.ratio(byEngine, byRedo)
-		}},
-		{"scale-redis-first", "a first run beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
-		{"scale-redis-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
+		{"large", "redo.Do holds at most 4 KiB more of 1 MiB than http.Client", 4 << 10, false, size,
+			func(o outcome) figure {
+				return exactly(o.bytes(byDo) - o.bytes(byNetHTTP))
+			}},
+		{"reserve", "one caller waits at most 1.3 times as long as for bbolt's Update", 1.3, false, times,
+			func(o outcome) figure {
+				return o.ratio(byStore, byUpdate)
+			}},
+		{"durable-64", "64 callers get at least 10 times the operations of bbolt's Update", 10, true, times,
+			func(o outcome) figure {
+				return o.ratio(byUpdate, byStore)
+			}},
+		{"redis-first", "64 callers get at least 90 % of the driver's figure with the same scripts", 0.9, true, times,
+			func(o outcome) figure {
+				return o.ratio(byEngine, byRedo)
+			}},
+		{"redis-replay", "64 callers get at least 90 % of the driver's figure with the same script", 0.9, true, times,
+			func(o outcome) figure {
+				return o.ratio(byEngine, byRedo)
+			}},
+		{"postgres-first", "64 callers get at least 90 % of the driver's figure with the same statements", 0.9, true,
+			times, func(o outcome) figure {
+				return o.ratio(byEngine, byRedo)
+			}},
+		{"postgres-replay", "64 callers get at least 90 % of the driver's figure with the same statement", 0.9, true,
+			times, func(o outcome) figure {
+				return o.ratio(byEngine, byRedo)
+			}},
+		{
+			"scale-redis-first", "a first run beside many records takes at most 1.5 times as long", 1.5, false, times,
+			growth,
+		},
+		{
+			"scale-redis-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, false, times,
+			growth,
+		},
 		{"scale-redis-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
-		{"scale-postgres-first", "a first run beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
-		{"scale-postgres-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
-		{"scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, false, times, growth},
-		{"middleware", "a first run makes at most 20 allocations more than the bare handler", 20, false, count, func(o outcome) figure {
-			return exactly(o.allocs(byFirst) - o.allocs(byHandler))
-		}},
-		{"middleware", "a replay makes at most 12 allocations more than the bare handler", 12, false, count, func(o outcome) figure {
-			return exactly(o.allocs(byReplay) - o.allocs(byHandler))
-		}},
+		{
+			"scale-postgres-first", "a first run beside many records takes at most 1.5 times as long", 1.5, false,
+			times, growth,
+		},
+		{
+			"scale-postgres-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, false,
+			times, growth,
+		},
+		{
+			"scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, false, times,
+			growth,
+		},
+		{"middleware", "a first run makes at most 20 allocations more than the bare handler", 20, false, count,
+			func(o outcome) figure {
+				return exactly(o.allocs(byFirst) - o.allocs(byHandler))
+			}},
+		{"middleware", "a replay makes at most 12 allocations more than the bare handler", 12, false, count,
+			func(o outcome) figure {
+				return exactly(o.allocs(byReplay) - o.allocs(byHandler))
+			}},
 	}...)
 }
 
@@ -81,8 +105,8 @@ func (t target) met(f figure) bool {
 	return f.median <= t.limit
 }
 
-// report prints each target with what was measured of it, and returns how many were missed. A target whose scenario
-// was not run is neither met nor missed.
+// report prints each target with its measured figure, and returns the number of missed ones. A target whose
+// scenario was not run is neither met nor missed.
 func report(w io.Writer, all []target, played map[string]outcome) (missed int) {
 	fmt.Fprintf(w, "targets\n")
 	for _, t := range all {

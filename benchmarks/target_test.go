@@ -14,10 +14,12 @@ func TestTargetsNameWhatIsMeasured(t *testing.T) {
 			all := scenarios(few)
 			i := slices.IndexFunc(all, func(s scenario) bool { return s.name == target.scenario })
 			require.GreaterOrEqual(t, i, 0, "there is no scenario %q", target.scenario)
-			// With figures for the scenario's own contestants only, a name that nobody bears leaves a value at zero.
+			// Only the scenario's own contestants have figures here, so a wrong name leaves a value at zero.
 			o := outcome{}
 			for n, c := range all[i].contestants {
-				o[c.name] = []sample{{ns: float64(10 * (n + 1)), bytes: float64(1000 * (n + 1)), allocs: float64(10 * (n + 1))}}
+				o[c.name] = []sample{{
+					ns: float64(10 * (n + 1)), bytes: float64(1000 * (n + 1)), allocs: float64(10 * (n + 1)),
+				}}
 			}
 			require.Positive(t, target.value(o).median)
 		})
@@ -36,12 +38,27 @@ func TestReport(t *testing.T) {
 		want   string
 		missed int
 	}{
-		{"a ceiling may be reached", target{"s", "r", 1, false, "%.2f×", value(1)}, "ok s r: 1.00×" + half + "0.50× to 1.50×)", 0},
-		{"a ceiling may not be passed", target{"s", "r", 1, false, "%.2f×", value(1.01)}, "MISSED s r: 1.01×" + half + "0.51× to 1.51×)", 1},
-		{"a floor may be reached", target{"s", "r", 10, true, "%.1f", value(10)}, "ok s r: 10.0" + half + "9.5 to 10.5)", 0},
-		{"a floor may not be undercut", target{"s", "r", 10, true, "%.1f", value(9.9)}, "MISSED s r: 9.9" + half + "9.4 to 10.4)", 1},
+		{
+			"a ceiling may be reached", target{"s", "r", 1, false, "%.2f×", value(1)},
+			"ok s r: 1.00×" + half + "0.50× to 1.50×)", 0,
+		},
+		{
+			"a ceiling may not be passed", target{"s", "r", 1, false, "%.2f×", value(1.01)},
+			"MISSED s r: 1.01×" + half + "0.51× to 1.51×)", 1,
+		},
+		{
+			"a floor may be reached", target{"s", "r", 10, true, "%.1f", value(10)},
+			"ok s r: 10.0" + half + "9.5 to 10.5)", 0,
+		},
+		{
+			"a floor may not be undercut", target{"s", "r", 10, true, "%.1f", value(9.9)},
+			"MISSED s r: 9.9" + half + "9.4 to 10.4)", 1,
+		},
 		{"a value without a range is printed alone", target{"s", "r", 7, false, "%.0f B", exact}, "ok s r: 7 B", 0},
-		{"a target whose scenario was not run is not missed", target{"other", "r", 0, false, "%.0f", exact}, "not run other r", 0},
+		{
+			"a target whose scenario was not run is not missed", target{"other", "r", 0, false, "%.0f", exact},
+			"not run other r", 0,
+		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var out strings.Builder

@@ -6,15 +6,15 @@ import (
 	"net/http"
 )
 
-// memoryURL is never resolved: memoryTransport answers for it.
+// memoryURL is never resolved: memoryTransport serves it.
 const memoryURL = "http://payments.test/v1/refunds"
 
 var (
 	answerBody   = []byte(`{"id":"rf_1138","status":"succeeded"}`)
-	answerHeader = http.Header{"Content-Type": contentType} // nobody writes to an answer's header
+	answerHeader = http.Header{"Content-Type": contentType} // no contestant writes to a response's header
 )
 
-// memoryTransport reads each request to its end and answers it at once.
+// memoryTransport reads each request to its end and responds immediately.
 type memoryTransport struct{}
 
 func (memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {

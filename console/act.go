@@ -8,7 +8,7 @@ import (
 	"github.com/redo-go/redo"
 )
 
-// An Act is a change that an operator asked for. It contains no payload and no credentials of a URL.
+// An Act is a change that an operator requested. It contains no payload and no credentials of a URL.
 type Act struct {
 	// Author is the name that [Authenticate] returned, or that of [Author].
 	Author string

@@ -15,8 +15,9 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// browse opens testdata/harness.html beside the console, and returns what it found wrong and how many clicks it made.
-// The harness shows pages in frames. So only here the console's pages may be framed. change edits the stylesheet.
+// browse opens testdata/harness.html beside the console, and returns the faults that it found and the number of
+// its clicks. The harness shows pages in frames. So only here the console's pages may be framed. change edits the
+// stylesheet.
 func browse(t *testing.T, r *rig, change func(css string) string) (broken []string, clicks int) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -52,7 +53,7 @@ func browse(t *testing.T, r *rig, change func(css string) string) (broken []stri
 	}
 	require.NoError(t, json.Unmarshal([]byte(html.UnescapeString(m[1])), &result))
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "CONSOLE") { // such as what the policy refuses
+		if strings.Contains(line, "CONSOLE") { // such as a load that the policy refuses
 			result.Broken = append(result.Broken, strings.TrimSpace(line))
 		}
 	}

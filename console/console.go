@@ -62,7 +62,7 @@ func style(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, files, "templates/style.css")
 }
 
-// A frame is what every page has.
+// A frame holds the parts that every page has.
 type frame struct {
 	Title      string
 	Author     string
@@ -70,7 +70,7 @@ type frame struct {
 	Letters    bool
 	Queues     []string
 	Here       string // the page of the navigation that is shown
-	Notice     string // what an act has done
+	Notice     string // the report of an act
 	Query      string // of the search
 	Page       any
 }

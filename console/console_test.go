@@ -38,8 +38,10 @@ func TestNewNamesEveryWrongOption(t *testing.T) {
 func TestOverviewShowsCountsAndCauses(t *testing.T) {
 	page := newRig(t).get("./")
 	for _, part := range []string{
-		`<a href="operations">Pending</a></dt><dd>3</dd>`, `<a href="operations?show=unknown">Unknown</a></dt><dd>1</dd>`,
-		`state=dead">Dead</a></dt><dd>3</dd>`, `state=waiting">Waiting</a></dt><dd>1</dd>`, `<dt>Disabled</dt><dd>1</dd>`,
+		`<a href="operations">Pending</a></dt><dd>3</dd>`,
+		`<a href="operations?show=unknown">Unknown</a></dt><dd>1</dd>`,
+		`state=dead">Dead</a></dt><dd>3</dd>`, `state=waiting">Waiting</a></dt><dd>1</dd>`,
+		`<dt>Disabled</dt><dd>1</dd>`,
 		`<a href="letters">Dead</a></dt><dd>1</dd>`, `<a href="letters?state=waiting">Waiting</a></dt><dd>1</dd>`,
 		"https://closed.example/hooks?…", "<code>VALIDATION.gone</code>",
 		"<code>DEPENDENCY.unavailable</code></td><td role=\"cell\" data-label=\"Stopped\">3<",
@@ -78,7 +80,9 @@ func TestOperationAndEventShowTheirTimeline(t *testing.T) {
 	require.Contains(t, page, "An attempt may have reached the server")
 	require.Contains(t, r.get("operation?name=refund:unknown"), "<code>CONFLICT.idempotency.outcome_unknown</code>")
 	page = r.get(r.link("events?queue=outbox", "order-1"))
-	for _, part := range []string{"Enqueued", "with status 503 after 1.5s", "the server is busy", "Given up", "(hidden)"} {
+	for _, part := range []string{
+		"Enqueued", "with status 503 after 1.5s", "the server is busy", "Given up", "(hidden)",
+	} {
 		require.Contains(t, page, part)
 	}
 }
@@ -300,12 +304,14 @@ func TestLongSelectionIsContinued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		for i := range 50 {
-			require.NoError(t, r.queue.Append(t.Context(), outbox.Event{ID: fmt.Sprint("many-", i), Destination: audit}))
+			require.NoError(t,
+				r.queue.Append(t.Context(), outbox.Event{ID: fmt.Sprint("many-", i), Destination: audit}))
 		}
 		claimed, err := r.queue.Claim(t.Context(), outbox.Claim{Max: 50, Lease: time.Hour})
 		require.NoError(t, err)
 		for _, d := range claimed {
-			_, err = r.queue.Settle(t.Context(), outbox.Settlement{Lease: d.Lease, Outcome: outbox.Outcome{Result: outbox.Dead}})
+			_, err = r.queue.Settle(t.Context(),
+				outbox.Settlement{Lease: d.Lease, Outcome: outbox.Outcome{Result: outbox.Dead}})
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Second)

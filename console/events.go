@@ -69,11 +69,7 @@ type eventPage struct {
 }
 
 func (c *Console) event(w http.ResponseWriter, r *http.Request) {
-	q, ok := c.selected(w, r)
-	if !ok {
-		return
-	}
-	row, ok := c.entry(w, r, q)
+	q, row, ok := c.entry(w, r)
 	if !ok {
 		return
 	}
@@ -86,17 +82,20 @@ func (c *Console) event(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, http.StatusOK, "event", row.Event.ID, "events "+q.name, p)
 }
 
-// entry returns the event that a request names, and shows a failure if there is none.
-func (c *Console) entry(w http.ResponseWriter, r *http.Request, q namedQueue) (row eventRow, ok bool) {
+// entry returns the event that a request names, with its queue. It shows a failure if there is none.
+func (c *Console) entry(w http.ResponseWriter, r *http.Request) (q namedQueue, row eventRow, ok bool) {
+	if q, ok = c.selected(w, r); !ok {
+		return q, row, false
+	}
 	id, to := r.FormValue("id"), r.FormValue("to")
 	if id != "" { // an empty one would select every event
 		for e, err := range q.Events(r.Context(), outbox.Selection{ID: id}) {
 			if endsEvents(e, err) {
 				c.fail(w, r, http.StatusBadGateway, failure{Text: err.Error()})
-				return row, false
+				return q, row, false
 			}
 			if row = eventRowOf(q.name, e, err); e.Event.ID == id && row.To == to {
-				return row, true
+				return q, row, true
 			}
 		}
 	}
@@ -104,5 +103,5 @@ func (c *Console) entry(w http.ResponseWriter, r *http.Request, q namedQueue) (r
 		Text: "No event with this id waits or is dead. It was delivered or dropped, or it never existed.",
 		Back: link("events", "queue", q.name),
 	})
-	return row, false
+	return q, row, false
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// session stands for the login of your service.
+// session is an example of your service's login.
 func session(r *http.Request) (author string, ok bool) {
 	name, password, _ := r.BasicAuth()
 	return name, name == "ana" && password == "correct horse"

@@ -101,7 +101,8 @@ func (c *Console) findRecords(ctx context.Context, p *findPage, id string) {
 		case rec.ID.Key == id:
 			row := recordRow{Scope: rec.ID.Scope, Key: rec.ID.Key, State: "can't be read"}
 			if err == nil {
-				row.State, row.CreatedAt, row.Age, row.LeaseLeft = rec.State.String(), rec.CreatedAt, rec.Age(), rec.LeaseLeft()
+				row.State, row.CreatedAt, row.Age, row.LeaseLeft = rec.State.String(), rec.CreatedAt, rec.Age(),
+					rec.LeaseLeft()
 			}
 			p.Records = append(p.Records, row)
 		}

@@ -35,7 +35,8 @@ func (c *Console) guard(next http.Handler) http.Handler {
 				return
 			}
 		case !local(r):
-			http.Error(w, "console: without Authenticate it serves only this machine, by a loopback address or localhost",
+			http.Error(w,
+				"console: without Authenticate it serves only this machine, by a loopback address or localhost",
 				http.StatusForbidden)
 			return
 		}
@@ -53,8 +54,9 @@ func author(r *http.Request) string {
 	return name
 }
 
-// local reports whether the request comes from this machine and asks for this machine. A page of another site whose
-// name was rebound to a loopback address has that site's Host. A proxy on this machine may pass on requests of others.
+// local reports whether the request comes from this machine and is addressed to it. A page of another site whose
+// name was rebound to a loopback address has that site's Host. A proxy on this machine may pass on requests of
+// others.
 func local(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
 		if _, forwarded := r.Header[name]; forwarded {

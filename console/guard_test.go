@@ -32,7 +32,8 @@ func TestWithoutAuthenticateOnlyThisMachineIsServed(t *testing.T) {
 
 	// A name that an attacker has rebound to a loopback address stays in Host.
 	for _, host := range []string{
-		"evil.example", "evil.example:8090", "127.0.0.1.evil.example", "localhost.evil.example", "", "10.0.0.1", "0.0.0.0",
+		"evil.example", "evil.example:8090", "127.0.0.1.evil.example", "localhost.evil.example", "", "10.0.0.1",
+		"0.0.0.0",
 	} {
 		require.Equal(t, http.StatusForbidden, from(host, "127.0.0.1:5555"), host)
 	}
@@ -58,7 +59,8 @@ func TestAuthenticateDecidesAndNamesTheAuthor(t *testing.T) {
 	}
 	require.Equal(t, http.StatusUnauthorized, r.do(http.MethodGet, "./", nil).Code, "this machine is no exception")
 	require.Equal(t, http.StatusUnauthorized, r.do(http.MethodGet, "./", nil, as("bob", "wrong")).Code)
-	require.Equal(t, http.StatusUnauthorized, r.do(http.MethodGet, "./", nil, as("", "right")).Code, "an act needs an author")
+	require.Equal(t, http.StatusUnauthorized, r.do(http.MethodGet, "./", nil, as("", "right")).Code,
+		"an act needs an author")
 	require.Equal(t, http.StatusUnauthorized, r.do(http.MethodGet, "style.css", nil, as("bob", "wrong")).Code)
 	w := r.do(http.MethodGet, "./", nil, as("bob", "right"))
 	require.Equal(t, http.StatusOK, w.Code)
@@ -110,7 +112,9 @@ func TestEveryResponseHasTheSecurityHeaders(t *testing.T) {
 	for _, w := range []*httptest.ResponseRecorder{
 		r.do(http.MethodGet, "./", nil), r.do(http.MethodGet, "style.css", nil), r.do(http.MethodGet, "none", nil),
 		r.do(http.MethodGet, "./", nil, func(req *http.Request) { req.Host = "evil.example" }),
-		r.do(http.MethodPost, "forget", nil, func(req *http.Request) { req.Header.Set("Sec-Fetch-Site", "cross-site") }),
+		r.do(http.MethodPost, "forget", nil, func(req *http.Request) {
+			req.Header.Set("Sec-Fetch-Site", "cross-site")
+		}),
 	} {
 		h := w.Header()
 		require.True(t, strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; style-src 'self'; "))

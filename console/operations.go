@@ -25,10 +25,11 @@ type operationsPage struct {
 
 func (c *Console) operations(w http.ResponseWriter, r *http.Request) {
 	p := operationsPage{Unknown: r.FormValue("show") == "unknown"}
-	p.window = read(c.client.Pending(r.Context()), from(r), func(op redo.Operation, err error) (operationRow, bool, bool) {
-		row := rowOf(op, err)
-		return row, !p.Unknown || row.Unknown, err != nil && op.Name == ""
-	})
+	p.window = read(c.client.Pending(r.Context()), from(r),
+		func(op redo.Operation, err error) (operationRow, bool, bool) {
+			row := rowOf(op, err)
+			return row, !p.Unknown || row.Unknown, err != nil && op.Name == ""
+		})
 	show, title := "", "Pending operations"
 	if p.Unknown {
 		show, title = "unknown", "Unknown operations"

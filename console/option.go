@@ -134,7 +134,7 @@ func Authenticate(f func(*http.Request) (author string, ok bool)) Option {
 	})
 }
 
-// Author names the author of acts if there is no [Authenticate]. The default is "local".
+// The Author option names the author of acts if there is no [Authenticate]. The default is "local".
 func Author(name string) Option {
 	return optionFunc(func(c *config) {
 		if name == "" {

@@ -22,7 +22,7 @@ type overviewPage struct {
 	Causes     []cause
 }
 
-// shownDecisions is how many unknown operations the overview lists.
+// shownDecisions is the number of unknown operations in the overview.
 const shownDecisions = 10
 
 type operationCounts struct {
@@ -62,7 +62,7 @@ type cause struct {
 
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	var p overviewPage
-	causes := map[taxonomy.Code]int{}
+	causes := map[cause]int{}
 	if c.client != nil {
 		p.Operations = c.countOperations(r.Context(), &p, causes)
 	}
@@ -72,16 +72,17 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	if c.inbox != nil {
 		p.Letters = c.countLetters(r.Context())
 	}
-	for _, code := range slices.SortedFunc(maps.Keys(causes), func(a, b taxonomy.Code) int {
-		return cmp.Or(cmp.Compare(causes[b], causes[a]), cmp.Compare(a, b))
+	for _, why := range slices.SortedFunc(maps.Keys(causes), func(a, b cause) int {
+		return cmp.Or(cmp.Compare(causes[b], causes[a]), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Hint, b.Hint))
 	}) {
-		p.Causes = append(p.Causes, cause{code, causes[code], code.Hint()})
+		why.Count = causes[why]
+		p.Causes = append(p.Causes, why)
 	}
 	c.show(w, r, http.StatusOK, "overview", "Overview", "overview", p)
 }
 
 // countOperations counts the first operations. The oldest comes first.
-func (c *Console) countOperations(ctx context.Context, p *overviewPage, causes map[taxonomy.Code]int) *operationCounts {
+func (c *Console) countOperations(ctx context.Context, p *overviewPage, causes map[cause]int) *operationCounts {
 	n := &operationCounts{}
 	for op, err := range c.client.Pending(ctx) {
 		if err != nil && op.Name == "" {
@@ -100,7 +101,7 @@ func (c *Console) countOperations(ctx context.Context, p *overviewPage, causes m
 			n.Unreadable++
 		case row.Unknown:
 			n.Unknown++
-			causes[op.Code]++
+			causes[cause{Code: op.Code, Hint: row.Hint()}]++
 			if len(p.Decisions) < shownDecisions {
 				p.Decisions = append(p.Decisions, row)
 			}
@@ -110,7 +111,7 @@ func (c *Console) countOperations(ctx context.Context, p *overviewPage, causes m
 }
 
 // countQueue counts the events of a queue, and the causes of its first dead letters.
-func countQueue(ctx context.Context, q namedQueue, causes map[taxonomy.Code]int) queueCounts {
+func countQueue(ctx context.Context, q namedQueue, causes map[cause]int) queueCounts {
 	n := queueCounts{Name: q.name}
 	fail := func(err error) queueCounts {
 		n.Err = err.Error()
@@ -128,7 +129,8 @@ func countQueue(ctx context.Context, q namedQueue, causes map[taxonomy.Code]int)
 		to := destinationID(d.Destination)
 		n.Disabled = append(n.Disabled, disabledRow{
 			Queue: q.name, Destination: shownURL(d.Destination), To: to, Since: d.Since,
-			Code: d.Why.Code, Reason: d.Why.Reason, Status: d.Why.Status, Link: link("events", "queue", q.name, "to", to),
+			Code: d.Why.Code, Reason: d.Why.Reason, Status: d.Why.Status,
+			Link: link("events", "queue", q.name, "to", to),
 		})
 	}
 	examined := 0
@@ -141,7 +143,7 @@ func countQueue(ctx context.Context, q namedQueue, causes map[taxonomy.Code]int)
 		}
 		examined++
 		if code := e.Failure().Code; code != "" {
-			causes[code]++
+			causes[cause{Code: code, Hint: code.Hint()}]++
 		}
 	}
 	return n

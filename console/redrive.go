@@ -22,11 +22,7 @@ const (
 )
 
 func (c *Console) redrive(w http.ResponseWriter, r *http.Request) {
-	q, ok := c.selected(w, r)
-	if !ok {
-		return
-	}
-	row, ok := c.entry(w, r, q)
+	q, row, ok := c.entry(w, r)
 	if !ok {
 		return
 	}
@@ -43,7 +39,7 @@ func (c *Console) redrive(w http.ResponseWriter, r *http.Request) {
 	redirect(w, row.Link+"&done=redrive")
 }
 
-// A selectionPage is the dry run of a redrive, or what a redrive has done.
+// A selectionPage is the dry run of a redrive, or the report of one.
 type selectionPage struct {
 	Queue, To, Type, Until string
 	Destination            string // of the filter
@@ -144,7 +140,8 @@ func (c *Console) redriveSelection(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.To != "" && p.destination == "" { // an empty Selection.Destination selects all of them
 		c.fail(w, r, http.StatusUnprocessableEntity, failure{
-			Text: "Nothing was redriven: events without a destination can't be selected. Redrive them one by one.", Back: p.Back,
+			Text: "Nothing was redriven: events without a destination can't be selected. Redrive them one by one.",
+			Back: p.Back,
 		})
 		return
 	}

@@ -136,11 +136,12 @@ func (r *rig) fill() {
 		require.NoError(r, err)
 		require.Empty(r, lost)
 	}
-	require.NoError(r, r.queue.Disable(ctx, closed, outbox.Failure{Code: "VALIDATION.gone", Status: 410, Reason: "gone"}))
+	require.NoError(r,
+		r.queue.Disable(ctx, closed, outbox.Failure{Code: "VALIDATION.gone", Status: 410, Reason: "gone"}))
 	require.NoError(r, r.queue.Append(ctx, outbox.Event{ID: "closed-1", Destination: closed}))
 }
 
-// do sends a request to the console, from this machine unless change says otherwise.
+// do sends a request to the console, by default from this machine. change may change the request.
 func (r *rig) do(method, page string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	r.Helper()
 	target := "/" + strings.TrimPrefix(page, "./")

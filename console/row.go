@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Limits of what a request reads.
+// Limits of the records that a request reads.
 const (
 	pageSize = 100                    // rows of a page
 	maxScan  = 5000                   // records that a page examines
@@ -58,7 +58,7 @@ func read[E, T any](seq iter.Seq2[E, error], from int, convert func(E, error) (r
 	return w
 }
 
-// from returns the position that a request asks for.
+// from returns the position in the request's parameter "from".
 func from(r *http.Request) int {
 	n, err := strconv.Atoi(r.FormValue("from"))
 	if err != nil {
@@ -72,7 +72,7 @@ type operationRow struct {
 	redo.Operation
 	URL     string // without its query
 	Link    string
-	Unknown bool // pending, and never sent again: a person has to find out its effect
+	Unknown bool // pending, and never sent again: a person must find out its effect
 	Problem string
 }
 
@@ -87,9 +87,14 @@ func rowOf(op redo.Operation, err error) operationRow {
 	return row
 }
 
+// settleHint is the advice for an operation that only a person can end.
+const settleHint = "read the resource back, then settle the operation"
+
 // Hint returns the advice for the operation.
 func (o operationRow) Hint() string {
 	switch {
+	case o.Unknown && o.Code.Transient(): // the hint of the code is for a client, which may still retry
+		return settleHint
 	case o.Code != "":
 		return o.Code.Hint()
 	case o.State != store.StatePending:

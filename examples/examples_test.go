@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
@@ -88,15 +89,16 @@ func printed(source string) (command, output string, found bool) {
 	return command, output, found
 }
 
-// Each program prints what its package comment prints.
+// Each program prints the output in its package comment.
 func TestEachProgramPrintsWhatItsCommentPromises(t *testing.T) {
+	racetest.Repeats(t) // the programs are built without the detector
 	ran := 0
 	for _, dir := range programs(t) {
 		source, err := os.ReadFile(filepath.Join(dir, "main.go"))
 		require.NoError(t, err)
 		command, want, found := printed(string(source))
 		if !found {
-			continue // a story, with a test of its own
+			continue // a story, with another test
 		}
 		ran++
 		t.Run(dir, func(t *testing.T) {
@@ -117,7 +119,8 @@ func TestEachProgramPrintsWhatItsCommentPromises(t *testing.T) {
 }
 
 func TestTheOutputOfACommentEndsWithItsBlock(t *testing.T) {
-	command, output, found := printed("// Text.\n//\n//\t$ go run ./examples/a\n//\tone\n//\ttwo\n//\n// More.\n//\n//\tno\n")
+	command, output, found := printed("// Text.\n//\n//\t$ go run ./examples/a\n//\tone\n//\ttwo\n//\n// " +
+		"More.\n//\n//\tno\n")
 	require.True(t, found)
 	require.Equal(t, "go run ./examples/a", command)
 	require.Equal(t, "one\ntwo\n", output)

@@ -18,9 +18,9 @@
 // The phone's key is never sent upstream. The upstream key is the HMAC-SHA256 of the principal and the phone's key. Two
 // phones with the same key never meet, and no phone can choose the key of another.
 //
-// A request without a key gets an upstream key of its own. The gateway retries it under that key, but it can't
-// recognize a repetition by the phone, unless [RequestID] makes the key of the app's own request id. GET and HEAD need
-// no key. [Hedge] sends a second one to a slow upstream.
+// A request without a key gets a new upstream key. The gateway retries it under that key, but it can't recognize a
+// repetition by the phone, unless [RequestID] makes the key of the app's own request id. GET and HEAD need no key.
+// [Hedge] sends a second one to a slow upstream.
 //
 // # Large uploads
 //
@@ -30,10 +30,10 @@
 //
 // # Credentials
 //
-// The phone's headers go upstream, with its credentials. Credentials are never stored. To continue an operation after
-// a crash, the gateway needs credentials of its own: add redo.WithCredentials to [Client]. Without them an operation
-// of a phone that sent credentials waits until the phone repeats it. All other headers are stored, unless [Client]
-// has a redo.Profile without KeepHeaders.
+// The phone's headers go upstream, with its credentials. Credentials are never stored. To continue an operation
+// after a crash, the gateway needs its own credentials: add redo.WithCredentials to [Client]. Without them an
+// operation of a phone that sent credentials waits until the phone repeats it. All other headers are stored,
+// unless [Client] has a redo.Profile without KeepHeaders.
 //
 // # Several gateways
 //

@@ -61,12 +61,12 @@ func serve(ctx context.Context, address string, target *url.URL, st store.Store,
 	if err != nil {
 		return err
 	}
-	go g.Run(ctx) // continues what a killed gateway has left behind
+	go g.Run(ctx) // continues the operations of a killed gateway
 	err = http.ListenAndServe(address, g)
 	return err
 }
 
-// The address is wrong, so this gateway ends at once.
+// The address is wrong, so this gateway ends immediately.
 func ExampleGateway_Run() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -75,7 +75,7 @@ func ExampleGateway_Run() {
 	// Output: listen tcp: address no port: missing port in address
 }
 
-// The gateway calls its upstream with credentials of its own, so it can continue any request after a crash.
+// The gateway calls its upstream with its own credentials, so it can continue any request after a crash.
 func ExampleClient() {
 	serviceToken := func() string { return "secret" }
 	credentials := gateway.Client(redo.WithCredentials(func(r *http.Request) error {

@@ -43,7 +43,8 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	profile := redo.RedoProfile()
 	profile.KeepHeaders = true // an app's headers must not keep Run from continuing its requests
 	g.client, err = redo.New(slices.Concat(
-		[]redo.Option{redo.WithProfile(profile)}, c.client, []redo.Option{redo.WithStore(st), redo.WithScope("gateway")})...)
+		[]redo.Option{redo.WithProfile(profile)}, c.client,
+		[]redo.Option{redo.WithStore(st), redo.WithScope("gateway")})...)
 	if err != nil {
 		return nil, err
 	}

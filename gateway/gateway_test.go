@@ -422,7 +422,8 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	}
 	_, err = gateway.New(nil, memstore.New(), nil)
 	require.ErrorContains(t, err, "an option is nil")
-	_, err = gateway.New(&url.URL{Scheme: "http", Host: "x"}, memstore.New(), gateway.Principal(user), gateway.Secret(secret),
+	_, err = gateway.New(&url.URL{Scheme: "http", Host: "x"}, memstore.New(), gateway.Principal(user),
+		gateway.Secret(secret),
 		gateway.Middleware(server.Retention(-1)))
 	require.ErrorContains(t, err, "Retention")
 }

@@ -26,7 +26,7 @@ func (c *config) upstreamKey(principal, key string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// A tap is what a phone's request says of itself. A repetition says the same.
+// A tap holds the identity of a phone's request. A repetition has the same one.
 type tap struct {
 	keyed     bool   // there is a key
 	key       string // "" if it is malformed
@@ -60,7 +60,7 @@ func (c *config) read(r *http.Request) (*http.Request, tap) {
 // keyed returns a copy of the request with a key.
 func keyed(r *http.Request, key string) *http.Request {
 	r = r.Clone(r.Context())
-	r.Header.Set(wire.HeaderKey, wire.FormatKey(key, wire.NeedsQuotes(key), false))
+	r.Header.Set(wire.HeaderKey, wire.FormatKey(key, false, false))
 	return r
 }
 

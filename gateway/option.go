@@ -50,8 +50,9 @@ func RequestID(header string) Option {
 	})
 }
 
-// MaxBuffered sets how many bytes of a body the gateway holds in memory, and stores. A longer body is streamed. The
-// default is 1 MiB, and the redo.Client stores 64 KiB of it unless redo.WithMaxStoredBody says otherwise.
+// MaxBuffered sets the number of bytes of a body that the gateway holds in memory, and stores. A longer body is
+// streamed. The default is 1 MiB. The redo.Client stores 64 KiB of it unless redo.WithMaxStoredBody sets another
+// limit.
 func MaxBuffered(n int) Option {
 	return optionFunc(func(c *config) {
 		c.check(n >= 0, "MaxBuffered", "%d is negative", n)

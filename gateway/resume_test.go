@@ -33,7 +33,8 @@ func TestRunContinuesARequestWithoutItsPhone(t *testing.T) {
 			return w.Code
 		}
 		start := func(rt http.RoundTripper) *gateway.Gateway {
-			g, err := gateway.New(u, st, gateway.Principal(user), gateway.Secret(secret), gateway.Client(redo.WithTransport(rt)))
+			g, err := gateway.New(u, st, gateway.Principal(user), gateway.Secret(secret),
+				gateway.Client(redo.WithTransport(rt)))
 			require.NoError(t, err)
 			return g
 		}

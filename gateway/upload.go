@@ -34,11 +34,13 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, t tap) {
 	switch {
 	case t.malformed != nil:
 		wire.WriteProblem(w, wire.Problem{
-			Status: http.StatusBadRequest, Code: string(taxonomy.KeyMalformed), Detail: "The Idempotency-Key is malformed.",
+			Status: http.StatusBadRequest, Code: string(taxonomy.KeyMalformed),
+			Detail: "The Idempotency-Key is malformed.",
 		})
 	case t.user == "":
 		wire.WriteProblem(w, wire.Problem{
-			Status: http.StatusUnauthorized, Code: string(taxonomy.Unauthenticated), Detail: "An Idempotency-Key needs a user.",
+			Status: http.StatusUnauthorized, Code: string(taxonomy.Unauthenticated),
+			Detail: "An Idempotency-Key needs a user.",
 		})
 	default:
 		g.proxy.ServeHTTP(w, r.WithContext(redo.WithKey(r.Context(), g.upstreamKey(t.user, t.key))))

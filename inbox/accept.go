@@ -46,8 +46,8 @@ type Acceptor struct {
 	relay *outbox.Relay
 }
 
-// Accept returns an Acceptor over a queue of its own, which must hold nothing else. Several processes may share it
-// where the queue's engine allows that.
+// Accept returns an Acceptor over a queue that must hold nothing else. Several processes may share it where the
+// queue's engine allows that.
 //
 // The options are those of an outbox.Relay: outbox.Retry sets the schedule of attempts, outbox.Workers their number,
 // and outbox.HoldKeys keeps an ordering key behind its dead letter. [HandlerTimeout] is the attempt's timeout.
@@ -56,8 +56,8 @@ type Acceptor struct {
 // The sources are the relay's destinations, so that none delays another. A source is never disabled, because one event
 // that fails must not stop the others. So outbox.OnDisabled has no effect.
 //
-// outbox.Retention is how long the queue remembers a handled event. [Retention] is how long the inbox does, and so how
-// long the event is not handled again.
+// outbox.Retention is the time for which the queue remembers a handled event. [Retention] is the time for which
+// the inbox does, so that it does not handle the event again.
 func Accept(q Queue, r Receiver, opts ...outbox.Option) (*Acceptor, error) {
 	if r.in == nil {
 		return nil, errors.New("inbox: the receiver is zero")

@@ -19,7 +19,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An acceptance is an Acceptor over a queue in memory, with what its handler got.
+// An acceptance is an Acceptor over a queue in memory, with a record of its handler's calls.
 type acceptance struct {
 	*inbox.Acceptor
 	queue *memoutbox.Queue
@@ -174,7 +174,8 @@ func TestAnEventThatTheQueueDidNotTakeIsNotAcknowledged(t *testing.T) {
 		down.err, down.applied = store.ErrUnknown, true
 		require.Equal(t, response{503, "", "", "1", "DEPENDENCY.unavailable"}, deliver(t, h, "a", "p"))
 		require.Equal(t, response{202, "stored", "", "", ""}, deliver(t, h, "a", "p"), "the first write was made")
-		require.Equal(t, response{409, "", "", "", "CONFLICT.idempotency.payload_mismatch"}, deliver(t, h, "a", "other"))
+		require.Equal(t, response{409, "", "", "", "CONFLICT.idempotency.payload_mismatch"},
+			deliver(t, h, "a", "other"))
 		a.work(t, second)
 		require.Equal(t, response{200, "replayed", "true", "", ""}, deliver(t, h, "a", "other"))
 		require.Len(t, a.h.events, 1)
@@ -345,12 +346,13 @@ func TestTheQueuesScheduleIsThatOfATransactionalInboxToo(t *testing.T) {
 		a := &acceptance{queue: memoutbox.New()}
 		failures := 2
 		var err error
-		a.Acceptor, err = inbox.Accept(a.queue, r.live.Receiver(func(ctx context.Context, tx rows, ev inbox.Event) error {
-			if failures--; failures >= 0 {
-				return credit(errHandler)(ctx, tx, ev)
-			}
-			return credit(nil)(ctx, tx, ev)
-		}), quick)
+		a.Acceptor, err = inbox.Accept(a.queue,
+			r.live.Receiver(func(ctx context.Context, tx rows, ev inbox.Event) error {
+				if failures--; failures >= 0 {
+					return credit(errHandler)(ctx, tx, ev)
+				}
+				return credit(nil)(ctx, tx, ev)
+			}), quick)
 		require.NoError(t, err)
 		a.accept(t, event, inbox.Accepted)
 		a.work(t, 10*second)

@@ -22,7 +22,8 @@ import (
 func TestAnyIDOfAProducerIsAccepted(t *testing.T) {
 	plain := "ev_001"
 	ids := []string{
-		plain, "with space", "é", "\x00\xff", strings.Repeat("a", inbox.MaxID), "inbox-sha256-" + inbox.DeriveID([]byte("é")),
+		plain, "with space", "é", "\x00\xff", strings.Repeat("a", inbox.MaxID),
+		"inbox-sha256-" + inbox.DeriveID([]byte("é")),
 	}
 	accepting(t, func(t *testing.T, a *acceptance) {
 		for _, id := range ids {
@@ -51,7 +52,9 @@ func TestAnyIDOfAProducerIsAccepted(t *testing.T) {
 	accepting(t, func(t *testing.T, a *acceptance) {
 		for name, ev := range map[string]inbox.Event{
 			"destination is the source": {Source: "\x00", ID: plain},
-			"ordering key":              {Source: "s", ID: plain, OrderingKey: strings.Repeat("k", outbox.MaxOrderingKey+1)},
+			"ordering key": {
+				Source: "s", ID: plain, OrderingKey: strings.Repeat("k", outbox.MaxOrderingKey+1),
+			},
 		} {
 			_, err := a.Receive(t.Context(), ev)
 			refused(t, err, taxonomy.BadRequest)

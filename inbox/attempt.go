@@ -103,7 +103,7 @@ func (a *attempt) imminent(last note, rec store.Record) time.Duration {
 
 // finish returns the result of the delivery.
 func (a *attempt) finish(ctx context.Context, err error) (Receipt, error) {
-	if failed, ok := err.(*handlerError); ok { //nolint:errorlint // what it wraps is the handler's
+	if failed, ok := err.(*handlerError); ok { //nolint:errorlint // the wrapped error is the handler's
 		err = a.fail(ctx, failed.err)
 	}
 	switch e := err.(type) { //nolint:errorlint // as above
@@ -134,7 +134,7 @@ func (a *attempt) fail(ctx context.Context, failed error) error {
 	}
 	a.note.State, a.note.Changed = resting, a.now()
 	if err := a.write(ctx, e.RetryAfter); err != nil {
-		e.Err = errors.Join(failed, err) // the lease ends by itself, and the attempt stays counted
+		e.Err = errors.Join(failed, err) // the lease expires, and the attempt stays counted
 	}
 	return e
 }
@@ -159,7 +159,7 @@ func (a *attempt) write(ctx context.Context, d time.Duration) error {
 	return a.in.st.Extend(ctx, a.lease, d, n.encode())
 }
 
-// giveBack ends the lease on an event that this delivery may not handle. If it fails, the lease ends by itself.
+// giveBack ends the lease on an event that this delivery may not handle. If it fails, the lease expires.
 func (a *attempt) giveBack(ctx context.Context) {
 	if a.claim.Lease == 0 {
 		return

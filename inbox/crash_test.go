@@ -160,8 +160,8 @@ func (p *producer) deliver(ctx context.Context, address string, each func()) {
 	}
 }
 
-// crash runs a consumer until it is killed: by itself in the handling with the number in, or after so many
-// acknowledgements if in is zero.
+// crash runs a consumer until it is killed. It kills itself in the handling with the number in. If in is zero, it
+// is killed after that many acknowledgements.
 func crash(t *testing.T, path string, in, after int, producers []*producer) {
 	t.Helper()
 	child := exec.Command(os.Args[0])

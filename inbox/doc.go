@@ -26,7 +26,7 @@
 //
 // # Attempts and dead letters
 //
-// Each attempt is counted before the handler runs, in a commit of its own, so that neither a rollback nor a crash
+// Each attempt is counted before the handler runs, in a separate commit, so that neither a rollback nor a crash
 // undoes the count. After a failed attempt the event rests ([Backoff]): other deliveries are refused with the
 // remaining time. The inbox itself retries nothing. The producer or the queue delivers again, by its own schedule.
 //

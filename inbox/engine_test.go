@@ -21,7 +21,7 @@ type engine struct {
 	rows      map[string]int
 	before    func()            // called before Begin
 	committed func(error) error // replaces the error of Commit
-	refuse    error             // what Commit fails with, having done nothing
+	refuse    error             // the error of a Commit that has done nothing
 	ended     bool              // the handler has ended the transaction
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Codes of this package's own.
+// Codes that the inbox adds to those of package taxonomy.
 const (
 	// HandlerFailed: the handler returned an error. The event is to be delivered again.
 	HandlerFailed taxonomy.Code = "TRANSIENT.handler_failed"
@@ -32,7 +32,7 @@ type Error struct {
 	Source, ID string
 	// Attempts is the number of attempts, this one included. It is zero if it is not known.
 	Attempts int
-	// RetryAfter is how long the inbox will refuse further deliveries. It is zero if that is not known.
+	// RetryAfter is the time for which the inbox will refuse further deliveries. It is zero if that is not known.
 	RetryAfter time.Duration
 	// Err is the cause: the handler's error, or the store's. It may be nil.
 	Err error

@@ -49,7 +49,9 @@ func ExampleInbox_Redrive() {
 			return
 		}
 		fmt.Println(letter.ID, "after", letter.Attempts, "attempt:", letter.Failure)
-		receipt, err := events.Redrive(ctx, letter.Source, letter.ID, func(context.Context, inbox.Event) error { return nil })
+		receipt, err := events.Redrive(ctx, letter.Source, letter.ID, func(context.Context, inbox.Event) error {
+			return nil
+		})
 		fmt.Println(receipt.Status, err)
 	}
 	// Output:

@@ -12,7 +12,7 @@ import (
 )
 
 // An Identify returns the event that a request delivers. Its error refuses the request with 400 and is sent to the
-// producer, unless it is an [*Error] with a code of its own. It must authenticate the producer: see [Delivered].
+// producer, unless it is an [*Error] with another code. It must authenticate the producer: see [Delivered].
 type Identify func(r *http.Request) (Event, error)
 
 // Delivered returns the event of a delivery that the Handler of a webhook.Verifier has verified: the delivery's id,
@@ -27,7 +27,7 @@ func Delivered(source string) Identify {
 	}
 }
 
-var errUnverified = errors.New("no webhook.Verifier stands before the inbox")
+var errUnverified = errors.New("no webhook.Verifier is in front of the inbox")
 
 // Handler receives events over HTTP. Its responses suit a producer that treats any 2xx as an acknowledgement and
 // delivers again after any other status:
@@ -87,11 +87,15 @@ var problems = map[taxonomy.Code]struct {
 	status        int
 	title, detail string
 }{
-	taxonomy.InFlight:        {http.StatusConflict, "Event in flight", "It is being handled, or rests after a failure."},
+	taxonomy.InFlight: {
+		http.StatusConflict, "Event in flight", "It is being handled, or rests after a failure.",
+	},
 	taxonomy.PayloadMismatch: {http.StatusConflict, "Event id used for another payload", "That event is not settled."},
 	taxonomy.Unavailable:     {http.StatusServiceUnavailable, "Temporarily unavailable", "The store is down."},
 	HandlerFailed:            {http.StatusServiceUnavailable, "Event not handled", "Deliver the event again."},
-	Unreadable:               {http.StatusInternalServerError, "Record unreadable", "The event's record can't be read."},
+	Unreadable: {
+		http.StatusInternalServerError, "Record unreadable", "The event's record can't be read.",
+	},
 	taxonomy.BadRequest:      {http.StatusBadRequest, "Event refused", ""},
 	taxonomy.ContentTooLarge: {http.StatusRequestEntityTooLarge, "Event too large", ""},
 }

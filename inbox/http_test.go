@@ -52,28 +52,35 @@ func deliver(t *testing.T, h http.Handler, id, payload string) response {
 	}
 	require.NotContains(t, w.Body.String(), errHandler.Error(), "the producer does not learn the handler's error")
 	return response{
-		w.Code, got.Get("Idempotency-Status"), got.Get("Idempotent-Replayed"), got.Get("Retry-After"), got.Get("Error-Code"),
+		w.Code, got.Get("Idempotency-Status"), got.Get("Idempotent-Replayed"), got.Get("Retry-After"),
+		got.Get("Error-Code"),
 	}
 }
 
 func TestADeliveryIsAcknowledgedOnlyOnceItIsSettled(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
-		in := newInbox(t, st, inbox.MaxAttempts(3), inbox.Backoff(func(int) time.Duration { return 1500 * time.Millisecond }))
+		in := newInbox(t, st, inbox.MaxAttempts(3), inbox.Backoff(func(int) time.Duration {
+			return 1500 * time.Millisecond
+		}))
 		s := &scripted{errs: []error{errHandler}}
 		var h http.Handler
 		h = in.Handler(identify, func(ctx context.Context, ev inbox.Event) error {
 			require.Equal(t, response{409, "", "", "30", "CONFLICT.idempotency.in_flight"}, deliver(t, h, ev.ID, "p"))
-			require.Equal(t, response{409, "", "", "", "CONFLICT.idempotency.payload_mismatch"}, deliver(t, h, ev.ID, "other"))
+			require.Equal(t, response{409, "", "", "", "CONFLICT.idempotency.payload_mismatch"},
+				deliver(t, h, ev.ID, "other"))
 			return s.handle(ctx, ev)
 		})
 		require.Equal(t, response{503, "", "", "2", "TRANSIENT.handler_failed"}, deliver(t, h, "a", "p"))
-		require.Equal(t, response{409, "", "", "2", "CONFLICT.idempotency.in_flight"}, deliver(t, h, "a", "p"), "it rests")
+		require.Equal(t, response{409, "", "", "2", "CONFLICT.idempotency.in_flight"}, deliver(t, h, "a", "p"),
+			"it rests")
 		time.Sleep(1500 * time.Millisecond)
 		require.Equal(t, response{200, "stored", "", "", ""}, deliver(t, h, "a", "p"))
 		require.Equal(t, response{200, "replayed", "true", "", ""}, deliver(t, h, "a", "p"))
-		require.Equal(t, response{200, "replayed", "true", "", ""}, deliver(t, h, "a", "other"), "the producer can't mend it")
+		require.Equal(t, response{200, "replayed", "true", "", ""}, deliver(t, h, "a", "other"),
+			"the producer can't mend it")
 		require.Equal(t, response{400, "", "", "", "VALIDATION.bad_request"}, deliver(t, h, "", "p"))
-		require.Equal(t, response{400, "", "", "", "VALIDATION.bad_request"}, deliver(t, h, strings.Repeat("a", 1025), "p"))
+		require.Equal(t, response{400, "", "", "", "VALIDATION.bad_request"},
+			deliver(t, h, strings.Repeat("a", 1025), "p"))
 		large := strings.Repeat("p", inbox.MaxPayload+1)
 		require.Equal(t, response{413, "", "", "", "VALIDATION.content_too_large"}, deliver(t, h, "b", large))
 		require.Len(t, s.events, 2)

@@ -46,7 +46,7 @@ func (in *Inbox) Receive(ctx context.Context, ev Event, h Handler) (Receipt, err
 
 // A mode makes and settles attempts.
 type mode interface {
-	// lease is how long the event is held before the attempt.
+	// lease is the time for which the event is held before the attempt.
 	lease() time.Duration
 	// attempt runs the handler and settles the event if the handler succeeds. If the handler fails, the error is a
 	// *handlerError and nothing is settled. If the handler's effect is unknown, the error is an *unknownError and the

@@ -153,7 +153,7 @@ func TestAFailedEventRestsAndIsThenHandledByTheNextDelivery(t *testing.T) {
 			time.Sleep(e.RetryAfter - second)
 			_, err = in.Receive(t.Context(), event, h.handle)
 			e = refused(t, err, taxonomy.InFlight)
-			require.Equal(t, second, e.RetryAfter, "what is left of the rest")
+			require.Equal(t, second, e.RetryAfter, "the remaining time of the rest")
 			time.Sleep(second)
 		}
 		r, err := in.Receive(t.Context(), event, h.handle)
@@ -185,10 +185,11 @@ func TestAttemptsThatNeverEndedCount(t *testing.T) {
 			}()
 			time.Sleep(inbox.DefaultLeaseTTL)
 		}
-		r, err := newInbox(t, st, inbox.MaxAttempts(2)).Receive(t.Context(), event, func(context.Context, inbox.Event) error {
-			t.Error("it was handled once more")
-			return nil
-		})
+		r, err := newInbox(t, st, inbox.MaxAttempts(2)).Receive(t.Context(), event,
+			func(context.Context, inbox.Event) error {
+				t.Error("it was handled once more")
+				return nil
+			})
 		require.NoError(t, err)
 		require.Equal(t, inbox.DeadLettered, r.Status)
 		require.Equal(t, 2, r.Attempts)
@@ -397,7 +398,8 @@ func TestARecordOfAnotherVersionIsNotOverwritten(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, st)
 		claim := store.Claim{
-			ID: eventRecord, Fingerprint: store.Raw("", "", "", event.Payload), Retention: time.Hour, Meta: []byte(`{"v":4}`),
+			ID: eventRecord, Fingerprint: store.Raw("", "", "", event.Payload), Retention: time.Hour,
+			Meta: []byte(`{"v":4}`),
 		}
 		_, err := st.Reserve(t.Context(), claim)
 		require.NoError(t, err)

@@ -50,7 +50,7 @@ func TestADamagedNoteIsRefused(t *testing.T) {
 	}
 }
 
-// The longest error is one that JSON has to escape.
+// The longest error is one that JSON must escape.
 func TestTheLargestNoteFitsARecord(t *testing.T) {
 	n := note{
 		State: dead, Kept: true, Attempts: 1 << 31, Received: time.Unix(1e9, 1), Changed: time.Unix(1e9, 1),

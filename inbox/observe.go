@@ -11,8 +11,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An Observer sees what an inbox does, for metrics and traces. Its method is called on the delivery's goroutine, so
-// it must be quick and safe for concurrent use.
+// An Observer sees each delivery and each redrive of an inbox, for metrics and traces. Its method is called on the
+// delivery's goroutine, so it must be quick and safe for concurrent use.
 type Observer interface {
 	// ObserveDelivery is called once for each delivery and each redrive, after it has ended. The deliveries that are
 	// refused before the handler runs are included.

@@ -19,7 +19,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A watcher keeps what it observes.
+// A watcher keeps the deliveries that it observes.
 type watcher struct {
 	mu   sync.Mutex
 	seen []inbox.Delivery
@@ -40,7 +40,7 @@ func (w *watcher) last(t *testing.T) inbox.Delivery {
 	return d
 }
 
-// An observed delivery is what a test expects of one.
+// An observed delivery has the fields that a test expects.
 type observed struct {
 	Source, ID string
 	Status     inbox.Status
@@ -80,7 +80,10 @@ func TestEachDeliveryIsObservedAndLoggedOnce(t *testing.T) {
 			}), observed{
 				Code: inbox.HandlerFailed, Attempt: 1, RetryAfter: second, Elapsed: second, Err: errHandler,
 			}, "INFO"},
-			{"a rest", receive(secret, nil), observed{Code: taxonomy.InFlight, Attempt: 1, RetryAfter: second}, "DEBUG"},
+			{
+				"a rest", receive(secret, nil), observed{Code: taxonomy.InFlight, Attempt: 1, RetryAfter: second},
+				"DEBUG",
+			},
 			{"a conflict", receive(other, nil), observed{Code: taxonomy.PayloadMismatch, Attempt: 1}, "WARN"},
 			{"a dead letter", func() error {
 				time.Sleep(second)

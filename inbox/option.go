@@ -25,19 +25,20 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Retention is how long a settled event is remembered, counted from its settlement. The default is 4 days. It must be
-// longer than the producer's whole schedule of deliveries, because a later delivery is a new event. [store.Forever]
-// is allowed.
+// Retention sets the time for which a settled event is remembered, counted from its settlement. The default is 4
+// days. It must be longer than the producer's whole schedule of deliveries, because a later delivery is a new
+// event. [store.Forever] is allowed.
 func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
 
-// LetterRetention is how long an event that is not settled is kept, counted from its last attempt: one that waits,
-// and a dead letter. The default is [store.Forever]: until it is handled, redriven or dropped.
+// LetterRetention sets the time for which an unsettled event is kept, counted from its last attempt. Such an event
+// waits for another attempt, or is a dead letter. The default is [store.Forever]: until it is handled, redriven or
+// dropped.
 func LetterRetention(d time.Duration) Option { return optionFunc(func(c *config) { c.letters = d }) }
 
 // MaxAttempts is the number of attempts after which an event becomes a dead letter. The default is 10.
 func MaxAttempts(n int) Option { return optionFunc(func(c *config) { c.maxAttempts = n }) }
 
-// Backoff returns how long an event rests after its n-th attempt has failed, counting from 1. Meanwhile other
+// Backoff sets the time for which an event rests after its n-th failed attempt: f(n), with n from 1. Meanwhile other
 // deliveries of the event are refused with the remaining time, and don't count as attempts. The default is a second,
 // doubled with each attempt up to 10 minutes. A negative wait counts as zero, and no wait is longer than the
 // retention.
@@ -45,18 +46,18 @@ func Backoff(f func(attempt int) time.Duration) Option {
 	return optionFunc(func(c *config) { c.backoff = f })
 }
 
-// LeaseTTL is how long a dead process blocks the events that it was handling. The default is 30 seconds, the minimum
-// a millisecond. While a handler runs, the lease is renewed after each third of that time. The handler's context ends
-// if two thirds pass without a renewal. A [Transactional] inbox holds an event by its transaction and uses no lease.
-// It gives up the last allowed attempt when this time has passed since the attempt was counted. Until then the
-// attempt's transaction may still open.
+// LeaseTTL sets the time for which a dead process blocks the events that it was handling. The default is 30
+// seconds, the minimum a millisecond. While a handler runs, the lease is renewed after each third of that time.
+// The handler's context ends if two thirds pass without a renewal. A [Transactional] inbox holds an event by its
+// transaction and uses no lease. It gives up the last allowed attempt when this time has passed since the attempt
+// was counted. Until then the attempt's transaction may still open.
 func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.lease = d }) }
 
-// HandlerTimeout is how long a handler may run before its context ends. The default is one minute.
+// HandlerTimeout sets the time that a handler may take before its context ends. The default is one minute.
 func HandlerTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.timeout = d }) }
 
-// StoreTimeout is how long the write of an outcome may take. The default is 5 seconds. The end of the delivery's
-// context does not stop that write.
+// StoreTimeout sets the time that the write of an outcome may take. The default is 5 seconds. The end of the
+// delivery's context does not stop that write.
 func StoreTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.storeTimeout = d }) }
 
 // Fingerprint identifies payloads by f instead of a hash of their bytes, for a producer whose deliveries differ, for

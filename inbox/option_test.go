@@ -27,7 +27,7 @@ func TestConstructorsNameEachWrongOption(t *testing.T) {
 			"inbox: option LetterRetention: 1h0m0s is shorter than the retention, 96h0m0s"},
 		{"a lease that outlives its record", []inbox.Option{inbox.LeaseTTL(time.Hour), inbox.Retention(time.Minute)},
 			"inbox: option LeaseTTL: 1h0m0s is longer than the retention, 1m0s"},
-		{"all at once", []inbox.Option{
+		{"all together", []inbox.Option{
 			inbox.Retention(0), inbox.MaxAttempts(0), inbox.Backoff(nil), inbox.LeaseTTL(0), inbox.HandlerTimeout(0),
 			inbox.StoreTimeout(0), inbox.Fingerprint(nil),
 		}, "inbox: option Retention: 0s is not positive\n" +

@@ -22,7 +22,7 @@ var (
 	event      = inbox.Event{Source: "payments", ID: "ev_001", Payload: []byte(`{"amount":1000}`)}
 )
 
-// bubble runs f in virtual time, over a store of its own.
+// bubble runs f in virtual time, over a new store.
 func bubble(t *testing.T, f func(t *testing.T, st *memstore.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,9 @@ func subjects() map[string]func(t *testing.T) *subject {
 		in := newInbox(t, st, opts...)
 		h := returns
 		s.lists = in
-		s.receive = func(ev inbox.Event, err error) (inbox.Receipt, error) { return in.Receive(t.Context(), ev, h(err)) }
+		s.receive = func(ev inbox.Event, err error) (inbox.Receipt, error) {
+			return in.Receive(t.Context(), ev, h(err))
+		}
 		s.redrive = func(source, id string, err error) (inbox.Receipt, error) {
 			return in.Redrive(t.Context(), source, id, h(err))
 		}

@@ -20,11 +20,11 @@ type TxStore[T any] interface {
 // A TxHandler makes the effect of an event, in a transaction that also settles the event. It must not end tx. It
 // should have no effect outside of tx, because such an effect is repeated if the transaction fails.
 //
-// The Commit and the Rollback of tx return store.ErrTxEnded. After a refused Rollback the attempt has failed,
-// whatever the handler returns. If the handler ends the transaction in another way, for example by the SQL text
-// "COMMIT", its effect is unknown. The event then becomes a dead letter that is Unknown, and is never handled again.
-// A process that dies after such a commit, or that can't reach its store, leaves no record of it, and another attempt
-// follows.
+// The Commit and the Rollback of tx return store.ErrTxEnded. After a refused Rollback the attempt has failed, with
+// any result of the handler. If the handler ends the transaction in another way, for example by the SQL text
+// "COMMIT", its effect is unknown. The event then becomes a dead letter that is Unknown, and is never handled
+// again. A process that dies after such a commit, or that can't reach its store, leaves no record of it, and
+// another attempt follows.
 type TxHandler[T any] func(ctx context.Context, tx T, ev Event) error
 
 // A Transactional is an [Inbox] whose handlers write in the transaction that settles the event: both are committed or

@@ -15,7 +15,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// transactional runs f in virtual time over an engine of its own.
+// transactional runs f in virtual time over a new engine.
 func transactional(t *testing.T, f func(t *testing.T, e *engine, in *inbox.Transactional[rows]), opts ...inbox.Option) {
 	t.Helper()
 	bubble(t, func(t *testing.T, st *memstore.Store) {
@@ -80,7 +80,7 @@ func TestARollbackDoesNotTakeTheCountBack(t *testing.T) {
 	}, inbox.MaxAttempts(3))
 }
 
-// The process dies at each of its steps: the next delivery finishes what is left, and the row is there once.
+// The process dies at each of its steps: the next delivery finishes the remaining work, and the row is there once.
 func TestNoCrashLosesATransactionalEventOrAppliesItTwice(t *testing.T) {
 	for name, die := range map[string]func(e *engine, h *inbox.TxHandler[rows]){
 		"after the count": func(e *engine, _ *inbox.TxHandler[rows]) { e.before = runtime.Goexit },
@@ -117,7 +117,7 @@ func TestNoCrashLosesATransactionalEventOrAppliesItTwice(t *testing.T) {
 				<-gone
 				e.before, e.committed = nil, nil
 				e.crash()
-				time.Sleep(second) // what Goexit lets the dead write down still counts as its rest
+				time.Sleep(second) // the dead attempt's last note counts as its rest
 				_, err := in.Receive(t.Context(), event, credit(nil))
 				require.NoError(t, err)
 				require.Equal(t, credited, e.rows)

@@ -26,8 +26,9 @@ func TestThePayloadIsKeptFromTheFirstFailureOn(t *testing.T) {
 		in := newInbox(t, st, inbox.MaxAttempts(3))
 		start := time.Now().UTC().Round(0)
 		want := inbox.FailedEvent{
-			Source: event.Source, ID: event.ID, Payload: event.Payload, PayloadHash: store.Raw("", "", "", event.Payload),
-			ReceivedAt: start, FailedAt: start, DueAt: start.Add(second), Attempts: 1, Failure: "the ledger is closed",
+			Source: event.Source, ID: event.ID, Payload: event.Payload,
+			PayloadHash: store.Raw("", "", "", event.Payload),
+			ReceivedAt:  start, FailedAt: start, DueAt: start.Add(second), Attempts: 1, Failure: "the ledger is closed",
 		}
 		failOnce(t, in)
 		require.Equal(t, []inbox.FailedEvent{want}, waiting(t, in, ""))
@@ -40,7 +41,8 @@ func TestThePayloadIsKeptFromTheFirstFailureOn(t *testing.T) {
 		require.Equal(t, []inbox.FailedEvent{want}, waiting(t, in, ""), "it has rested")
 		_, err := in.Receive(t.Context(), event, func(context.Context, inbox.Event) error {
 			want.Attempts, want.FailedAt, want.DueAt = 2, start.Add(second), start.Add(second+inbox.DefaultLeaseTTL)
-			require.Equal(t, []inbox.FailedEvent{want}, waiting(t, in, ""), "the second attempt may be the process's last")
+			require.Equal(t, []inbox.FailedEvent{want}, waiting(t, in, ""),
+				"the second attempt may be the process's last")
 			return errors.New("again")
 		})
 		refused(t, err, inbox.HandlerFailed)
@@ -189,7 +191,7 @@ func TestADroppedWaitingEventIsNotHandled(t *testing.T) {
 	})
 }
 
-// The failure could not be stored, and the lease ends by itself.
+// The failure could not be stored, and the lease expires.
 func TestAFailureThatIsNotStoredIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, mortal(st, 1))

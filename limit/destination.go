@@ -1,7 +1,7 @@
 package limit
 
 // Destination is the server that budgets, limiters and breakers keep separate state for. Two Destinations are the
-// same if both fields are equal, so the caller has to write Scheme and Host in one form.
+// same if both fields are equal, so the caller must write Scheme and Host in one form.
 type Destination struct {
 	// Scheme is the URL's scheme, such as "https".
 	Scheme string

@@ -60,8 +60,9 @@ func isNil(l Limiter) bool {
 	}
 }
 
-// Wait waits for l, and returns nil at once if l is nil. It returns the cause of ctx if ctx has ended. If l refuses
-// for another reason, such as a deadline that is too near, the error matches [ErrLimited] and the error of l.
+// Wait waits for l, and returns nil immediately if l is nil. It returns the cause of ctx if ctx has ended. If l
+// refuses for another reason, such as a deadline that is too near, the error matches [ErrLimited] and the error of
+// l.
 func Wait(ctx context.Context, l Limiter) error {
 	if l == nil {
 		return nil

@@ -5,7 +5,7 @@
 //	relay, err := outbox.NewRelay(queue, publisher, outbox.Observe(otelredo.Outbox()))
 //	events, err := inbox.New(st, inbox.Observe(otelredo.Inbox()))
 //
-// [Pending] and [ObserveBacklog] report what waits.
+// [Pending] reports pending operations, and [ObserveBacklog] waiting events.
 //
 // The providers are the global ones of package otel unless [TracerProvider] and [MeterProvider] set others.
 //
@@ -13,8 +13,8 @@
 //
 // An operation of the client is one span, with a child for each attempt. A request with a key is one span of the
 // server, a child of the span in the request's context. A relay's attempt and a delivery to an inbox are one span each.
-// All have the attribute idempotency_key, so that a search for the key finds all sides. To connect them in one trace, give the client a transport of otelhttp and put otelhttp
-// before the middleware.
+// All have the attribute idempotency_key, so that a search for the key finds all sides. To connect them in one trace,
+// give the client a transport of otelhttp and put otelhttp before the middleware.
 //
 // # Metrics
 //

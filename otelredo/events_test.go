@@ -22,8 +22,12 @@ func events(t *testing.T, r *receiver) metric.Registration {
 	t.Helper()
 	queue := memoutbox.New()
 	require.NoError(t, queue.Append(t.Context(),
-		outbox.Event{ID: "ev_1", Type: "refund.created", Destination: "https://shop.test/hunter2", Payload: []byte("hunter2")},
-		outbox.Event{ID: "ev_2", Type: "refund.created", Destination: "https://shop.test/hunter2", Payload: []byte("hunter2")},
+		outbox.Event{
+			ID: "ev_1", Type: "refund.created", Destination: "https://shop.test/hunter2", Payload: []byte("hunter2"),
+		},
+		outbox.Event{
+			ID: "ev_2", Type: "refund.created", Destination: "https://shop.test/hunter2", Payload: []byte("hunter2"),
+		},
 		outbox.Event{ID: "ev_3", Destination: "https://gone.test"},
 	))
 	require.NoError(t, queue.Disable(t.Context(), "https://gone.test", outbox.Failure{Status: 410}))

@@ -77,7 +77,8 @@ func (m meter) upDown(name string) metric.Int64UpDownCounter {
 func (m meter) seconds(name string) metric.Float64Histogram {
 	d := metrics[name]
 	return must(m.Float64Histogram(name, metric.WithUnit(d.Unit), metric.WithDescription(d.Description),
-		metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+		metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1,
+			2.5, 5, 10,
 			30, 60, 300, 1800, 3600)))
 }
 

@@ -26,7 +26,8 @@ import (
 func call(t *testing.T, client *redo.Client, base, operation string) error {
 	t.Helper()
 	ctx := redo.WithOperation(t.Context(), operation)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/refunds?token=hunter2", strings.NewReader("hunter2"))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/refunds?token=hunter2",
+		strings.NewReader("hunter2"))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer hunter2")
 	resp, err := client.Do(req)
@@ -82,7 +83,7 @@ func TestOneOperationIsOneTree(t *testing.T) {
 	require.Equal(t, operation[0].TraceId, exemplars[0].TraceId)
 }
 
-// Each path of client and server is taken once: what is emitted is what Metrics lists.
+// Each path of client and server is taken once: the emitted metrics are exactly those of Metrics.
 func TestEveryMetricIsEmitted(t *testing.T) {
 	r := newReceiver(t)
 	st := &failing{Store: memstore.New()}
@@ -113,7 +114,10 @@ func TestEveryMetricIsEmitted(t *testing.T) {
 	for range 2 {
 		both.Go(func() { post(guarded, "/slow", "k3", "") }) // one waits
 	}
-	require.Eventually(t, func() bool { r.flush(); return r.sum("idempotent.request.waiting") == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		r.flush()
+		return r.sum("idempotent.request.waiting") == 1
+	}, 10*time.Second, time.Millisecond)
 	close(release)
 	both.Wait()
 	st.set("Reserve", store.ErrUnavailable)
@@ -158,7 +162,7 @@ func TestEveryMetricIsEmitted(t *testing.T) {
 	require.EqualValues(t, 2, r.sum("idempotent.inbox.deliveries"))
 	require.EqualValues(t, 1, r.metrics["idempotent.destination.disabled"].GetGauge().DataPoints[0].GetAsInt())
 	require.NotContains(t, r.raw.String(), "hunter2")
-	require.Contains(t, r.raw.String(), "refund:1", "the twin: what may be seen is there")
+	require.Contains(t, r.raw.String(), "refund:1", "the twin: the operation's name is there")
 }
 
 func TestPendingWithoutAStore(t *testing.T) {

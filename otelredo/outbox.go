@@ -28,7 +28,8 @@ func Outbox(opts ...Option) outbox.Observer {
 	c := newConfig(opts)
 	m := c.meter()
 	return &relay{
-		tracer: c.tracer(), attempts: m.counter(eventAttempts), duration: m.seconds(eventDuration), lag: m.seconds(eventLag),
+		tracer: c.tracer(), attempts: m.counter(eventAttempts), duration: m.seconds(eventDuration),
+		lag:   m.seconds(eventLag),
 		queue: m.seconds(queueDuration),
 	}
 }
@@ -86,8 +87,8 @@ type Backlog interface {
 	outbox.Backlog
 }
 
-// ObserveBacklog reports how full a queue is: the events that wait and that are dead, the age of the oldest, and the
-// disabled destinations. Each collection asks the queue. Unregister the result to stop it.
+// ObserveBacklog reports how full a queue is: the events that wait and that are dead, the age of the oldest, and
+// the disabled destinations. Each collection reads the queue. Unregister the result to stop it.
 func ObserveBacklog(q Backlog, opts ...Option) (metric.Registration, error) {
 	if q == nil {
 		return nil, errors.New("otelredo: the queue is nil")

@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo"
 )
 
-// DefaultPendingLimit is how many operations a gauge of [Pending] counts.
+// DefaultPendingLimit is the number of operations that a gauge of [Pending] counts at most.
 const DefaultPendingLimit = 10_000
 
 // Pending reports the number of a client's pending operations and the age of the oldest. Each collection lists the

@@ -55,7 +55,7 @@ func TestDeployedQueriesNameSeriesThatAreEmitted(t *testing.T) {
 		names := used(t, file)
 		require.NotEmpty(t, names)
 		for _, name := range names {
-			require.Contains(t, series, name, "%s asks for a series that is never emitted", file)
+			require.Contains(t, series, name, "%s names a series that is never emitted", file)
 		}
 	}
 }

@@ -43,7 +43,7 @@ type Stats struct {
 	Oldest  time.Duration // the age of the oldest waiting event, since Enqueue; zero if none waits
 }
 
-// State is the state of an event. Its zero value is no state.
+// State is the state of an event in a backlog: waiting or dead. Its zero value is no state.
 type State uint8
 
 // These are the states of the events that a Backlog lists.

@@ -38,8 +38,8 @@ func TestLeaseIsRenewedWhileADeliveryRuns(t *testing.T) {
 
 func TestLostLeaseCancelsTheDelivery(t *testing.T) {
 	for rule, failure := range map[string]error{
-		"when the queue says so":                     store.ErrLost,
-		"when the queue says nothing for its length": store.ErrUnavailable,
+		"when the queue reports it":                     store.ErrLost,
+		"when the queue reports nothing for its length": store.ErrUnavailable,
 	} {
 		t.Run(rule, func(t *testing.T) {
 			inBubble(t, func(g *rig) {
@@ -101,7 +101,9 @@ func TestEventThatKillsItsRelayIsGivenUp(t *testing.T) {
 			require.Len(g, ds, 1)
 			time.Sleep(2 * time.Second)
 		}
-		stop := g.relay(g.queue, func(context.Context, outbox.Event) error { panic("it was tried once more") }, constant(2, time.Second))
+		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
+			panic("it was tried once more")
+		}, constant(2, time.Second))
 		defer stop()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -164,7 +166,7 @@ func TestEndOfTheRelay(t *testing.T) {
 			require.Equal(g, 1, ds[0].Attempt)
 		})
 	})
-	t.Run("one that fails by itself meanwhile is counted", func(t *testing.T) {
+	t.Run("one that fails in its publisher meanwhile is counted", func(t *testing.T) {
 		inBubble(t, func(g *rig) {
 			g.enqueue(outbox.Event{ID: "k"})
 			stop := g.relay(g.queue, func(ctx context.Context, _ outbox.Event) error {
@@ -179,7 +181,9 @@ func TestEndOfTheRelay(t *testing.T) {
 	t.Run("an ended context begins nothing", func(t *testing.T) {
 		inBubble(t, func(g *rig) {
 			g.enqueue(outbox.Event{ID: "k"})
-			r, err := outbox.NewRelay(g.queue, outbox.PublisherFunc(func(context.Context, outbox.Event) error { panic("it ran") }))
+			r, err := outbox.NewRelay(g.queue, outbox.PublisherFunc(func(context.Context, outbox.Event) error {
+				panic("it ran")
+			}))
 			require.NoError(g, err)
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
@@ -196,9 +200,12 @@ func TestSettlementIsTriedAgain(t *testing.T) {
 		want    outbox.Result
 		left    int
 	}{
-		{"while the queue does not answer", []error{store.ErrUnavailable, store.ErrUnavailable}, outbox.Sent, 0},
-		{"when its answer was lost", []error{store.ErrUnknown}, outbox.Sent, 0},
-		{"and a lease that is gone after a lost answer is the settlement's own", []error{store.ErrUnknown, store.ErrLost}, outbox.Sent, 1},
+		{"while the queue does not respond", []error{store.ErrUnavailable, store.ErrUnavailable}, outbox.Sent, 0},
+		{"when its response was lost", []error{store.ErrUnknown}, outbox.Sent, 0},
+		{
+			"and a lease that is gone after a lost response is the settlement's own",
+			[]error{store.ErrUnknown, store.ErrLost}, outbox.Sent, 1,
+		},
 		{"but not when the lease is lost", []error{store.ErrLost}, 0, 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -214,7 +221,9 @@ func TestSettlementIsTriedAgain(t *testing.T) {
 					return err
 				}}
 				var seen recorder
-				stop := g.relay(q, func(context.Context, outbox.Event) error { return nil }, outbox.Observe(&seen), outbox.LeaseTTL(time.Hour))
+				stop := g.relay(q, func(context.Context, outbox.Event) error {
+					return nil
+				}, outbox.Observe(&seen), outbox.LeaseTTL(time.Hour))
 				defer stop()
 				time.Sleep(30 * time.Second)
 				synctest.Wait()

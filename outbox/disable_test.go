@@ -41,13 +41,15 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 			}
 			return nil
 		}), outbox.OnDisabled(func(_ context.Context, d outbox.DisabledDestination) { notified = append(notified, d) }),
-			outbox.Logger(slog.New(slog.NewJSONHandler(&log, nil))), outbox.Workers(1), outbox.PollInterval(time.Minute))
+			outbox.Logger(slog.New(slog.NewJSONHandler(&log, nil))), outbox.Workers(1),
+			outbox.PollInterval(time.Minute))
 		require.NoError(g, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
 		for _, id := range []string{"a", "b", "c"} {
-			g.enqueue(outbox.Event{ID: id, Destination: "https://u:secret@shop.example/hook?secret"}, outbox.Event{ID: id, Destination: "other"})
+			g.enqueue(outbox.Event{ID: id, Destination: "https://u:secret@shop.example/hook?secret"},
+				outbox.Event{ID: id, Destination: "other"})
 		}
 		time.Sleep(10 * 24 * time.Hour)
 		synctest.Wait()
@@ -69,7 +71,7 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 	})
 }
 
-// An operator may enable a destination by another process: the relay finds that out by itself.
+// An operator may enable a destination by another process: the relay finds that out without a call.
 func TestDestinationIsEnabledElsewhere(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		here := false
@@ -101,7 +103,10 @@ func TestDestinationIsDisabledWhenAScheduleIsUsedUp(t *testing.T) {
 		dead     int
 	}{
 		{"and nothing was delivered", func(int, outbox.Event) bool { return false }, []string{"d"}, 1},
-		{"but not if another event was delivered", func(_ int, ev outbox.Event) bool { return ev.ID == "good" }, nil, 1},
+		{
+			"but not if another event was delivered", func(_ int, ev outbox.Event) bool { return ev.ID == "good" },
+			nil, 1,
+		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			inBubble(t, func(g *rig) {
@@ -129,7 +134,9 @@ func TestDestinationIsDisabledWhenAScheduleIsUsedUp(t *testing.T) {
 func TestUnreachableDestinationIsDisabledAfterDays(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		g.enqueue(outbox.Event{ID: "k", Destination: "d"})
-		defer g.relay(g.queue, func(context.Context, outbox.Event) error { return outbox.NotSent(errors.New("refused")) },
+		defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+			return outbox.NotSent(errors.New("refused"))
+		},
 			outbox.PollInterval(time.Minute))()
 		time.Sleep(3 * 24 * time.Hour)
 		g.disabled()
@@ -168,7 +175,10 @@ func TestDestinationRestsAfterFailures(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		g.fill("d", 1000, unordered)
 		var tries atomic.Int64
-		defer g.relay(g.queue, func(context.Context, outbox.Event) error { tries.Add(1); return taxonomy.Unavailable })()
+		defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+			tries.Add(1)
+			return taxonomy.Unavailable
+		})()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		require.Less(g, tries.Load(), int64(40), "single probes")
@@ -195,7 +205,9 @@ func TestRetryAfterOf429HoldsForTheDestination(t *testing.T) {
 }
 
 func TestLineOfAFailedEventIsReleasedWithIt(t *testing.T) {
-	for rule, opts := range map[string][]outbox.Option{"failed": nil, "dead, and keys are held": {outbox.HoldKeys(), outbox.Retry()}} {
+	for rule, opts := range map[string][]outbox.Option{
+		"failed": nil, "dead, and keys are held": {outbox.HoldKeys(), outbox.Retry()},
+	} {
 		t.Run(rule, func(t *testing.T) {
 			inBubble(t, func(g *rig) {
 				g.fill("d", 4, func(int) string { return "a" })
@@ -213,7 +225,8 @@ func TestLineOfAFailedEventIsReleasedWithIt(t *testing.T) {
 				require.EqualValues(g, 4, d.settled.Load())
 				require.LessOrEqual(g, d.settles.Load(), int64(2))
 				stop()
-				ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 10, Lease: time.Second, HoldKeys: len(opts) > 0})
+				ds, err := g.queue.Claim(context.Background(),
+					outbox.Claim{Max: 10, Lease: time.Second, HoldKeys: len(opts) > 0})
 				require.NoError(g, err)
 				require.Empty(g, ds)
 			})

@@ -31,9 +31,9 @@ type Event struct {
 	ID string
 	// Type is the kind of change, such as "refund.created", for publishers, logs and metrics. It may be empty.
 	Type string
-	// Destination is the event's address in its publisher's own terms: a URL for HTTP, a subject for NATS. It may be
-	// empty if the publisher finds the address otherwise. Observers receive it. Logs do not contain it, because a URL
-	// may be a secret.
+	// Destination is the event's address in its publisher's own terms: a URL for HTTP, a subject for NATS. It may
+	// be empty if the publisher finds the address otherwise. Observers receive it. Logs do not contain it, because
+	// a URL may be a secret.
 	Destination string
 	// OrderingKey orders the events of one destination: events with the same key are delivered one after the other. An
 	// empty key means no order.
@@ -119,7 +119,8 @@ func (ev Event) Validate() error {
 	}
 	for i := range len(ev.ID) {
 		if c := ev.ID[i]; c <= ' ' || c > '~' {
-			return invalid("the event's id %q has the byte 0x%02x at %d, it must be printable ASCII without spaces", ev.ID, c, i)
+			return invalid("the event's id %q has the byte 0x%02x at %d, it must be printable ASCII without spaces",
+				ev.ID, c, i)
 		}
 	}
 	for _, part := range []struct{ name, text string }{
@@ -161,8 +162,8 @@ func checkHeader(h http.Header) string {
 	return ""
 }
 
-// ownHeader reports whether the id or the type sets the header, or whether the header belongs to one connection (RFC 9110
-// §7.6.1).
+// ownHeader reports whether the id or the type sets the header, or whether the header belongs to one connection (RFC
+// 9110 §7.6.1).
 func ownHeader(name string) bool {
 	switch name = textproto.CanonicalMIMEHeaderKey(name); name {
 	case "Idempotency-Key", HeaderType, "Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te",

@@ -27,7 +27,7 @@ func TestPrepare(t *testing.T) {
 		ev.Header.Set("X-A", "3")
 		require.Equal(t, http.Header{"content-type": {"a/b"}, "X-A": {"1", "2"}}, h)
 	})
-	t.Run("what can't be delivered is refused, and not shown", func(t *testing.T) {
+	t.Run("an event that can't be delivered is refused, and not shown", func(t *testing.T) {
 		header := func(name, value string) Event { return Event{ID: "k", Header: http.Header{name: {value}}} }
 		for rule, ev := range map[string]Event{
 			"without spaces":              {ID: "a secret"},
@@ -57,7 +57,8 @@ func TestPrepare(t *testing.T) {
 	})
 	t.Run("the limits themselves are allowed", func(t *testing.T) {
 		_, err := Prepare(Event{
-			ID: strings.Repeat("k", MaxID), Type: strings.Repeat("t", MaxType), Destination: strings.Repeat("d", MaxDestination),
+			ID: strings.Repeat("k", MaxID), Type: strings.Repeat("t", MaxType),
+			Destination: strings.Repeat("d", MaxDestination),
 			OrderingKey: strings.Repeat("o", MaxOrderingKey), Payload: make([]byte, MaxPayload),
 		})
 		require.NoError(t, err)
@@ -69,7 +70,8 @@ func TestOptions(t *testing.T) {
 	_, err := NewRelay(q, p)
 	require.ErrorContains(t, err, "queue is nil")
 	for rule, opt := range map[string]Option{
-		"an option is nil": nil, "Workers": Workers(0), "LeaseTTL": LeaseTTL(0), "PollInterval": PollInterval(0), "Drain": Drain(-1),
+		"an option is nil": nil, "Workers": Workers(0), "LeaseTTL": LeaseTTL(0), "PollInterval": PollInterval(0),
+		"Drain":        Drain(-1),
 		"QueueTimeout": QueueTimeout(0), "Retention": Retention(-1),
 	} {
 		_, err := newConfig([]Option{opt})

@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/outbox/memoutbox"
 )
 
-// An event is enqueued with the change that it tells of, and a relay delivers it under its own id.
+// An event is enqueued with the change that it reports, and a relay delivers it under the event's id.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 

@@ -4,7 +4,9 @@ import "time"
 
 // Judge returns the outcome of an event whose first attempt ended with the error.
 func Judge(err error) Outcome {
-	o, _, _ := decide(attempted{waits: Schedule(), number: 1, random: 0.5, hint: hintOf(err, time.Now(), DefaultHintCap), err: err})
+	o, _, _ := decide(attempted{
+		waits: Schedule(), number: 1, random: 0.5, hint: hintOf(err, time.Now(), DefaultHintCap), err: err,
+	})
 	return o
 }
 

@@ -108,7 +108,10 @@ var bad = map[string]func(ctx context.Context) error{
 }
 
 // healthy makes a steady stream of events to a healthy destination beside the others, and returns the longest delay.
-func (g *rig) healthy(relay func(outbox.PublisherFunc) func(), events int, every time.Duration, others map[string]func(context.Context) error) time.Duration {
+func (g *rig) healthy(
+	relay func(outbox.PublisherFunc) func(), events int, every time.Duration,
+	others map[string]func(context.Context) error,
+) time.Duration {
 	g.Helper()
 	var mu sync.Mutex
 	began, worst, done := map[string]time.Time{}, time.Duration(0), 0
@@ -146,7 +149,9 @@ func TestBadDestinationDelaysNoOther(t *testing.T) {
 			inBubble(t, func(g *rig) {
 				g.fill(name, 10_000, unordered)
 				d := &distant{rig: g}
-				worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 600, 100*time.Millisecond,
+				worst := g.healthy(func(p outbox.PublisherFunc) func() {
+					return g.relay(d, p, outbox.Drain(0))
+				}, 600, 100*time.Millisecond,
 					map[string]func(context.Context) error{name: f})
 				require.LessOrEqual(g, worst, outbox.DefaultPollInterval)
 			})
@@ -160,7 +165,9 @@ func TestAllBadDestinationsTogetherDelayNoOther(t *testing.T) {
 			g.fill(name, 10_000, unordered)
 		}
 		d := &distant{rig: g}
-		worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 600, 100*time.Millisecond, bad)
+		worst := g.healthy(func(p outbox.PublisherFunc) func() {
+			return g.relay(d, p, outbox.Drain(0))
+		}, 600, 100*time.Millisecond, bad)
 		require.LessOrEqual(g, worst, outbox.DefaultPollInterval)
 	})
 }
@@ -174,7 +181,9 @@ func TestFiftyHangingDestinationsDelayNoOther(t *testing.T) {
 			g.fill(name, 1000, func(i int) string { return fmt.Sprint(i % 7) })
 		}
 		d := &distant{rig: g}
-		worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 1200, 100*time.Millisecond, others)
+		worst := g.healthy(func(p outbox.PublisherFunc) func() {
+			return g.relay(d, p, outbox.Drain(0))
+		}, 1200, 100*time.Millisecond, others)
 		require.LessOrEqual(g, worst, outbox.DefaultPollInterval)
 	})
 }
@@ -185,7 +194,9 @@ func TestFastDestinationThatBeginsToHangDelaysNoOther(t *testing.T) {
 		g.fill("turns", 10_000, unordered)
 		start := time.Now()
 		d := &distant{rig: g}
-		worst := g.healthy(func(p outbox.PublisherFunc) func() { return g.relay(d, p, outbox.Drain(0)) }, 600, 100*time.Millisecond,
+		worst := g.healthy(func(p outbox.PublisherFunc) func() {
+			return g.relay(d, p, outbox.Drain(0))
+		}, 600, 100*time.Millisecond,
 			map[string]func(context.Context) error{"turns": func(ctx context.Context) error {
 				if time.Since(start) < 1500*time.Millisecond {
 					time.Sleep(time.Millisecond)
@@ -225,7 +236,8 @@ func TestHealthyDrainTakesFewRoundTrips(t *testing.T) {
 						break
 					}
 				}
-				t.Log(time.Since(start), d.claims.Load(), "claims", d.settles.Load(), "settles", d.claimed.Load(), "claimed")
+				t.Log(time.Since(start), d.claims.Load(), "claims", d.settles.Load(), "settles", d.claimed.Load(),
+					"claimed")
 				stop()
 				require.Len(g, seen.all(), n)
 				require.LessOrEqual(g, d.claims.Load(), c.claims)

@@ -49,7 +49,10 @@ func TestHTTPSendsTheEventUnderItsOwnID(t *testing.T) {
 		got, bodies = append(got, r), append(bodies, string(body))
 		w.WriteHeader(http.StatusAccepted)
 	})
-	ev := outbox.Event{ID: "refund-re_1", Destination: url + "/hooks?a=b", Header: http.Header{"Content-Type": {"application/json"}, "X-Many": {"1", "2"}}, Payload: []byte(`{"a":1}`)}
+	ev := outbox.Event{
+		ID: "refund-re_1", Destination: url + "/hooks?a=b",
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Many": {"1", "2"}}, Payload: []byte(`{"a":1}`),
+	}
 	p := publisher(t, once(t))
 	for range 2 {
 		require.NoError(t, p.Publish(t.Context(), ev))
@@ -76,17 +79,30 @@ func TestHTTPAnswers(t *testing.T) {
 	}{
 		{rule: "204 acknowledges", status: 204},
 		{rule: "a replay acknowledges", status: 200, header: map[string]string{"Idempotency-Status": "replayed"}},
-		{rule: "a duplicate acknowledges", status: 409, header: map[string]string{"Error-Code": string(taxonomy.Duplicate)}},
-		{rule: "a result that was not stored acknowledges", status: 409, header: map[string]string{"Error-Code": string(taxonomy.ResultNotStored)}},
+		{
+			rule: "a duplicate acknowledges", status: 409,
+			header: map[string]string{"Error-Code": string(taxonomy.Duplicate)},
+		},
+		{
+			rule: "a result that was not stored acknowledges", status: 409,
+			header: map[string]string{"Error-Code": string(taxonomy.ResultNotStored)},
+		},
 		{rule: "503 is tried again", status: 503, code: taxonomy.Unavailable, retry: true},
 		{rule: "429 is tried again", status: 429, code: taxonomy.RateLimited, retry: true},
-		{rule: "an event that is being handled is tried again", status: 409, header: map[string]string{"Error-Code": string(taxonomy.InFlight)}, code: taxonomy.InFlight, retry: true},
+		{
+			rule: "an event that is being handled is tried again", status: 409,
+			header: map[string]string{"Error-Code": string(taxonomy.InFlight)}, code: taxonomy.InFlight, retry: true,
+		},
 		{rule: "401 is tried again", status: 401, code: taxonomy.Unauthenticated, retry: true},
 		{rule: "404 is tried again", status: 404, code: taxonomy.NotFound, retry: true},
 		{rule: "400 is tried again", status: 400, code: taxonomy.BadRequest, retry: true},
 		{rule: "501 is tried again", status: 501, code: taxonomy.NotImplemented, retry: true},
 		{rule: "410 disables the destination, and the event waits", status: 410, code: taxonomy.Gone, retry: true},
-		{rule: "another payload under the id is tried again", status: 409, header: map[string]string{"Error-Code": string(taxonomy.PayloadMismatch)}, code: taxonomy.PayloadMismatch, retry: true},
+		{
+			rule: "another payload under the id is tried again", status: 409,
+			header: map[string]string{"Error-Code": string(taxonomy.PayloadMismatch)}, code: taxonomy.PayloadMismatch,
+			retry: true,
+		},
 		{rule: "304 is no acknowledgement", status: 304, code: taxonomy.RedirectNotFollowed, retry: true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -113,7 +129,7 @@ func TestHTTPAnswers(t *testing.T) {
 			require.Equal(t, want, o.Result)
 		})
 	}
-	t.Run("what can't be signed is final, and not sent", func(t *testing.T) {
+	t.Run("an event that can't be signed is final, and not sent", func(t *testing.T) {
 		secret, err := webhook.NewSecret(nil)
 		require.NoError(t, err)
 		signer, err := webhook.NewSigner([]webhook.Secret{secret})
@@ -140,7 +156,8 @@ func TestHTTPAnswers(t *testing.T) {
 		require.Equal(t, outbox.DefaultHintCap, o.Wait)
 	})
 	t.Run("a destination that is no URL is final, and is not shown", func(t *testing.T) {
-		err := publisher(t, once(t)).Publish(t.Context(), outbox.Event{ID: "k", Destination: "https://u:secret@h/%zz?secret"})
+		err := publisher(t, once(t)).Publish(t.Context(),
+			outbox.Event{ID: "k", Destination: "https://u:secret@h/%zz?secret"})
 		require.NotContains(t, err.Error(), "secret")
 		o := outbox.Judge(err)
 		require.Equal(t, outbox.Dead, o.Result)
@@ -159,7 +176,8 @@ func TestHTTPResolvesDestinations(t *testing.T) {
 	}))
 	require.NoError(t, p.Publish(t.Context(), outbox.Event{ID: "k", Type: "refund.created"}))
 	require.Equal(t, "/refund.created", asked)
-	require.Equal(t, outbox.Rejected, outbox.Judge(p.Publish(t.Context(), outbox.Event{ID: "k", Type: "unknown"})).Failure.Code)
+	require.Equal(t, outbox.Rejected,
+		outbox.Judge(p.Publish(t.Context(), outbox.Event{ID: "k", Type: "unknown"})).Failure.Code)
 }
 
 func TestHTTPRefusesWhatItCantUse(t *testing.T) {
@@ -171,10 +189,11 @@ func TestHTTPRefusesWhatItCantUse(t *testing.T) {
 	require.ErrorContains(t, err, "function is nil")
 }
 
-// A delivery whose acknowledgement was lost is made again, under the same id: the consumer's record answers it.
+// A delivery whose acknowledgement was lost is made again, under the same id: the consumer replays its record.
 func TestEventThatIsDeliveredTwiceHasOneEffect(t *testing.T) {
 	effects := 0
-	consumer := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	consumer := server.Middleware(memstore.New(), server.Required(),
+		server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		effects++
 		w.WriteHeader(http.StatusCreated)
 	}))

@@ -19,7 +19,7 @@ type lane struct {
 	blocked  time.Time // since when no attempt has started or ended
 
 	fails     int       // in a row
-	misses    int       // attempts in a row that delivered nothing, whatever the reason
+	misses    int       // attempts in a row that delivered nothing, for any reason
 	rests     int       // in a row
 	until     time.Time // it rests until then
 	failing   time.Time // since when nothing was delivered; zero: it does not fail

@@ -48,7 +48,8 @@ func (r *Relay) observeQueue(ctx context.Context, method string, start time.Time
 		r.observer.ObserveQueue(ctx, QueueCall{Method: method, Count: count, Elapsed: time.Since(start), Err: err})
 	}
 	if err != nil && r.logger != nil {
-		r.logger.LogAttrs(ctx, slog.LevelError, "outbox queue failed", slog.String("method", method), slog.String("error", err.Error()))
+		r.logger.LogAttrs(ctx, slog.LevelError, "outbox queue failed", slog.String("method", method),
+			slog.String("error", err.Error()))
 	}
 }
 

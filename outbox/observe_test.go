@@ -18,7 +18,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// recorder is an observer that keeps what it was told.
+// recorder is an observer that keeps its observations.
 type recorder struct {
 	mu       sync.Mutex
 	attempts []outbox.Attempt
@@ -44,7 +44,7 @@ func TestObserverSeesEachAttempt(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var seen recorder
 		g.enqueue(outbox.Event{ID: "k", Type: "refund.created", Destination: "hooks", OrderingKey: "a"})
-		time.Sleep(5 * time.Second) // what it waits for a relay
+		time.Sleep(5 * time.Second) // its wait for a relay
 		refusal, tries := errors.New("later"), 0
 		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
 			time.Sleep(time.Second)
@@ -56,9 +56,12 @@ func TestObserverSeesEachAttempt(t *testing.T) {
 		defer stop()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		common := outbox.Attempt{ID: "k", Type: "refund.created", Destination: "hooks", OrderingKey: "a", Elapsed: time.Second}
+		common := outbox.Attempt{
+			ID: "k", Type: "refund.created", Destination: "hooks", OrderingKey: "a", Elapsed: time.Second,
+		}
 		first, second := common, common
-		first.Number, first.Result, first.Code, first.Wait, first.Err = 1, outbox.Waiting, taxonomy.Transient, time.Minute, refusal
+		first.Number, first.Result, first.Code, first.Wait, first.Err = 1, outbox.Waiting, taxonomy.Transient,
+			time.Minute, refusal
 		first.Lag = 6 * time.Second
 		second.Number, second.Result, second.Lag = 2, outbox.Sent, seen.attempts[1].Lag
 		require.Equal(g, []outbox.Attempt{first, second}, seen.attempts)
@@ -72,7 +75,8 @@ func TestLogIsInTheContractsWordsAndShowsNoPayload(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var out bytes.Buffer
 		g.enqueue(outbox.Event{
-			ID: "k", Type: "refund.created", Destination: "https://u:secret@h/?secret", Header: http.Header{"X": {"secret"}}, Payload: []byte("secret"),
+			ID: "k", Type: "refund.created", Destination: "https://u:secret@h/?secret",
+			Header: http.Header{"X": {"secret"}}, Payload: []byte("secret"),
 		})
 		tries := 0
 		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
@@ -92,7 +96,10 @@ func TestLogIsInTheContractsWordsAndShowsNoPayload(t *testing.T) {
 		}
 		require.Len(g, lines, 2)
 		for i, want := range []map[string]any{
-			{"level": "INFO", "attempt": 1.0, "to_state": "waiting", "error_code": "DEPENDENCY.unavailable", "retry_delay": 6e10},
+			{
+				"level": "INFO", "attempt": 1.0, "to_state": "waiting", "error_code": "DEPENDENCY.unavailable",
+				"retry_delay": 6e10,
+			},
 			{"level": "WARN", "attempt": 2.0, "to_state": "dead", "error_code": "VALIDATION.gone"},
 		} {
 			for name, value := range want {

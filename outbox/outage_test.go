@@ -38,12 +38,12 @@ func TestQueueOutage(t *testing.T) {
 		synctest.Wait()
 		g.stats(0, 0)
 		require.Zero(g, wrong)
-		require.LessOrEqual(g, repeated, 4*outbox.MaxClaim, "at most what a relay holds comes again")
+		require.LessOrEqual(g, repeated, 4*outbox.MaxClaim, "at most the events that a relay holds come again")
 		stop()
 	})
 }
 
-// What a slow queue settles late was gathered, and the buffer stays within its bound.
+// Settlements that a slow queue makes late were gathered, and the buffer stays within its bound.
 func TestSlowSettlementsAreGathered(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		g.fill("d", 3000, unordered)
@@ -76,7 +76,10 @@ func TestLeasesAreRenewedTogether(t *testing.T) {
 		}
 		d := &distant{rig: g}
 		release := make(chan struct{})
-		stop := g.relay(d, func(context.Context, outbox.Event) error { <-release; return nil }, outbox.LeaseTTL(30*time.Second))
+		stop := g.relay(d, func(context.Context, outbox.Event) error {
+			<-release
+			return nil
+		}, outbox.LeaseTTL(30*time.Second))
 		time.Sleep(5*time.Minute + time.Second)
 		require.EqualValues(g, 30, d.extends.Load())
 		close(release)

@@ -42,7 +42,7 @@ func Gone(err error) error { return marked(err, gone) }
 // counted, and the destination rests for up to a minute. It returns nil if err is nil.
 func NotSent(err error) error { return marked(err, notSent) }
 
-// Rejected is the code of a dead letter that [Reject] made, if its error has no code of its own.
+// Rejected is the code of a dead letter that [Reject] made from an error without a code.
 const Rejected taxonomy.Code = "VALIDATION.rejected"
 
 // verdict is the meaning of a Publisher's error.
@@ -113,7 +113,8 @@ func judgeCall(e *redo.Error) (verdict, taxonomy.Code) {
 		return refused, code
 	case sends(e) > 0:
 		return failed, code
-	case code.In(taxonomy.Validation) && code != taxonomy.ClientClosed, code.In(taxonomy.Conflict), code == taxonomy.BadURL:
+	case code.In(taxonomy.Validation) && code != taxonomy.ClientClosed, code.In(taxonomy.Conflict),
+		code == taxonomy.BadURL:
 		return rejected, code // the client's own refusal of this event
 	}
 	return notSent, code

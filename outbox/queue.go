@@ -106,14 +106,17 @@ type Claim struct {
 // first.
 func (c Claim) Validate() error {
 	if c.Max < 1 || c.Max > MaxClaim {
-		return fmt.Errorf("outbox: %w: the claim's maximum is %d, it must be from 1 to %d", store.ErrInvalid, c.Max, MaxClaim)
+		return fmt.Errorf("outbox: %w: the claim's maximum is %d, it must be from 1 to %d",
+			store.ErrInvalid, c.Max, MaxClaim)
 	}
 	if c.PerDestination < 0 {
-		return fmt.Errorf("outbox: %w: the claim's limit for a destination is %d, it must not be negative", store.ErrInvalid, c.PerDestination)
+		return fmt.Errorf("outbox: %w: the claim's limit for a destination is %d, it must not be negative",
+			store.ErrInvalid, c.PerDestination)
 	}
 	for _, room := range c.Room {
 		if room < 0 {
-			return fmt.Errorf("outbox: %w: the claim's room for a destination is %d, it must not be negative", store.ErrInvalid, room)
+			return fmt.Errorf("outbox: %w: the claim's room for a destination is %d, it must not be negative",
+				store.ErrInvalid, room)
 		}
 	}
 	return CheckLease(c.Lease)
@@ -133,7 +136,8 @@ func (c Claim) Limit(destination string) int {
 // CheckLease returns an error wrapping store.ErrInvalid unless d can be a lease: a millisecond to a year.
 func CheckLease(d time.Duration) error {
 	if d < time.Millisecond || d > maxWait {
-		return fmt.Errorf("outbox: %w: the lease is %v, it must be from %v to %v", store.ErrInvalid, d, time.Millisecond, maxWait)
+		return fmt.Errorf("outbox: %w: the lease is %v, it must be from %v to %v",
+			store.ErrInvalid, d, time.Millisecond, maxWait)
 	}
 	return nil
 }
@@ -159,7 +163,7 @@ type Delivery struct {
 	Age, Tried time.Duration
 }
 
-// Result is the result of an attempt. Its zero value is no result.
+// Result is the way in which an attempt ended. Its zero value is no result.
 type Result uint8
 
 // These are the results of an attempt.
@@ -198,11 +202,14 @@ func (o Outcome) Validate() error {
 	case o.Wait < 0 || o.Wait > maxWait:
 		return fmt.Errorf("outbox: %w: the wait is %v, it must be from 0 to %v", store.ErrInvalid, o.Wait, maxWait)
 	case len(o.Failure.Code) > maxCode:
-		return fmt.Errorf("outbox: %w: the failure's code has %d bytes, at most %d are allowed", store.ErrInvalid, len(o.Failure.Code), maxCode)
+		return fmt.Errorf("outbox: %w: the failure's code has %d bytes, at most %d are allowed",
+			store.ErrInvalid, len(o.Failure.Code), maxCode)
 	case len(o.Failure.Response) > MaxResponse:
-		return fmt.Errorf("outbox: %w: the failure's response has %d bytes, at most %d are allowed", store.ErrInvalid, len(o.Failure.Response), MaxResponse)
+		return fmt.Errorf("outbox: %w: the failure's response has %d bytes, at most %d are allowed",
+			store.ErrInvalid, len(o.Failure.Response), MaxResponse)
 	case len(o.Failure.Reason) > MaxReason:
-		return fmt.Errorf("outbox: %w: the failure's reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(o.Failure.Reason), MaxReason)
+		return fmt.Errorf("outbox: %w: the failure's reason has %d bytes, at most %d are allowed",
+			store.ErrInvalid, len(o.Failure.Reason), MaxReason)
 	}
 	return nil
 }

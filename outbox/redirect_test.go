@@ -45,7 +45,8 @@ func TestHTTPFollowsNoRedirect(t *testing.T) {
 						if signed {
 							opts = append(opts, redo.WithTransport(signer.Transport(http.DefaultTransport)))
 						}
-						err := publisher(t, once(t, opts...)).Publish(t.Context(), outbox.Event{ID: "k", Destination: url, Payload: []byte(payload)})
+						err := publisher(t, once(t, opts...)).Publish(t.Context(),
+							outbox.Event{ID: "k", Destination: url, Payload: []byte(payload)})
 						o := outbox.Judge(err)
 						require.Equal(t, outbox.Waiting, o.Result, "it is tried again")
 						require.Equal(t, taxonomy.RedirectNotFollowed, o.Failure.Code)
@@ -86,7 +87,9 @@ func TestHTTPMakesOneAttempt(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		w.WriteHeader(503)
 	})
-	client, err := redo.New(redo.WithRetry(redo.RetryPolicy{MaxAttempts: 5, AttemptTimeout: 10 * time.Millisecond, MaxElapsed: 20 * time.Millisecond}))
+	client, err := redo.New(redo.WithRetry(redo.RetryPolicy{
+		MaxAttempts: 5, AttemptTimeout: 10 * time.Millisecond, MaxElapsed: 20 * time.Millisecond,
+	}))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	o := outbox.Judge(publisher(t, client).Publish(t.Context(), outbox.Event{ID: "k", Destination: url}))
@@ -96,9 +99,11 @@ func TestHTTPMakesOneAttempt(t *testing.T) {
 
 func TestFailureKeepsTheResponse(t *testing.T) {
 	for rule, c := range map[string]struct{ body, want string }{
-		"text":                   {"no such hook: ü", "no such hook: ü"},
-		"its first bytes":        {strings.Repeat("x", 600), strings.Repeat("x", outbox.MaxResponse)},
-		"whole characters":       {strings.Repeat("x", outbox.MaxResponse-1) + "ü", strings.Repeat("x", outbox.MaxResponse-1)},
+		"text":            {"no such hook: ü", "no such hook: ü"},
+		"its first bytes": {strings.Repeat("x", 600), strings.Repeat("x", outbox.MaxResponse)},
+		"whole characters": {
+			strings.Repeat("x", outbox.MaxResponse-1) + "ü", strings.Repeat("x", outbox.MaxResponse-1),
+		},
 		"bytes that are no text": {"a\xff\x00b", "a\uFFFD\uFFFDb"},
 		"nothing":                {"", ""},
 	} {

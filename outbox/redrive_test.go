@@ -27,7 +27,8 @@ func (g *rig) bury(n int, destinations ...string) {
 			return
 		}
 		for _, d := range ds {
-			_, err := g.queue.Settle(context.Background(), outbox.Settlement{Lease: d.Lease, Outcome: outbox.Outcome{Result: outbox.Dead}})
+			_, err := g.queue.Settle(context.Background(),
+				outbox.Settlement{Lease: d.Lease, Outcome: outbox.Outcome{Result: outbox.Dead}})
 			require.NoError(g, err)
 		}
 	}
@@ -44,7 +45,7 @@ func TestRedriveAll(t *testing.T) {
 			g.stats(0, 40)
 		})
 	})
-	t.Run("what the selection names is redriven, and nothing else", func(t *testing.T) {
+	t.Run("the events of the selection are redriven, and no others", func(t *testing.T) {
 		inBubble(t, func(g *rig) {
 			g.bury(20, "a", "b")
 			g.enqueue(outbox.Event{ID: "waits", Destination: "a"})
@@ -79,7 +80,8 @@ func TestRedriveAll(t *testing.T) {
 		inBubble(t, func(g *rig) {
 			g.bury(3, "a")
 			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) {
-				if !yield(outbox.Entry{Event: outbox.Event{ID: "bad"}, State: outbox.StateDead}, errors.New("unreadable")) {
+				if !yield(outbox.Entry{Event: outbox.Event{ID: "bad"}, State: outbox.StateDead},
+					errors.New("unreadable")) {
 					return
 				}
 				yield(outbox.Entry{Event: outbox.Event{ID: "gone"}, State: outbox.StateDead}, nil)
@@ -91,7 +93,9 @@ func TestRedriveAll(t *testing.T) {
 	})
 	t.Run("a list that ends early is an error", func(t *testing.T) {
 		inBubble(t, func(g *rig) {
-			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) { yield(outbox.Entry{}, store.ErrUnavailable) }}
+			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) {
+				yield(outbox.Entry{}, store.ErrUnavailable)
+			}}
 			_, err := outbox.RedriveAll(ctx, b, outbox.Selection{})
 			require.ErrorIs(t, err, store.ErrUnavailable)
 		})
@@ -136,7 +140,9 @@ func TestFanOut(t *testing.T) {
 		require.Equal(t, "p", string(ev.Payload))
 	}
 	require.Len(t, evs[0].ID, 36)
-	for rule, destinations := range map[string][]string{"none": nil, "twice": {"a", "b", "a"}, "not UTF-8": {"a", "\xff"}} {
+	for rule, destinations := range map[string][]string{
+		"none": nil, "twice": {"a", "b", "a"}, "not UTF-8": {"a", "\xff"},
+	} {
 		_, err := outbox.FanOut(outbox.Event{ID: "k"}, destinations...)
 		require.ErrorIs(t, err, store.ErrInvalid, rule)
 	}

@@ -19,11 +19,15 @@ import (
 func TestRelayWakesAtOnce(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var seen record
-		stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error { seen.add(ev); return nil }, outbox.PollInterval(time.Hour))
+		stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			return nil
+		}, outbox.PollInterval(time.Hour))
 		defer stop()
 		synctest.Wait()
 		start := time.Now()
-		g.enqueue(outbox.Event{ID: "a1", OrderingKey: "a"}, outbox.Event{ID: "a2", OrderingKey: "a"}, outbox.Event{ID: "a3", OrderingKey: "a"})
+		g.enqueue(outbox.Event{ID: "a1", OrderingKey: "a"}, outbox.Event{ID: "a2", OrderingKey: "a"},
+			outbox.Event{ID: "a3", OrderingKey: "a"})
 		synctest.Wait()
 		require.Equal(g, []string{"a1", "a2", "a3"}, seen.all())
 		require.Zero(g, time.Since(start))
@@ -35,7 +39,10 @@ func TestRelayFindsWhatNobodyToldItOf(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var seen record
 		// Without the methods of a Watcher and a Backlog.
-		stop := g.relay(struct{ outbox.Queue }{g.queue}, func(_ context.Context, ev outbox.Event) error { seen.add(ev); return nil })
+		stop := g.relay(struct{ outbox.Queue }{g.queue}, func(_ context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			return nil
+		})
 		defer stop()
 		synctest.Wait()
 		g.enqueue(outbox.Event{ID: "k"})
@@ -64,7 +71,8 @@ func TestFailedEventIsTriedAgainAndThenDead(t *testing.T) {
 		letters := g.letters()
 		require.Len(g, letters, 1)
 		require.Equal(g, 3, letters[0].Attempts)
-		require.Equal(g, outbox.Failure{Code: taxonomy.Unavailable, Reason: "hook: DEPENDENCY.unavailable"}, letters[0].Failure())
+		require.Equal(g, outbox.Failure{Code: taxonomy.Unavailable, Reason: "hook: DEPENDENCY.unavailable"},
+			letters[0].Failure())
 		require.Len(g, letters[0].History, 3)
 		require.NoError(g, g.queue.Redrive(context.Background(), "k", ""))
 		require.NoError(g, g.queue.Enable(context.Background(), "")) // nothing was ever delivered to it
@@ -87,7 +95,8 @@ func TestPoisonBlocksItsOwnKeyAlone(t *testing.T) {
 			inBubble(t, func(g *rig) {
 				var seen record
 				g.enqueue(outbox.Event{ID: "poison", OrderingKey: "a"}, outbox.Event{ID: "a2", OrderingKey: "a"},
-					outbox.Event{ID: "b1", OrderingKey: "b"}, outbox.Event{ID: "b2", OrderingKey: "b"}, outbox.Event{ID: "free"})
+					outbox.Event{ID: "b1", OrderingKey: "b"}, outbox.Event{ID: "b2", OrderingKey: "b"},
+					outbox.Event{ID: "free"})
 				stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
 					if ev.ID == "poison" {
 						return errors.New("no")
@@ -113,7 +122,7 @@ func TestQueueThatFailsIsAskedAgain(t *testing.T) {
 		failures := 5
 		q := spoiled{Queue: g.queue, claim: func() error {
 			if failures--; failures >= 0 {
-				return fmt.Errorf("no answer: %w", store.ErrUnavailable)
+				return fmt.Errorf("no response: %w", store.ErrUnavailable)
 			}
 			return nil
 		}}
@@ -158,7 +167,9 @@ func TestWorkersAreBounded(t *testing.T) {
 func TestSentEventsArePurged(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		g.enqueue(outbox.Event{ID: "k"})
-		stop := g.relay(g.queue, func(context.Context, outbox.Event) error { return nil }, outbox.Retention(time.Hour), outbox.PollInterval(time.Hour))
+		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
+			return nil
+		}, outbox.Retention(time.Hour), outbox.PollInterval(time.Hour))
 		defer stop()
 		time.Sleep(59 * time.Minute)
 		require.Error(g, g.taken("k"))

@@ -34,7 +34,7 @@ func (g *rig) enqueue(events ...outbox.Event) {
 	require.NoError(g, g.queue.Append(context.Background(), events...))
 }
 
-// relay runs a relay, and returns what ends it and waits for that.
+// relay runs a relay. It returns a function that ends the relay and waits for its end.
 func (g *rig) relay(q outbox.Queue, p outbox.PublisherFunc, opts ...outbox.Option) (stop func()) {
 	g.Helper()
 	r, err := outbox.NewRelay(q, p, opts...)
@@ -91,7 +91,8 @@ func (l *record) all() []string {
 
 // constant is a schedule without chance.
 func constant(attempts int, wait time.Duration) outbox.Option {
-	return outbox.Options(outbox.Retry(slices.Repeat([]time.Duration{wait}, attempts-1)...), outbox.Random(func() float64 { return 0.5 }))
+	return outbox.Options(outbox.Retry(slices.Repeat([]time.Duration{wait}, attempts-1)...),
+		outbox.Random(func() float64 { return 0.5 }))
 }
 
 // A spoiled queue fails before a call reaches the one below.

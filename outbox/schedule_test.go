@@ -23,7 +23,9 @@ func TestDecide(t *testing.T) {
 	wait := func(d time.Duration, code taxonomy.Code, err error) Outcome { return fails(Waiting, d, code, err) }
 	coded := func(code taxonomy.Code) error { return fmt.Errorf("hook: %w", code) }
 	call := func(code taxonomy.Code, status int, sends int) *redo.Error {
-		return &redo.Error{Code: code, StatusCode: status, Effect: redo.NotApplied, Attempts: []redo.Attempt{{WireSends: sends}}}
+		return &redo.Error{
+			Code: code, StatusCode: status, Effect: redo.NotApplied, Attempts: []redo.Attempt{{WireSends: sends}},
+		}
 	}
 	for _, c := range []struct {
 		rule string
@@ -32,34 +34,77 @@ func TestDecide(t *testing.T) {
 		verdict
 	}{
 		{"an acknowledged event is sent", attempted{number: 1}, Outcome{Result: Sent}, delivered},
-		{"an event that was applied before is sent", attempted{number: 1, err: coded(taxonomy.Duplicate)}, Outcome{Result: Sent}, delivered},
-		{"an error without a code is retried", attempted{number: 1, err: later}, wait(10*time.Second, taxonomy.Transient, later), failed},
+		{
+			"an event that was applied before is sent", attempted{number: 1, err: coded(taxonomy.Duplicate)},
+			Outcome{Result: Sent}, delivered,
+		},
+		{
+			"an error without a code is retried", attempted{number: 1, err: later},
+			wait(10*time.Second, taxonomy.Transient, later), failed,
+		},
 		{"an error with a terminal code is retried", attempted{number: 1, err: coded(taxonomy.NotFound)},
 			wait(10*time.Second, taxonomy.NotFound, coded(taxonomy.NotFound)), failed},
-		{"each attempt has its wait", attempted{number: 2, err: later}, wait(time.Minute, taxonomy.Transient, later), failed},
-		{"a wait is 20 % shorter at most", attempted{number: 1, random: -1, err: later}, wait(8*time.Second, taxonomy.Transient, later), failed},
-		{"a wait is 20 % longer at most", attempted{number: 1, random: 1, err: later}, wait(12*time.Second, taxonomy.Transient, later), failed},
+		{
+			"each attempt has its wait", attempted{number: 2, err: later},
+			wait(time.Minute, taxonomy.Transient, later), failed,
+		},
+		{
+			"a wait is 20 % shorter at most", attempted{number: 1, random: -1, err: later},
+			wait(8*time.Second, taxonomy.Transient, later), failed,
+		},
+		{
+			"a wait is 20 % longer at most", attempted{number: 1, random: 1, err: later},
+			wait(12*time.Second, taxonomy.Transient, later), failed,
+		},
 		{"a hint is never shortened", attempted{number: 1, hint: 3 * time.Minute, err: coded(taxonomy.RateLimited)},
 			wait(3*time.Minute, taxonomy.RateLimited, coded(taxonomy.RateLimited)), failed},
-		{"a hint does not shorten the schedule", attempted{number: 1, hint: time.Second, err: later}, wait(10*time.Second, taxonomy.Transient, later), failed},
-		{"the last attempt makes a dead letter", attempted{number: 3, err: later}, fails(Dead, 0, taxonomy.Transient, later), failed},
-		{"a rejection makes a dead letter at once", attempted{number: 1, err: Reject(later)}, fails(Dead, 0, Rejected, later), rejected},
+		{
+			"a hint does not shorten the schedule", attempted{number: 1, hint: time.Second, err: later},
+			wait(10*time.Second, taxonomy.Transient, later), failed,
+		},
+		{
+			"the last attempt makes a dead letter", attempted{number: 3, err: later},
+			fails(Dead, 0, taxonomy.Transient, later), failed,
+		},
+		{
+			"a rejection makes a dead letter immediately", attempted{number: 1, err: Reject(later)},
+			fails(Dead, 0, Rejected, later), rejected,
+		},
 		{"a rejection keeps its code", attempted{number: 1, err: Reject(coded(taxonomy.Internal))},
 			fails(Dead, 0, taxonomy.Internal, coded(taxonomy.Internal)), rejected},
-		{"an event of a gone destination waits", attempted{number: 1, err: Gone(later)}, wait(0, taxonomy.Transient, later), gone},
+		{
+			"an event of a gone destination waits", attempted{number: 1, err: Gone(later)},
+			wait(0, taxonomy.Transient, later), gone,
+		},
 		{"and does not die of it", attempted{number: 3, err: Gone(later)}, Outcome{Result: Released}, gone},
-		{"an attempt that sent nothing is not counted", attempted{number: 3, err: NotSent(later)}, Outcome{Result: Released}, notSent},
-		{"an open breaker sent nothing", attempted{number: 1, err: call(taxonomy.Unavailable, 0, 0)}, Outcome{Result: Released}, notSent},
-		{"an unknown host got nothing", attempted{number: 1, err: call(taxonomy.UnknownHost, 0, 0)}, Outcome{Result: Released}, notSent},
-		{"a time limit before the connection sent nothing", attempted{number: 1, err: call(taxonomy.CallerDeadline, 0, 0)}, Outcome{Result: Released}, notSent},
-		{"a closed client sent nothing", attempted{number: 1, err: call(taxonomy.ClientClosed, 0, 0)}, Outcome{Result: Released}, notSent},
+		{
+			"an attempt that sent nothing is not counted", attempted{number: 3, err: NotSent(later)},
+			Outcome{Result: Released}, notSent,
+		},
+		{
+			"an open breaker sent nothing", attempted{number: 1, err: call(taxonomy.Unavailable, 0, 0)},
+			Outcome{Result: Released}, notSent,
+		},
+		{
+			"an unknown host got nothing", attempted{number: 1, err: call(taxonomy.UnknownHost, 0, 0)},
+			Outcome{Result: Released}, notSent,
+		},
+		{
+			"a time limit before the connection sent nothing",
+			attempted{number: 1, err: call(taxonomy.CallerDeadline, 0, 0)}, Outcome{Result: Released}, notSent,
+		},
+		{
+			"a closed client sent nothing", attempted{number: 1, err: call(taxonomy.ClientClosed, 0, 0)},
+			Outcome{Result: Released}, notSent,
+		},
 		{"a client that can't send the event ends it", attempted{number: 1, err: call(taxonomy.PayloadMismatch, 0, 0)},
 			fails(Dead, 0, taxonomy.PayloadMismatch, call(taxonomy.PayloadMismatch, 0, 0)), rejected},
 		{"a connection that broke may have sent it", attempted{number: 1, err: call(taxonomy.Reset, 0, 1)},
 			wait(10*time.Second, taxonomy.Reset, call(taxonomy.Reset, 0, 1)), failed},
 		{"an attempt that took too long is retried", attempted{number: 1, err: call(taxonomy.CallerDeadline, 0, 1)},
 			wait(10*time.Second, taxonomy.Timeout, call(taxonomy.CallerDeadline, 0, 1)), failed},
-		{"a call that was applied is sent", attempted{number: 1, err: &redo.Error{Code: taxonomy.ResultNotStored, Effect: redo.Applied}},
+		{"a call that was applied is sent",
+			attempted{number: 1, err: &redo.Error{Code: taxonomy.ResultNotStored, Effect: redo.Applied}},
 			Outcome{Result: Sent}, delivered},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -96,7 +141,7 @@ func TestSchedule(t *testing.T) {
 		b, err := os.ReadFile(page)
 		require.NoError(t, err)
 		plain := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "//", " ")), " ")
-		require.True(t, strings.Contains(plain, text), "%s has to show the schedule: %s", page, text)
+		require.True(t, strings.Contains(plain, text), "%s must show the schedule: %s", page, text)
 	}
 	require.Equal(t, time.Duration(1<<63-1), span([]time.Duration{1 << 62, 1 << 62}))
 	require.Equal(t, 12*time.Second, span([]time.Duration{4 * time.Second, 6 * time.Second}))

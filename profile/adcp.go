@@ -102,8 +102,8 @@ func (e *taskEnvelope) find() (failure *taskError, replayed bool) {
 	return failure, replayed
 }
 
-// verdict returns the meaning of the error's code. A code without a known meaning leaves the effect unknown, and is
-// transient if the error says so.
+// verdict returns the meaning of the error's code. A code without a known meaning leaves the effect unknown, and
+// is transient if the error reports so.
 func (e *taskError) verdict() taxonomy.Verdict {
 	body, err := json.Marshal(map[string]string{"code": e.Code})
 	if err == nil {

@@ -22,7 +22,7 @@ type documented struct {
 	Name   string
 	Status int
 	Header map[string]string
-	Body   json.RawMessage // a JSON string stands for its text
+	Body   json.RawMessage // a JSON string means its text
 	Code   taxonomy.Code
 	Effect string
 }

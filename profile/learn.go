@@ -13,7 +13,7 @@ import (
 const (
 	// maxCapabilities is the length of the longest document that Learn reads, in bytes.
 	maxCapabilities = 1 << 20
-	// maxNesting is how deep Learn looks into a document.
+	// maxNesting is the depth to which Learn looks into a document.
 	maxNesting = 32
 )
 
@@ -63,7 +63,7 @@ func Learn(p redo.Profile, document []byte) (learned redo.Profile, found bool, e
 	return p, false, nil
 }
 
-// An advertised value holds what a document says. The zero retention means that it names none.
+// An advertised value holds the facts of a document. The zero retention means that it names none.
 type advertised struct {
 	profile     redo.Profile
 	retention   time.Duration

@@ -26,13 +26,15 @@ func TestLearn(t *testing.T) {
 			`{"adcp": {"major_versions": [3], "idempotency": {"supported": true, "replay_ttl_seconds": 86400}}}`,
 			24 * time.Hour},
 		"capabilities in an MCP result": {
-			`{"result": {"structuredContent": {"adcp": {"idempotency": {"replay_ttl_seconds": 7200}}}}}`, 2 * time.Hour},
+			`{"result": {"structuredContent": {"adcp": {"idempotency": {"replay_ttl_seconds": 7200}}}}}`,
+			2 * time.Hour},
 		"the shortest of several": {
 			`{"a": {"idempotency": {"replay_ttl_seconds": 7200}}, "b": {"idempotency": {"replay_ttl_seconds": 3600}}}`,
 			time.Hour},
 		"not so deep": {nested(20, `{"idempotency":{"replay_ttl_seconds":60}}`), time.Minute},
 		"null beside a value": {
-			`{"idempotency-key-lifetime": null, "idempotency": {"supported": null, "replay_ttl_seconds": 3600}}`, time.Hour},
+			`{"idempotency-key-lifetime": null, "idempotency": {"supported": null, "replay_ttl_seconds": 3600}}`,
+			time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, found, err := profile.Learn(profile.ACP, []byte(c.document))
@@ -47,7 +49,9 @@ func TestLearn(t *testing.T) {
 }
 
 func TestLearnThatKeysAreNotSupported(t *testing.T) {
-	document := `{"adcp": {"idempotency": {"supported": false}}, "other": {"idempotency": {"replay_ttl_seconds": 3600}}}`
+	document := `{
+		"adcp": {"idempotency": {"supported": false}}, "other": {"idempotency": {"replay_ttl_seconds": 3600}}
+	}`
 	p, found, err := profile.Learn(profile.AdCP, []byte(document))
 	if err != nil || !found || !p.NoKeys || p.KeyInBody {
 		t.Fatalf("got %+v, found %v, error %v", p, found, err)
@@ -87,21 +91,25 @@ func TestLearnNothing(t *testing.T) {
 
 func TestLearnRefusesBadDocuments(t *testing.T) {
 	for name, c := range map[string]struct{ document, want string }{
-		"empty":                   {``, "no JSON object"},
-		"null":                    {`null`, "no JSON object"},
-		"a list":                  {`[{"idempotency-key-lifetime": "PT30M"}]`, "no JSON object"},
-		"HTML":                    {`<html>`, "no JSON object"},
-		"cut off":                 {`{"idempotency-key-lifetime": "PT30M"`, "no JSON object"},
-		"too long":                {`{"a": "` + strings.Repeat("a", 1<<20) + `"}`, "at most 1048576"},
-		"no duration":             {`{"idempotency-key-lifetime": "half an hour"}`, `"half an hour"`},
-		"zero":                    {`{"idempotency": {"replay_ttl_seconds": 0}}`, `"0"`},
-		"negative":                {`{"idempotency": {"replay_ttl_seconds": -3600}}`, `"-3600"`},
-		"a fraction":              {`{"idempotency": {"replay_ttl_seconds": 0.5}}`, `"0.5"`},
-		"an overflow":             {`{"idempotency": {"replay_ttl_seconds": 9223372036854775807}}`, "9223372036854775807"},
-		"an object":               {`{"idempotency-key-lifetime": {"seconds": 60}}`, "idempotency-key-lifetime"},
-		"supported as a word":     {`{"idempotency": {"supported": "no"}}`, `supported is "no"`},
-		"months":                  {`{"idempotency-key-lifetime": "P1M"}`, `"P1M"`},
-		"a bad beside a good one": {`{"defaults": {"idempotency-key-lifetime": ""}, "idempotency-key-lifetime": 1}`, `""`},
+		"empty":       {``, "no JSON object"},
+		"null":        {`null`, "no JSON object"},
+		"a list":      {`[{"idempotency-key-lifetime": "PT30M"}]`, "no JSON object"},
+		"HTML":        {`<html>`, "no JSON object"},
+		"cut off":     {`{"idempotency-key-lifetime": "PT30M"`, "no JSON object"},
+		"too long":    {`{"a": "` + strings.Repeat("a", 1<<20) + `"}`, "at most 1048576"},
+		"no duration": {`{"idempotency-key-lifetime": "half an hour"}`, `"half an hour"`},
+		"zero":        {`{"idempotency": {"replay_ttl_seconds": 0}}`, `"0"`},
+		"negative":    {`{"idempotency": {"replay_ttl_seconds": -3600}}`, `"-3600"`},
+		"a fraction":  {`{"idempotency": {"replay_ttl_seconds": 0.5}}`, `"0.5"`},
+		"an overflow": {
+			`{"idempotency": {"replay_ttl_seconds": 9223372036854775807}}`, "9223372036854775807",
+		},
+		"an object":           {`{"idempotency-key-lifetime": {"seconds": 60}}`, "idempotency-key-lifetime"},
+		"supported as a word": {`{"idempotency": {"supported": "no"}}`, `supported is "no"`},
+		"months":              {`{"idempotency-key-lifetime": "P1M"}`, `"P1M"`},
+		"a bad beside a good one": {
+			`{"defaults": {"idempotency-key-lifetime": ""}, "idempotency-key-lifetime": 1}`, `""`,
+		},
 	} {
 		p, found, err := profile.Learn(profile.UCP, []byte(c.document))
 		switch {

@@ -102,9 +102,10 @@ func TestEachFileHasOneDocumentedProfile(t *testing.T) {
 func TestAnUndocumentedProfileIsFound(t *testing.T) {
 	const pkg = "package profile\n\n"
 	for name, src := range map[string]string{
-		"no comment":     pkg + "var Stripe = redo.Profile{}\n",
-		"no source":      pkg + "// Stripe describes Stripe.\nvar Stripe = redo.Profile{}\n",
-		"another name":   pkg + "// Describes Stripe.\n//\n// Source: https://stripe.com/a\nvar Stripe = redo.Profile{}\n",
+		"no comment": pkg + "var Stripe = redo.Profile{}\n",
+		"no source":  pkg + "// Stripe describes Stripe.\nvar Stripe = redo.Profile{}\n",
+		"another name": pkg +
+			"// Describes Stripe.\n//\n// Source: https://stripe.com/a\nvar Stripe = redo.Profile{}\n",
 		"a second one":   pkg + "// Stripe describes it.\n//\n// Source: https://stripe.com/a\nvar Stripe, B = 1, 2\n",
 		"no profile":     pkg + "const a = 1\n",
 		"a bare address": pkg + "// Stripe describes it.\n//\n// Source: Stripe\nvar Stripe = redo.Profile{}\n",
@@ -121,8 +122,8 @@ func TestAnUndocumentedProfileIsFound(t *testing.T) {
 
 var sourceLine = regexp.MustCompile(`(?m)^Source: https://[a-z0-9.-]+\.[a-z]+/\S+`)
 
-// undocumented returns what the file lacks: one exported variable with a comment that starts with its name and has a
-// source.
+// undocumented returns the parts that the file lacks: one exported variable, with a comment that starts with its
+// name and has a source.
 func undocumented(t *testing.T, base, src string) (problems []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), base+".go", src, parser.ParseComments)

@@ -77,7 +77,7 @@ func (s *scripted) received() []received {
 	return slices.Clone(s.requests)
 }
 
-// serve starts a server, and a client with the profile that retries at once, up to twice.
+// serve starts a server, and a client with the profile that retries without a wait, up to twice.
 func (s *scripted) serve(t *testing.T, respond func(w http.ResponseWriter, r received, n int)) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -239,7 +239,7 @@ func TestAzureGetsTheTimeOfTheFirstRequest(t *testing.T) {
 	}
 }
 
-// A rejected 400 is about the format if the key is no GUID, whatever the payload was.
+// A rejected 400 is about the format if the key is no GUID, for any payload.
 func TestAzureKeyThatIsNoGUID(t *testing.T) {
 	rejected := documented{Status: http.StatusBadRequest, Header: map[string]string{"Repeatability-Result": "rejected"}}
 	s := newScripted(t, profile.Azure, rejected)

@@ -138,19 +138,20 @@ func TestApplied(t *testing.T) {
 			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 		})
 	})
-	t.Run("an error says that the mark may not be durable, after StoreTimeout", func(t *testing.T) {
+	t.Run("an error reports that the mark may not be durable, after StoreTimeout", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, newFaults(failing("Extend", store.ErrUnavailable)), func(_ http.ResponseWriter, r *http.Request) {
-				start := time.Now()
-				require.ErrorIs(t, server.Applied(r.Context()), store.ErrUnavailable)
-				require.Equal(t, server.DefaultStoreTimeout, time.Since(start))
-				panic("x")
-			})
+			g := newRig(t, newFaults(failing("Extend", store.ErrUnavailable)),
+				func(_ http.ResponseWriter, r *http.Request) {
+					start := time.Now()
+					require.ErrorIs(t, server.Applied(r.Context()), store.ErrUnavailable)
+					require.Equal(t, server.DefaultStoreTimeout, time.Since(start))
+					panic("x")
+				})
 			require.Panics(t, func() { g.do() })
 			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored") // this process knows it
 		})
 	})
-	t.Run("a lost lease is an error at once", func(t *testing.T) {
+	t.Run("a lost lease is an error immediately", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			g := newRig(t, newFaults(failing("Extend", store.ErrLost)), func(w http.ResponseWriter, r *http.Request) {
@@ -163,14 +164,15 @@ func TestApplied(t *testing.T) {
 	})
 	t.Run("a Checkpoint ends with its context", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, newFaults(failing("Extend", store.ErrUnavailable)), func(w http.ResponseWriter, r *http.Request) {
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
-				defer cancel()
-				require.ErrorIs(t, server.Checkpoint(ctx, nil), store.ErrUnavailable)
-				require.Equal(t, 100*time.Millisecond, time.Since(start))
-				created(w, r)
-			})
+			g := newRig(t, newFaults(failing("Extend", store.ErrUnavailable)),
+				func(w http.ResponseWriter, r *http.Request) {
+					start := time.Now()
+					ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+					defer cancel()
+					require.ErrorIs(t, server.Checkpoint(ctx, nil), store.ErrUnavailable)
+					require.Equal(t, 100*time.Millisecond, time.Since(start))
+					created(w, r)
+				})
 			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 		})
 	})
@@ -189,7 +191,7 @@ func TestApplied(t *testing.T) {
 	})
 }
 
-// What the handler does not know, the policy for take-overs decides.
+// If the handler does not know its effect, the policy for take-overs decides.
 func TestUnknown(t *testing.T) {
 	unknown := after(server.Unknown, answer(504, "x"))
 	t.Run("by default the handler runs again, and sees that it was taken over", func(t *testing.T) {
@@ -251,7 +253,7 @@ func recovering(asked *int, h http.Handler) server.Option {
 	}))
 }
 
-// A handler that is cut off may have made its effect. Where somebody can decide, it is asked.
+// A handler that is cut off may have made its effect. A policy that can decide is called.
 func TestCutOffHandlerIsDecidedByThePolicy(t *testing.T) {
 	ends := map[string]http.HandlerFunc{
 		"a timeout":       func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -299,7 +301,8 @@ func TestCutOffHandlerIsDecidedByThePolicy(t *testing.T) {
 				t.Skip("its last call is Unknown")
 			}
 			synctest.Test(t, func(t *testing.T) {
-				g := newRig(t, memstore.New(), after(server.Release, end), server.TakeOver(server.Refuse()), server.SilentOK())
+				g := newRig(t, memstore.New(), after(server.Release, end), server.TakeOver(server.Refuse()),
+					server.SilentOK())
 				try(g)
 				try(g)
 				require.Equal(t, 2, g.ran())

@@ -19,7 +19,7 @@ const DefaultBackgroundLimit = 1024
 // store accepts it, the retention ends, or Shutdown ends the attempts. It does the same for a key that could not be
 // released.
 //
-// The zero value is ready. Each middleware has a Background of its own unless [RunIn] gives it one. A program that
+// The zero value is ready. Each middleware has a separate Background unless [RunIn] gives it one. A program that
 // stops cleanly needs one, for Shutdown:
 //
 //	var background server.Background

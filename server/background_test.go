@@ -40,13 +40,28 @@ func TestOutageAfterTheEffect(t *testing.T) {
 		outage
 	}{
 		{"of Complete for a second", outage{err: store.ErrUnavailable, d: time.Second, methods: "Complete"}},
-		{"of Complete for longer than StoreTimeout", outage{err: store.ErrUnavailable, d: 10 * time.Second, methods: "Complete"}},
-		{"of Complete for longer than the lease", outage{err: store.ErrUnavailable, d: 2 * time.Minute, methods: "Complete"}},
+		{
+			"of Complete for longer than StoreTimeout",
+			outage{err: store.ErrUnavailable, d: 10 * time.Second, methods: "Complete"},
+		},
+		{
+			"of Complete for longer than the lease",
+			outage{err: store.ErrUnavailable, d: 2 * time.Minute, methods: "Complete"},
+		},
 		{"of Complete, each response lost", outage{err: store.ErrUnknown, d: 2 * time.Minute, methods: "Complete"}},
-		{"of Complete and Find, each response lost", outage{err: store.ErrUnknown, d: 2 * time.Minute, methods: "Complete Find"}},
+		{
+			"of Complete and Find, each response lost",
+			outage{err: store.ErrUnknown, d: 2 * time.Minute, methods: "Complete Find"},
+		},
 		{"of the store for a second", outage{err: store.ErrUnavailable, d: time.Second, methods: ""}},
-		{"of the store for longer than StoreTimeout", outage{err: store.ErrUnavailable, d: 10 * time.Second, methods: ""}},
-		{"of the store for longer than the lease", outage{err: store.ErrUnavailable, d: 2*time.Minute - time.Millisecond, methods: ""}},
+		{
+			"of the store for longer than StoreTimeout",
+			outage{err: store.ErrUnavailable, d: 10 * time.Second, methods: ""},
+		},
+		{
+			"of the store for longer than the lease",
+			outage{err: store.ErrUnavailable, d: 2*time.Minute - time.Millisecond, methods: ""},
+		},
 		{"of the store for hours", outage{err: store.ErrUnavailable, d: 5*time.Hour - time.Millisecond, methods: ""}},
 	} {
 		t.Run(c.rule+" makes no second effect", func(t *testing.T) {
@@ -162,7 +177,7 @@ func TestBackground(t *testing.T) {
 			require.Zero(t, g.background.Len())
 		})
 	})
-	t.Run("Shutdown with nothing to wait for returns at once, also when its context has ended", func(t *testing.T) {
+	t.Run("Shutdown with nothing to wait for returns immediately, also when its context has ended", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, new(server.Background).Shutdown(ctx))
 		cancel()
@@ -290,7 +305,7 @@ func TestReleaseInTheBackground(t *testing.T) {
 	})
 }
 
-// A store may have limits of its own. The handler does not run again for a result that it refuses.
+// A store may have its own limits. The handler does not run again for a result that it refuses.
 func TestResultThatTheStoreRefuses(t *testing.T) {
 	st := newFaults(func(method string, nth int, do func() error) error {
 		if method == "Complete" && nth == 0 {

@@ -40,7 +40,7 @@ func readBody(r *http.Request, limit int) ([]byte, error) {
 		return nil, errBodyConsumed
 	}
 	if r.ContentLength >= 0 && int64(len(b)) != r.ContentLength {
-		return nil, fmt.Errorf("server: the body has %d bytes, Content-Length says %d: %w",
+		return nil, fmt.Errorf("server: the body has %d bytes, Content-Length is %d: %w",
 			len(b), r.ContentLength, io.ErrUnexpectedEOF)
 	}
 	return b, nil

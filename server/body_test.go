@@ -30,7 +30,7 @@ func TestBody(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.Body.Close() != nil || int64(len(body)) != r.ContentLength {
-			panic("the handler's body is not what was sent")
+			panic("the handler's body differs from the sent one")
 		}
 		_, _ = w.Write(body)
 	}
@@ -57,7 +57,9 @@ func TestBody(t *testing.T) {
 	t.Run("no body at all is a body", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil)
 		requireStored(t, g.do(func(r *http.Request) { r.Body, r.ContentLength = nil, 0 }), 201, `{"id":"rf_123"}`)
-		requireReplayed(t, g.do(func(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 }), 201, `{"id":"rf_123"}`)
+		requireReplayed(t, g.do(func(r *http.Request) {
+			r.Body, r.ContentLength = http.NoBody, 0
+		}), 201, `{"id":"rf_123"}`)
 	})
 	t.Run("at the limit it is read", func(t *testing.T) {
 		for _, length := range []int64{5000, -1} {
@@ -78,8 +80,8 @@ func TestBody(t *testing.T) {
 			r.Body, r.ContentLength = http.MaxBytesReader(nil, io.NopCloser(strings.NewReader(long)), 10), -1
 		}, 413, "VALIDATION.content_too_large"},
 		{"that can't be read", withReader(iotest.ErrReader(failed), -1), 400, "VALIDATION.bad_request"},
-		{"shorter than it says", withReader(strings.NewReader("b"), 2), 400, "VALIDATION.bad_request"},
-		{"longer than it says", withReader(strings.NewReader("bbb"), 2), 400, "VALIDATION.bad_request"},
+		{"shorter than its length", withReader(strings.NewReader("b"), 2), 400, "VALIDATION.bad_request"},
+		{"longer than its length", withReader(strings.NewReader("bbb"), 2), 400, "VALIDATION.bad_request"},
 		{"that was read outside as a form", func(r *http.Request) {
 			withReader(strings.NewReader("a=1"), -1)(r)
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -108,7 +110,8 @@ func TestSlowBodiesTakeLittleMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		for i := range many {
 			data.Reset(strings.Repeat("b", arrived))
-			w := g.do(withKey(strconv.Itoa(i)), withReader(io.MultiReader(data, iotest.ErrReader(io.ErrUnexpectedEOF)), limit))
+			w := g.do(withKey(strconv.Itoa(i)),
+				withReader(io.MultiReader(data, iotest.ErrReader(io.ErrUnexpectedEOF)), limit))
 			require.Equal(t, 400, w.Code)
 		}
 		runtime.ReadMemStats(&after)
@@ -126,21 +129,23 @@ func TestCanonicalJSON(t *testing.T) {
 		requireReplayed(t, g.do(jsonType, withBody(`{ "b":2, "a":1 }`)), 201, `{"id":"rf_123"}`)
 		requireProblem(t, g.do(jsonType, withBody(`{"b":2,"a":2}`)), 409, "CONFLICT.idempotency.payload_mismatch")
 	})
-	t.Run("big numbers that floats can't tell apart are told apart", func(t *testing.T) {
+	t.Run("big numbers that floats can't distinguish are distinguished", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil, server.CanonicalJSON())
 		g.do(jsonType, withBody(`{"n":9007199254740993}`))
-		requireProblem(t, g.do(jsonType, withBody(`{"n":9007199254740992}`)), 409, "CONFLICT.idempotency.payload_mismatch")
+		requireProblem(t, g.do(jsonType, withBody(`{"n":9007199254740992}`)), 409,
+			"CONFLICT.idempotency.payload_mismatch")
 	})
 	for rule, body := range map[string]string{"is not JSON": `{"a":`, "repeats a member": `{"a":1,"a":2}`} {
-		t.Run("what says that it is JSON and "+rule+" is 400", func(t *testing.T) {
+		t.Run("a body that is labelled as JSON and "+rule+" is 400", func(t *testing.T) {
 			g := newRig(t, memstore.New(), nil, server.CanonicalJSON())
 			for _, media := range []string{"application/json", "application/merge-patch+json"} {
-				requireProblem(t, g.do(withHeader("Content-Type", media), withBody(body)), 400, "VALIDATION.bad_request")
+				requireProblem(t, g.do(withHeader("Content-Type", media), withBody(body)), 400,
+					"VALIDATION.bad_request")
 			}
 			require.Zero(t, g.ran())
 		})
 	}
-	t.Run("other types are told apart by their bytes", func(t *testing.T) {
+	t.Run("other types are distinguished by their bytes", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil, server.CanonicalJSON())
 		text := withHeader("Content-Type", "text/plain")
 		requireStored(t, g.do(text, withBody(`{"a":`)), 201, `{"id":"rf_123"}`)
@@ -165,19 +170,22 @@ func TestFingerprintUpgrade(t *testing.T) {
 			requireProblem(t, g.do(jsonType, withBody(`{"amount":1}`)), 409, "CONFLICT.idempotency.payload_mismatch")
 			require.Zero(t, g.ran())
 		})
-		t.Run(c.rule+": a retry of what an old transaction still runs is in flight, and another payload a mismatch", func(t *testing.T) {
-			b := newBook(nil)
-			g := newBookRig(t, b, nil, c.after...)
-			old := newBookRig(t, b, writing("refund", func(w http.ResponseWriter, r *http.Request) {
-				requireProblem(t, g.do(jsonType), 409, "CONFLICT.idempotency.in_flight")
-				requireProblem(t, g.do(jsonType, withBody(`{"amount":1}`)), 409, "CONFLICT.idempotency.payload_mismatch")
-				created(w, r)
-			}), c.before...)
-			requireStored(t, old.do(jsonType), 201, `{"id":"rf_123"}`)
-			requireReplayed(t, g.do(jsonType), 201, `{"id":"rf_123"}`)
-			require.Zero(t, g.ran())
-		})
-		t.Run(c.rule+": a retry that waits for an old transaction gets what comes of it", func(t *testing.T) {
+		t.Run(c.rule+
+			": a retry of a request that an old transaction still runs is in flight, and another payload a mismatch",
+			func(t *testing.T) {
+				b := newBook(nil)
+				g := newBookRig(t, b, nil, c.after...)
+				old := newBookRig(t, b, writing("refund", func(w http.ResponseWriter, r *http.Request) {
+					requireProblem(t, g.do(jsonType), 409, "CONFLICT.idempotency.in_flight")
+					requireProblem(t, g.do(jsonType, withBody(`{"amount":1}`)), 409,
+						"CONFLICT.idempotency.payload_mismatch")
+					created(w, r)
+				}), c.before...)
+				requireStored(t, old.do(jsonType), 201, `{"id":"rf_123"}`)
+				requireReplayed(t, g.do(jsonType), 201, `{"id":"rf_123"}`)
+				require.Zero(t, g.ran())
+			})
+		t.Run(c.rule+": a retry that waits for an old transaction gets its outcome", func(t *testing.T) {
 			for _, status := range []int{201, 503} {
 				synctest.Test(t, func(t *testing.T) {
 					b := newBook(nil)
@@ -195,15 +203,18 @@ func TestFingerprintUpgrade(t *testing.T) {
 						rec, err := b.Find(t.Context(), refundID)
 						require.NoError(t, err)
 						own := map[bool]byte{true: store.CanonicalJSONV1, false: store.RawV1}[c.after != nil]
-						require.Equal(t, own, rec.Fingerprint.Version(), "what it runs itself is stored by the route's own algorithm")
+						require.Equal(t, own, rec.Fingerprint.Version(),
+							"its own runs are stored by the route's own algorithm")
 					}
 				})
 			}
 		})
 	}
-	t.Run("a version that nobody knows is a mismatch", func(t *testing.T) {
+	t.Run("an unknown version is a mismatch", func(t *testing.T) {
 		st := memstore.New()
-		old := server.Fingerprint(func(*http.Request, []byte) (store.Fingerprint, error) { return store.Fingerprint{200, 1}, nil })
+		old := server.Fingerprint(func(*http.Request, []byte) (store.Fingerprint, error) {
+			return store.Fingerprint{200, 1}, nil
+		})
 		newRig(t, st, nil, old).do()
 		requireProblem(t, newRig(t, st, nil).do(), 409, "CONFLICT.idempotency.payload_mismatch")
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// A bank is a route over a real file, with a bucket of its own in it: each refund is one entry.
+// A bank is a route over a real file, with a separate bucket in it: each refund is one entry.
 type bank struct {
 	*rig
 	st *boltstore.Store
@@ -35,7 +35,8 @@ func newBank(t *testing.T, wrap func(*boltstore.Store) store.Store, run http.Han
 	if wrap != nil {
 		over = wrap(st)
 	}
-	return &bank{newRig(t, over, refunding(run), append(opts, server.Required(), server.Transactional[*boltstore.Tx]())...), st}
+	return &bank{newRig(t, over, refunding(run),
+		append(opts, server.Required(), server.Transactional[*boltstore.Tx]())...), st}
 }
 
 // refunding makes the entry of a refund and then runs next.
@@ -85,7 +86,7 @@ func TestTransactionInBolt(t *testing.T) {
 		require.Equal(t, 1, b.ran())
 	})
 	for rule, wait := range map[string]time.Duration{"refused": 0, "waiting": time.Minute} {
-		t.Run("64 duplicates at once, "+rule+", have one effect", func(t *testing.T) {
+		t.Run("64 concurrent duplicates, "+rule+", have one effect", func(t *testing.T) {
 			b := newBank(t, nil, created, server.Wait(wait))
 			var all sync.WaitGroup
 			answers := make([]*httptest.ResponseRecorder, 64)
@@ -135,7 +136,7 @@ func TestTransactionInBolt(t *testing.T) {
 		requireStored(t, b.do(), 201, `{"id":"rf_123"}`)
 		require.Equal(t, 1, b.effects())
 	})
-	t.Run("a panic is undone, and blocks nobody", func(t *testing.T) {
+	t.Run("a panic is undone, and blocks no key", func(t *testing.T) {
 		turn := 0
 		b := newBank(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			if turn++; turn == 1 {
@@ -166,20 +167,22 @@ func TestTransactionInBolt(t *testing.T) {
 		require.Equal(t, 1, b.effects())
 	})
 	t.Run("a commit that fails is 503 and has done nothing, and the retry runs", func(t *testing.T) {
-		b := newBank(t, func(st *boltstore.Store) store.Store { return &failingOnce{Store: st, err: store.ErrUnavailable} }, created)
+		b := newBank(t, func(st *boltstore.Store) store.Store {
+			return &failingOnce{Store: st, err: store.ErrUnavailable}
+		}, created)
 		requireProblem(t, b.do(), 503, "DEPENDENCY.unavailable")
 		require.Zero(t, b.effects())
 		requireStored(t, b.do(), 201, `{"id":"rf_123"}`)
 		require.Equal(t, 1, b.effects())
 	})
-	t.Run("a commit whose answer was lost is found", func(t *testing.T) {
+	t.Run("a commit whose response was lost is found", func(t *testing.T) {
 		b := newBank(t, func(st *boltstore.Store) store.Store {
 			return &failingOnce{Store: st, err: store.ErrUnknown, made: true}
 		}, created)
 		requireStored(t, b.do(), 201, `{"id":"rf_123"}`)
 		require.Equal(t, 1, b.effects())
 	})
-	t.Run("a handler that rolls back by itself gets no success, and has done nothing", func(t *testing.T) {
+	t.Run("a handler that itself rolls back gets no success, and has done nothing", func(t *testing.T) {
 		b := newBank(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			tx, _ := server.Tx[*boltstore.Tx](r.Context())
 			require.ErrorIs(t, tx.Rollback(), store.ErrTxEnded)
@@ -188,7 +191,7 @@ func TestTransactionInBolt(t *testing.T) {
 		requireProblem(t, b.do(), 503, "DEPENDENCY.unavailable")
 		require.Zero(t, b.effects())
 	})
-	t.Run("a handler that commits by itself is refused, and its transaction goes on", func(t *testing.T) {
+	t.Run("a handler that itself commits is refused, and its transaction goes on", func(t *testing.T) {
 		b := newBank(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			tx, _ := server.Tx[*boltstore.Tx](r.Context())
 			require.ErrorIs(t, tx.Commit(), store.ErrTxEnded)
@@ -199,7 +202,7 @@ func TestTransactionInBolt(t *testing.T) {
 		require.Equal(t, before+1, b.st.Stats().Commits)
 		require.Equal(t, 1, b.effects())
 	})
-	t.Run("a two-step record that stands is taken over, and rolled back to what it was", func(t *testing.T) {
+	t.Run("an existing two-step record is taken over, and rolled back to what it was", func(t *testing.T) {
 		turn := 0
 		b := newBank(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			require.True(t, server.TakenOver(r.Context()))
@@ -209,7 +212,10 @@ func TestTransactionInBolt(t *testing.T) {
 			}
 			created(w, r)
 		})
-		c := store.Claim{ID: refundID, Retention: time.Hour, Fingerprint: store.Raw(http.MethodPost, "/refunds/ch_1", "", []byte(`{"amount":1000}`))}
+		c := store.Claim{
+			ID: refundID, Retention: time.Hour,
+			Fingerprint: store.Raw(http.MethodPost, "/refunds/ch_1", "", []byte(`{"amount":1000}`)),
+		}
 		_, err := b.st.Reserve(t.Context(), c)
 		require.NoError(t, err)
 		before, err := b.st.Find(t.Context(), refundID)

@@ -16,8 +16,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A book is a store.TxStore in memory. What its transactions write are lines, which the faults beneath it can keep from
-// being committed. The record of an open transaction stands in the memstore already, where nobody else sees it.
+// A book is a store.TxStore in memory. Its transactions write lines, which the faults beneath it can keep from
+// being committed. The record of an open transaction is in the memstore already, where no other caller sees it.
 type book struct {
 	*faults
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ type entry struct {
 	over                 chan struct{}
 }
 
-// A pen is what a book's transactions are to their users.
+// A pen is the user's view of a book's transaction.
 type pen struct{ e *entry }
 
 // End commits or rolls back behind the store's back, as an SQL text can.
@@ -123,7 +123,7 @@ func (b *book) begin(ctx context.Context, c store.Claim) (store.Tx[*pen], store.
 	return e, g, nil
 }
 
-// Find implements store.Store: it does not see what is not committed.
+// Find implements store.Store: it does not see uncommitted records.
 func (b *book) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
 	err = b.call("Find", func() error {
 		b.mu.Lock()

@@ -47,14 +47,16 @@ func TestOversize(t *testing.T) {
 		requireStored(t, g.do(), 201, big+"end")
 		requireReplayed(t, g.do(), 201, big+"end")
 	})
-	t.Run("its record stands before its first byte is out", func(t *testing.T) {
+	t.Run("its record exists before its first byte is out", func(t *testing.T) {
 		st := newFaults(nil)
 		g := newRig(t, st, run(200), server.MaxResponse(10))
-		w := &orderedWriter{sink: sink{header: http.Header{}}, onHeader: func() { require.Equal(t, 1, st.count("Complete")) }}
+		w := &orderedWriter{sink: sink{header: http.Header{}}, onHeader: func() {
+			require.Equal(t, 1, st.count("Complete"))
+		}}
 		g.ServeHTTP(w, request(t.Context()))
 		require.Equal(t, 200, w.status)
 	})
-	t.Run("one that asks for a retry is passed on and released", func(t *testing.T) {
+	t.Run("one that requests a retry is passed on and released", func(t *testing.T) {
 		g := newRig(t, memstore.New(), run(503), server.MaxResponse(10))
 		for range 2 {
 			w := g.do()
@@ -63,7 +65,7 @@ func TestOversize(t *testing.T) {
 		}
 		require.Equal(t, 2, g.ran())
 	})
-	t.Run("one that the store does not take is 503, and the handler is told", func(t *testing.T) {
+	t.Run("one that the store does not take is 503, and the handler gets the error", func(t *testing.T) {
 		var told error
 		g := newRig(t, newFaults(failing("Complete", store.ErrLost)), func(w http.ResponseWriter, _ *http.Request) {
 			_, told = io.WriteString(w, big)
@@ -93,7 +95,7 @@ func TestOversize(t *testing.T) {
 	})
 }
 
-// net/http finds the length of a short body by itself.
+// net/http finds the length of a short body itself.
 func TestLengthOfALongResponse(t *testing.T) {
 	for size, want := range map[int]string{2048: "", 2049: "2049", 5000: "5000"} {
 		g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
@@ -120,7 +122,10 @@ func TestReplayIsExact(t *testing.T) {
 		{"nothing written, where that is meant", func(http.ResponseWriter, *http.Request) {}},
 		{"an empty body", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }},
 		{"204", answer(204, "")},
-		{"304 with an ETag", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Etag", `"1"`); w.WriteHeader(304) }},
+		{
+			"304 with an ETag",
+			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Etag", `"1"`); w.WriteHeader(304) },
+		},
 		{"a body on 204 is refused as net/http does", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(204)
 			_, err := w.Write([]byte("x"))
@@ -128,7 +133,10 @@ func TestReplayIsExact(t *testing.T) {
 				panic(err)
 			}
 		}},
-		{"bytes that are no text", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0, 255, 10, 13}) }},
+		{
+			"bytes that are no text",
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0, 255, 10, 13}) },
+		},
 		{"several values, an unset one, an encoding", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Vary"] = []string{"Accept", "Origin"}
 			w.Header()["Content-Type"] = nil
@@ -169,7 +177,8 @@ func TestReplayIsExact(t *testing.T) {
 
 func TestNeverReplayedHeaders(t *testing.T) {
 	names := []string{
-		"Connection", "Keep-Alive", "Upgrade", "Date", "Set-Cookie", "Www-Authenticate", "X-Ratelimit-Remaining", "Ratelimit",
+		"Connection", "Keep-Alive", "Upgrade", "Date", "Set-Cookie", "Www-Authenticate", "X-Ratelimit-Remaining",
+		"Ratelimit",
 		"Retry-After", "X-Request-Id", "Traceparent", "Access-Control-Allow-Origin", "X-Hop", "Idempotent-Replayed",
 	}
 	g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
@@ -190,18 +199,18 @@ func TestNeverReplayedHeaders(t *testing.T) {
 	for _, name := range names[:len(names)-1] {
 		require.NotEmpty(t, first.Get(name), "the first caller gets %s", name)
 	}
-	require.Empty(t, first.Get("Idempotent-Replayed"), "a first answer is no replay, whatever the handler says")
+	require.Empty(t, first.Get("Idempotent-Replayed"), "a first response is no replay, with any header of the handler")
 	turn = "outer 2"
 	second := g.do().Header()
 	for _, name := range names[:len(names)-1] {
 		require.NotContains(t, second, name)
 	}
 	require.Equal(t, "kept", second.Get("X-Own"))
-	require.Equal(t, "outer 2", second.Get("X-Outer"), "what is set outside is made anew")
+	require.Equal(t, "outer 2", second.Get("X-Outer"), "a header that is set outside is made anew")
 }
 
 func TestEncoding(t *testing.T) {
-	t.Run("the handler never compresses for one client what another will get", func(t *testing.T) {
+	t.Run("the handler never compresses for one client a response that another will get", func(t *testing.T) {
 		g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
 			require.Empty(t, r.Header.Get("Accept-Encoding"))
 			require.Equal(t, "kept", r.Header.Get("X-Own"))
@@ -270,7 +279,7 @@ func TestResponseController(t *testing.T) {
 		})
 		require.Equal(t, at, w.deadline)
 	})
-	t.Run("informational responses go out at once and are not recorded", func(t *testing.T) {
+	t.Run("informational responses go out immediately and are not recorded", func(t *testing.T) {
 		w := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(http.StatusProcessing)

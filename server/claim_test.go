@@ -121,7 +121,7 @@ func TestReserveWhoseResponseWasLost(t *testing.T) {
 			require.Zero(t, g.ran())
 		})
 	})
-	t.Run("each claim has an owner of its own", func(t *testing.T) {
+	t.Run("each claim has a different owner", func(t *testing.T) {
 		st := &spy{Store: memstore.New()}
 		g := newRig(t, st, nil)
 		owners := map[string]bool{}
@@ -160,7 +160,7 @@ func TestStoreTimeout(t *testing.T) {
 			})
 		})
 	}
-	t.Run("is not what a client's end is", func(t *testing.T) {
+	t.Run("is not the end of a client", func(t *testing.T) {
 		st := newFaults(failing("Reserve", context.Canceled))
 		var seen recorder
 		newRig(t, st, nil, server.Observe(&seen)).do()

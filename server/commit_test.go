@@ -53,12 +53,12 @@ func TestCommit(t *testing.T) {
 			require.Empty(t, b.committed())
 		})
 	})
-	t.Run("whose answer was lost, and that was made, is answered as it was", func(t *testing.T) {
+	t.Run("whose response was lost, and that was made, gets its response", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBook(func(method string, _ int, do func() error) error {
 				err := do()
 				if method == "Commit" {
-					time.Sleep(time.Minute) // beyond the store's timeout: the look has time of its own
+					time.Sleep(time.Minute) // beyond the store's timeout: the read has its own time
 					return store.ErrUnknown
 				}
 				return err
@@ -70,7 +70,7 @@ func TestCommit(t *testing.T) {
 			require.Equal(t, []string{"refund"}, b.committed())
 		})
 	})
-	t.Run("whose answer was lost, and that shows late, is looked for until it does", func(t *testing.T) {
+	t.Run("whose response was lost, and that shows late, is looked for until it does", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBook(func(method string, nth int, do func() error) error {
 				if method == "Find" && nth < 3 {
@@ -88,24 +88,25 @@ func TestCommit(t *testing.T) {
 			require.Equal(t, 350*time.Millisecond, time.Since(start), "pauses of 50, 100 and 200 ms")
 		})
 	})
-	t.Run("whose answer was lost, and that does not show, is 503 and never the handler's success", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBook(failing("Commit", store.ErrUnknown))
-			var seen recorder
-			g := newBookRig(t, b, writing("refund", created), server.Observe(&seen))
-			w := g.do()
-			p := requireProblem(t, w, 503, "DEPENDENCY.unavailable")
-			require.NotContains(t, p.Detail, "Nothing was done", "nobody knows yet")
-			require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"))
-			require.Equal(t, 4, b.count("Find"))
-			require.Equal(t, 1, b.count("Commit"))
-			require.Equal(t, store.StatePending, seen.events[0].To)
-			b.heal()
-			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
-			require.Equal(t, []string{"refund"}, b.committed())
+	t.Run("whose response was lost, and that does not show, is 503 and never the handler's success",
+		func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBook(failing("Commit", store.ErrUnknown))
+				var seen recorder
+				g := newBookRig(t, b, writing("refund", created), server.Observe(&seen))
+				w := g.do()
+				p := requireProblem(t, w, 503, "DEPENDENCY.unavailable")
+				require.NotContains(t, p.Detail, "Nothing was done", "the outcome is not known yet")
+				require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"))
+				require.Equal(t, 4, b.count("Find"))
+				require.Equal(t, 1, b.count("Commit"))
+				require.Equal(t, store.StatePending, seen.events[0].To)
+				b.heal()
+				requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+				require.Equal(t, []string{"refund"}, b.committed())
+			})
 		})
-	})
-	t.Run("whose answer was lost, under a record of another owner, is 503", func(t *testing.T) {
+	t.Run("whose response was lost, under a record of another owner, is 503", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBook(nil)
 			b.on = func(method string, nth int, do func() error) error {
@@ -122,7 +123,7 @@ func TestCommit(t *testing.T) {
 			requireProblem(t, newBookRig(t, b, created).do(), 503, "DEPENDENCY.unavailable")
 		})
 	})
-	t.Run("whose answer was lost, under its own record that is still pending, is 503", func(t *testing.T) {
+	t.Run("whose response was lost, under its own record that is still pending, is 503", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := &stillPending{book: newBook(failing("Commit", store.ErrUnknown))}
 			g := newRig(t, b, created, server.Transactional[*pen]())

@@ -63,7 +63,8 @@ type config struct {
 
 // errNoPrincipal is the error for a configuration that does not state to whom a key belongs.
 var errNoPrincipal = errors.New("server: the owner of a key is not configured: " +
-	"give Principal(f) with the function that returns the authenticated caller of a request, or SharedKeys() if all callers may share one key space")
+	"give Principal(f) with the function that returns the authenticated caller of a request, or SharedKeys() if all " +
+	"callers may share one key space")
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
@@ -102,7 +103,8 @@ func (c *config) validate() error {
 	c.check(c.principal == nil || !c.sharedKeys, "SharedKeys", "it does not go together with Principal")
 	c.check(c.retention > 0, "Retention", "%v is not positive", c.retention)
 	c.check(c.leaseTTL >= minLeaseTTL, "LeaseTTL", "%v is less than %v", c.leaseTTL, minLeaseTTL)
-	c.check(c.leaseTTL != store.Forever, "LeaseTTL", "a lease can't be forever, or a crash would block the key for good")
+	c.check(c.leaseTTL != store.Forever, "LeaseTTL",
+		"a lease can't be forever, or a crash would block the key for good")
 	c.check(c.leaseTTL <= c.retention || c.transactional != nil, "LeaseTTL",
 		"%v is longer than the retention, %v", c.leaseTTL, c.retention)
 	if c.ownTimeout {

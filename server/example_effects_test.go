@@ -51,7 +51,7 @@ func createPayment(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// The handler reports what it knows of its effect, and the service stops in the order of docs/effects.md.
+// The handler reports its effect, and the service stops in the order of docs/effects.md.
 func ExampleApplied_reports() {
 	ctx, st, srv := context.Background(), memstore.New(), &http.Server{}
 	customer := func(*http.Request) string { return "account-1" }

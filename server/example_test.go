@@ -13,13 +13,14 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// post sends one refund request under a key and prints what comes back.
+// post sends one refund request under a key and prints the response.
 func post(h http.Handler, key, body string) {
 	r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(body))
 	r.Header.Set("Idempotency-Key", key)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	fmt.Println(strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get("Idempotency-Status"), w.Header().Get("Error-Code"))))
+	fmt.Println(strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get("Idempotency-Status"),
+		w.Header().Get("Error-Code"))))
 }
 
 func ExampleMiddleware() {
@@ -78,20 +79,21 @@ func ExampleApplied() {
 	// 409 CONFLICT.idempotency.result_not_stored
 }
 
-// A recovery looks for what a dead request has done, by the note that it left with Checkpoint.
+// A recovery looks for the effect of a dead request, by the note that it left with Checkpoint.
 func ExampleRecover() {
-	_ = server.TakeOver(server.Recover(func(_ context.Context, _ *http.Request, key string, note []byte) (http.Handler, error) {
-		if len(note) == 0 {
-			return nil, nil // it died before it called the bank: run the handler
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, "payment %s of request %s\n", note, key)
-		}), nil
-	}))
+	_ = server.TakeOver(server.Recover(
+		func(_ context.Context, _ *http.Request, key string, note []byte) (http.Handler, error) {
+			if len(note) == 0 {
+				return nil, nil // it died before it called the bank: run the handler
+			}
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, "payment %s of request %s\n", note, key)
+			}), nil
+		}))
 }
 
 // The service's own database is the last line of defence: a process that was paused for longer than its lease holds
-// an old fence, and changes no row. The map stands for a table with the statement
+// an old fence, and changes no row. The map represents a table with the statement
 //
 //	UPDATE refunds SET amount = $1, fence = $2 WHERE id = $3 AND fence <= $2
 func ExampleFence() {
@@ -140,7 +142,7 @@ func ExampleBackground() {
 	// <nil>
 }
 
-// A handler that can't tell whether its effect was made leaves the decision to the policy for take-overs.
+// A handler that can't find out whether its effect was made leaves the decision to the policy for take-overs.
 func ExampleUnknown() {
 	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		server.Unknown(r.Context()) // the bank's response was lost
@@ -154,7 +156,7 @@ func ExampleUnknown() {
 	// 409 CONFLICT.idempotency.outcome_unknown
 }
 
-// An API that has an error format of its own sends refusals in it too.
+// An API with its own error format sends refusals in it too.
 func ExampleRefusal() {
 	inOurFormat := server.Refusal(func(w http.ResponseWriter, _ *http.Request, p server.Problem) {
 		w.WriteHeader(p.Status)

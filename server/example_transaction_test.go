@@ -13,7 +13,7 @@ import (
 )
 
 // The ledger's entry and the record of the response are one commit: no crash leaves the one without the other. A
-// refusal is recorded, and what was written before it is undone.
+// refusal is recorded, and the earlier writes are undone.
 func ExampleTransactional() {
 	dir, err := os.MkdirTemp("", "redo")
 	if err != nil {
@@ -42,7 +42,8 @@ func ExampleTransactional() {
 			w.WriteHeader(http.StatusCreated)
 		}
 	})
-	bank := server.Middleware(st, server.Required(), server.SharedKeys(), server.Transactional[*boltstore.Tx]())(createRefund)
+	bank := server.Middleware(st, server.Required(), server.SharedKeys(),
+		server.Transactional[*boltstore.Tx]())(createRefund)
 
 	post(bank, "k1", `{"charge":"ch_9ab"}`)
 	post(bank, "k1", `{"charge":"ch_9ab"}`)

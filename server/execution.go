@@ -41,7 +41,7 @@ type execution struct {
 	body      body
 	out       recorder
 
-	mu       sync.Mutex // guards what the handler reports, from any goroutine
+	mu       sync.Mutex // guards the handler's reports, from any goroutine
 	override override
 	effect   bool
 	keepFor  time.Duration // zero: the route's retention
@@ -154,7 +154,7 @@ func (c *execution) successor(ctx context.Context, r *http.Request, meta []byte)
 	case p.refuses(left):
 		_ = c.own.handBack()
 		c.refuse(taxonomy.OutcomeUnknown,
-			"The first request with this key ended without an outcome: read back what it did.")
+			"The first request with this key ended without an outcome: read its effect back.")
 		return nil, false
 	}
 	c.note.checkpoint = left.checkpoint

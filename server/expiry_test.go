@@ -38,7 +38,7 @@ func TestRefuseExpiredKeys(t *testing.T) {
 			require.Equal(t, 1, st.count("Reserve"), "nothing is written for it")
 		})
 	})
-	t.Run("an old key whose record stands is replayed", func(t *testing.T) {
+	t.Run("an old key with a record is replayed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(), nil, server.RefuseExpiredKeys())
 			key := withKey(v7(time.Now()))
@@ -52,7 +52,7 @@ func TestRefuseExpiredKeys(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(func(method string, _ int, do func() error) error {
 				if method == "Find" {
-					return nil // a record stands, as far as this look can tell
+					return nil // a record exists, as far as this read shows
 				}
 				return do()
 			})
@@ -84,7 +84,7 @@ func TestKeyFormat(t *testing.T) {
 		requireStored(t, g.do(withKey(v7(time.Now()))), 201, `{"id":"rf_123"}`)
 		requireProblem(t, g.do(), 400, "VALIDATION.idempotency_key.malformed")
 	})
-	t.Run("a rule of one's own is told to the client", func(t *testing.T) {
+	t.Run("your own rule is reported to the client", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil, server.KeyFormat(func(key string) error {
 			if len(key) < 10 {
 				return errors.New("it has fewer than 10 characters")
@@ -113,7 +113,7 @@ func TestStoredResponseThatIsDamaged(t *testing.T) {
 	}
 }
 
-// During a rolling deployment a process of the newer version can replay what an older one can't read.
+// During a rolling deployment a process of the newer version can replay a record that an older one can't read.
 func TestStoredResponseOfANewerVersion(t *testing.T) {
 	g := newRig(t, &rewriting{memstore.New(), []byte{2, 0, 0}}, nil)
 	requireStored(t, g.do(), 201, `{"id":"rf_123"}`)

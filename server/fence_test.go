@@ -15,7 +15,7 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// rows is a database of its own, whose rows keep the fence of their last write.
+// rows is a separate database, whose rows keep the fence of their last write.
 type rows struct {
 	mu      sync.Mutex
 	fence   uint64

@@ -57,7 +57,7 @@ func (c *execution) reserveRecord() (store.Grant, error) {
 		c.claim.Fingerprint = fp
 		g, err = c.tryReserve()
 		if unseen && (err != nil || !g.Verdict.Owned()) {
-			c.claim.Fingerprint = own // what is claimed next may be another's record
+			c.claim.Fingerprint = own // the next claim may be of another's record
 		}
 	}
 	return g, err

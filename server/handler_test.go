@@ -45,7 +45,10 @@ func TestOutcomes(t *testing.T) {
 		{"a 200 after Release releases", after(server.Release, answer(200, "x")), nil, 200, false, 2},
 		{"a 200 after Fail is stored", after(server.Fail, answer(200, "x")), nil, 200, true, 1},
 		{"a 500 after Fail is stored", after(server.Fail, answer(500, "x")), nil, 500, true, 1},
-		{"a 200 after Applied and Release is stored", after(applied, after(server.Release, answer(200, "x"))), nil, 200, true, 1},
+		{
+			"a 200 after Applied and Release is stored", after(applied, after(server.Release, answer(200, "x"))), nil,
+			200, true, 1,
+		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			g := newRig(t, memstore.New(), c.run, c.opts...)
@@ -164,7 +167,9 @@ func TestPanic(t *testing.T) {
 		requireProblem(t, g.do(served), 409, "CONFLICT.idempotency.result_not_stored")
 		require.Equal(t, 1, effects)
 	})
-	for rule, end := range map[string]http.HandlerFunc{"a panic": panics(boom), "ErrAbortHandler": panics(http.ErrAbortHandler)} {
+	for rule, end := range map[string]http.HandlerFunc{
+		"a panic": panics(boom), "ErrAbortHandler": panics(http.ErrAbortHandler),
+	} {
 		t.Run(rule+" after an effect never runs the handler again", func(t *testing.T) {
 			st := newFaults(nil)
 			g := newRig(t, st, after(applied, after(server.Release, end)))
@@ -197,7 +202,7 @@ func TestTakeOver(t *testing.T) {
 		time.Sleep(server.DefaultLeaseTTL)
 		return g
 	}
-	t.Run("blocks the key for a lease and not for the retention, then runs again and says so", func(t *testing.T) {
+	t.Run("blocks the key for a lease and not for the retention, then runs again and reports it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := died(t)
 			w := g.do()
@@ -224,15 +229,16 @@ func TestTakeOver(t *testing.T) {
 		})
 	})
 	recovery := func(h http.Handler, err error) server.Option {
-		return server.TakeOver(server.Recover(func(ctx context.Context, r *http.Request, key string, _ []byte) (http.Handler, error) {
-			if key != "k1" || !server.TakenOver(ctx) {
-				return nil, errors.New("the wrong request")
-			}
-			_, _ = io.ReadAll(r.Body) // the handler gets it anew
-			return h, err
-		}))
+		return server.TakeOver(server.Recover(
+			func(ctx context.Context, r *http.Request, key string, _ []byte) (http.Handler, error) {
+				if key != "k1" || !server.TakenOver(ctx) {
+					return nil, errors.New("the wrong request")
+				}
+				_, _ = io.ReadAll(r.Body) // the handler gets it anew
+				return h, err
+			}))
 	}
-	t.Run("a recovery answers in the handler's place, and its answer is stored", func(t *testing.T) {
+	t.Run("a recovery responds in the handler's place, and its response is stored", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := died(t, recovery(answer(200, "found"), nil))
 			requireStored(t, g.do(), 200, "found")
@@ -247,7 +253,7 @@ func TestTakeOver(t *testing.T) {
 			require.Equal(t, 2, g.ran())
 		})
 	})
-	t.Run("a recovery that can't tell is 503, and the next request asks again", func(t *testing.T) {
+	t.Run("a recovery without a result is 503, and the next request calls it again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := died(t, recovery(nil, errors.New("provider down")))
 			for range 2 {
@@ -260,7 +266,7 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// Over a real connection: what the middleware does to the wire, and not only to a recorder.
+// Over a real connection: the middleware's behaviour on the wire, and not only with a recorder.
 func TestOverTheWire(t *testing.T) {
 	srv := httptest.NewServer(newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>; rel=preload")
@@ -274,7 +280,8 @@ func TestOverTheWire(t *testing.T) {
 	t.Cleanup(srv.Close)
 	for _, status := range []string{"stored", "replayed"} {
 		t.Run(status, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1", bufio.NewReader(strings.NewReader("x")))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1",
+				bufio.NewReader(strings.NewReader("x")))
 			require.NoError(t, err)
 			req.Header.Set("Idempotency-Key", "k")
 			resp, err := srv.Client().Do(req)
@@ -285,7 +292,7 @@ func TestOverTheWire(t *testing.T) {
 			require.Len(t, body, 5000)
 			require.Equal(t, status, resp.Header.Get("Idempotency-Status"))
 			require.Equal(t, "</style.css>; rel=preload", resp.Header.Get("Link"))
-			require.Empty(t, resp.Header.Get("X-Late"), "what is set after the status is no header")
+			require.Empty(t, resp.Header.Get("X-Late"), "a header that is set after the status is not sent")
 			if status == "stored" {
 				require.Equal(t, "1", resp.Trailer.Get("X-Sum"), "the first caller gets the trailers")
 			} else {
@@ -296,7 +303,7 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// after makes a handler that says something of its outcome and then runs next.
+// after makes a handler that reports its outcome with say and then runs next.
 func after(say func(context.Context), next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		say(r.Context())
@@ -304,7 +311,7 @@ func after(say func(context.Context), next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// applied is Applied where it has to succeed.
+// applied is Applied where it must succeed.
 func applied(ctx context.Context) {
 	if err := server.Applied(ctx); err != nil {
 		panic(err)

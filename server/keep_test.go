@@ -37,8 +37,14 @@ func TestKeep(t *testing.T) {
 		{"a 404 is released by choice", []server.Option{server.Keep(func(s int) bool { return s != 404 })}, 404, 2},
 		{"a 401 is stored by choice", []server.Option{server.Keep(func(s int) bool { return s == 401 })}, 401, 1},
 		{"a 503 is stored by choice", []server.Option{keepServerErrors()}, 503, 1},
-		{"a 201 is stored whatever Keep returns", []server.Option{server.Keep(func(int) bool { return false })}, 201, 1},
-		{"a 303 is stored whatever Keep returns", []server.Option{server.Keep(func(int) bool { return false })}, 303, 1},
+		{
+			"a 201 is stored with any result of Keep", []server.Option{server.Keep(func(int) bool { return false })},
+			201, 1,
+		},
+		{
+			"a 303 is stored with any result of Keep", []server.Option{server.Keep(func(int) bool { return false })},
+			303, 1,
+		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			g := newRig(t, memstore.New(), answer(c.status, ""), c.opts...)
@@ -153,8 +159,11 @@ func TestReplayHeader(t *testing.T) {
 		created(w, r)
 	}
 	var asked []string
-	noCost := server.ReplayHeader(func(name string) bool { asked = append(asked, name); return name != "X-Cost-Center" })
-	t.Run("what it refuses reaches the first caller and is neither stored nor replayed", func(t *testing.T) {
+	noCost := server.ReplayHeader(func(name string) bool {
+		asked = append(asked, name)
+		return name != "X-Cost-Center"
+	})
+	t.Run("a refused response reaches the first caller and is neither stored nor replayed", func(t *testing.T) {
 		st := &results{Store: memstore.New()}
 		g := newRig(t, st, run, noCost)
 		first := g.do()
@@ -168,7 +177,7 @@ func TestReplayHeader(t *testing.T) {
 		require.Equal(t, "in_1", again.Header().Get("X-Invoice"))
 		require.NotContains(t, asked, "Set-Cookie")
 	})
-	t.Run("it filters what was stored before it was set", func(t *testing.T) {
+	t.Run("it filters responses stored before it was set", func(t *testing.T) {
 		st := memstore.New()
 		requireStored(t, newRig(t, st, run).do(), 201, body)
 		again := newRig(t, st, run, noCost).do()

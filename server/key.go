@@ -60,5 +60,5 @@ func expired(key string, retention time.Duration, now time.Time) bool {
 	return ok && now.Sub(made) > retention-min(maxSkew, retention/10)
 }
 
-// maxSkew is how much a client's clock may be ahead.
+// maxSkew is the longest time by which a client's clock may be ahead.
 const maxSkew = 5 * time.Minute

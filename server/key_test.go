@@ -14,8 +14,10 @@ func TestParseUUID(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, uuid.MustParse(valid), uuid.UUID(u))
 	for rule, s := range map[string]string{
-		"braces": "{" + valid + "}", "URN": "urn:uuid:" + valid, "no dashes": "0190c5d41f2e7abc8def0123456789ab", "empty": "",
-		"a wrong digit": "0190c5d4-1f2e-7abc-8def-0123456789ag", "a dash too many": "0190c5d4-1f2e-7abc-8def-01234567-9ab",
+		"braces": "{" + valid + "}", "URN": "urn:uuid:" + valid, "no dashes": "0190c5d41f2e7abc8def0123456789ab",
+		"empty":                     "",
+		"a wrong digit":             "0190c5d4-1f2e-7abc-8def-0123456789ag",
+		"a dash too many":           "0190c5d4-1f2e-7abc-8def-01234567-9ab",
 		"a dash in the wrong place": "0190c5d41-f2e-7abc-8def-0123456789ab",
 	} {
 		t.Run(rule+" is refused", func(t *testing.T) {
@@ -50,9 +52,9 @@ func TestExpired(t *testing.T) {
 		age       time.Duration
 		want      bool
 	}{
-		{"a fresh key stands", 24 * time.Hour, 0, false},
-		{"a key from the future stands", 24 * time.Hour, -time.Hour, false},
-		{"five minutes before the retention a key stands", 24 * time.Hour, 24*time.Hour - 5*time.Minute, false},
+		{"a fresh key is valid", 24 * time.Hour, 0, false},
+		{"a key from the future is valid", 24 * time.Hour, -time.Hour, false},
+		{"five minutes before the retention a key is valid", 24 * time.Hour, 24*time.Hour - 5*time.Minute, false},
 		{"less than that and it may be a fast clock's", 24 * time.Hour, 24*time.Hour - 5*time.Minute + 1, true},
 		{"of a short retention the margin is a tenth: before", 10 * time.Second, 9 * time.Second, false},
 		{"of a short retention the margin is a tenth: after", 10 * time.Second, 9*time.Second + 1, true},

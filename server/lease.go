@@ -79,7 +79,7 @@ func (l leaseOwnership) release() error {
 	return onlyLost(err)
 }
 
-// handBack implements ownership: it gives up the lease and keeps the record. If that fails, the lease ends by itself.
+// handBack implements ownership: it gives up the lease and keeps the record. If that fails, the lease expires.
 func (l leaseOwnership) handBack() error {
 	c := l.call
 	ctx := c.callContext(time.Now())

@@ -27,7 +27,8 @@ func TestLease(t *testing.T) {
 	t.Run("a handler that outlives the lease keeps its key", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(nil)
-			g := newRig(t, st, slow(10*time.Minute-time.Second), server.LeaseTTL(30*time.Second), server.HandlerTimeout(time.Hour))
+			g := newRig(t, st, slow(10*time.Minute-time.Second), server.LeaseTTL(30*time.Second),
+				server.HandlerTimeout(time.Hour))
 			first := g.start()
 			for range 9 {
 				time.Sleep(time.Minute)
@@ -46,7 +47,7 @@ func TestLease(t *testing.T) {
 			require.Zero(t, st.count("Extend"))
 		})
 	})
-	t.Run("a lost lease cancels the handler with that cause, and the answer is 503", func(t *testing.T) {
+	t.Run("a lost lease cancels the handler with that cause, and the response is 503", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(func(method string, _ int, do func() error) error {
 				if method == "Extend" || method == "Complete" {
@@ -63,20 +64,21 @@ func TestLease(t *testing.T) {
 			require.ErrorIs(t, <-cause, store.ErrLost)
 		})
 	})
-	t.Run("a lease that can't be renewed counts as lost once it has run out, and the store has the last word", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			st := newFaults(failing("Extend", store.ErrUnavailable))
-			cause := make(chan error, 1)
-			g := newRig(t, st, untilDone(cause), server.LeaseTTL(30*time.Second))
-			start := time.Now()
-			requireStored(t, g.do(), 201, `{"id":"rf_123"}`) // nobody took the key over
-			require.Equal(t, 30*time.Second, time.Since(start))
-			err := <-cause
-			require.ErrorIs(t, err, store.ErrLost)
-			require.ErrorIs(t, err, store.ErrUnavailable)
-			requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+	t.Run("a lease that can't be renewed counts as lost once it has run out, and the store has the last word",
+		func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := newFaults(failing("Extend", store.ErrUnavailable))
+				cause := make(chan error, 1)
+				g := newRig(t, st, untilDone(cause), server.LeaseTTL(30*time.Second))
+				start := time.Now()
+				requireStored(t, g.do(), 201, `{"id":"rf_123"}`) // no request took the key over
+				require.Equal(t, 30*time.Second, time.Since(start))
+				err := <-cause
+				require.ErrorIs(t, err, store.ErrLost)
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+			})
 		})
-	})
 	t.Run("a heartbeat that fails once is made up for", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(func(method string, nth int, do func() error) error {
@@ -200,7 +202,7 @@ func TestHandlerContext(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a handler that says nothing when its time is over is 504 and releases the key", func(t *testing.T) {
+	t.Run("a handler that reports nothing when its time is over is 504 and releases the key", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(), func(_ http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
@@ -230,12 +232,14 @@ func TestCheckpoint(t *testing.T) {
 			require.NoError(t, server.Checkpoint(r.Context(), []byte("old")))
 			require.NoError(t, server.Checkpoint(r.Context(), []byte("pay_1")))
 			created(w, r)
-		}, server.TakeOver(server.Recover(func(_ context.Context, _ *http.Request, _ string, meta []byte) (http.Handler, error) {
-			found = meta
-			return answer(200, "recovered"), nil
-		})))
+		},
+			server.TakeOver(server.Recover(
+				func(_ context.Context, _ *http.Request, _ string, meta []byte) (http.Handler, error) {
+					found = meta
+					return answer(200, "recovered"), nil
+				})))
 	}
-	t.Run("is what a recovery finds", func(t *testing.T) {
+	t.Run("is found by a recovery", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(failing("Complete", store.ErrUnavailable))
 			g := g(t, st)
@@ -247,7 +251,7 @@ func TestCheckpoint(t *testing.T) {
 			require.Equal(t, "pay_1", string(found))
 		})
 	})
-	t.Run("tells of a lost lease", func(t *testing.T) {
+	t.Run("reports a lost lease", func(t *testing.T) {
 		st := newFaults(failing("Extend", store.ErrLost))
 		var err error
 		g := newRig(t, st, func(_ http.ResponseWriter, r *http.Request) { err = server.Checkpoint(r.Context(), nil) })

@@ -209,7 +209,7 @@ func find(ctx context.Context, st store.Store, ids []store.ID) (rec store.Record
 func (c *execution) replay(rec store.Record) {
 	if rec.OutcomeUnknown() {
 		c.refuse(taxonomy.OutcomeUnknown,
-			"The outcome of the first request with this key is not known: read back what it did.")
+			"The outcome of the first request with this key is not known: read its effect back.")
 		return
 	}
 	resp, err := wire.DecodeResponse(rec.Result)

@@ -18,7 +18,7 @@ import (
 )
 
 func TestReplay(t *testing.T) {
-	t.Run("the same request again gets the same answer and runs nothing", func(t *testing.T) {
+	t.Run("the same request again gets the same response and runs nothing", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil, server.Required())
 		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 		for range 3 {
@@ -69,7 +69,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// The project's own table of replays: each row is a request in order, and what comes of it.
+// The project's own table of replays: each row is a request in order, and its result.
 func TestReplayOutcomes(t *testing.T) {
 	f, err := os.Open("testdata/replay_outcomes.csv")
 	require.NoError(t, err)
@@ -189,7 +189,9 @@ func TestMalformedKeys(t *testing.T) {
 		for _, opts := range [][]server.Option{nil, {server.Required()}} {
 			t.Run(rule+" is 400 and runs nothing", func(t *testing.T) {
 				g := newRig(t, memstore.New(), nil, opts...)
-				requireProblem(t, g.do(func(r *http.Request) { r.Header["Idempotency-Key"] = lines }), 400, "VALIDATION.idempotency_key.malformed")
+				requireProblem(t, g.do(func(r *http.Request) {
+					r.Header["Idempotency-Key"] = lines
+				}), 400, "VALIDATION.idempotency_key.malformed")
 				require.Zero(t, g.ran())
 			})
 		}

@@ -8,7 +8,7 @@ import (
 // A note is the meta of a pending record. It holds the facts that the next owner of the key needs.
 type note struct {
 	applied    bool   // the handler has called Applied
-	checkpoint []byte // what the handler gave to Checkpoint; nil if it gave nothing
+	checkpoint []byte // the meta of the handler's Checkpoint; nil if there was none
 }
 
 // The envelope of a note, version 1: the version (one byte, 1), the flags (one byte), and the checkpoint. An empty

@@ -74,7 +74,7 @@ type StoreCall struct {
 	Err     error
 }
 
-// observe tells a RequestObserver that the request begins.
+// observe reports the beginning of the request to a RequestObserver.
 func (c *execution) observe() {
 	if c.starts != nil {
 		c.r = c.r.WithContext(c.starts.StartRequest(c.r.Context(), c.operation(c.r)))

@@ -19,7 +19,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// recorder is an observer that keeps what it was told.
+// recorder is an observer that keeps its observations.
 type recorder struct {
 	mu     sync.Mutex
 	events []server.Event
@@ -57,7 +57,7 @@ func (r *recorder) methods() (methods []string) {
 }
 
 func TestObserver(t *testing.T) {
-	t.Run("sees each request once, with what became of its record", func(t *testing.T) {
+	t.Run("sees each request once, with the end of its record", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
 			g := newRig(t, memstore.New(), slow(time.Second), server.Required(), server.Observe(&seen))
@@ -68,7 +68,10 @@ func TestObserver(t *testing.T) {
 			want := []server.Event{
 				{Kind: server.Created, Status: 201, Key: "k1", To: store.StateComplete, Elapsed: time.Second},
 				{Kind: server.Replayed, Status: 201, Key: "k1", From: store.StateComplete, To: store.StateComplete},
-				{Kind: server.Conflicted, Status: 409, Key: "k1", Code: taxonomy.PayloadMismatch, From: store.StateComplete, To: store.StateComplete},
+				{
+					Kind: server.Conflicted, Status: 409, Key: "k1", Code: taxonomy.PayloadMismatch,
+					From: store.StateComplete, To: store.StateComplete,
+				},
 				{Kind: server.Refused, Status: 400, Code: taxonomy.KeyMissing},
 			}
 			require.Len(t, seen.events, len(want))
@@ -105,7 +108,7 @@ func TestObserver(t *testing.T) {
 			}
 		})
 	})
-	t.Run("sees a release, a panic and what the store said", func(t *testing.T) {
+	t.Run("sees a release, a panic and the store's error", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
 			st := newFaults(failing("Complete", store.ErrLost))
@@ -133,7 +136,8 @@ func TestObserver(t *testing.T) {
 }
 
 func TestLogger(t *testing.T) {
-	lines := func(t *testing.T, edits []func(*http.Request), opts ...server.Option) (lines []map[string]any, text string) {
+	lines := func(t *testing.T, edits []func(*http.Request), opts ...server.Option) (lines []map[string]any,
+		text string) {
 		t.Helper()
 		var out bytes.Buffer
 		opts = append(opts, server.Logger(slog.New(slog.NewJSONHandler(&out, nil))))
@@ -149,7 +153,8 @@ func TestLogger(t *testing.T) {
 		return lines, text
 	}
 	edits := []func(*http.Request){
-		withBody("secret-body-1"), withHeader("Authorization", "Bearer secret-token"), withHeader("X-Correlation-Id", "c-1"),
+		withBody("secret-body-1"), withHeader("Authorization", "Bearer secret-token"),
+		withHeader("X-Correlation-Id", "c-1"),
 		func(r *http.Request) { r.URL.RawQuery = "card=secret-query" },
 	}
 	t.Run("writes one line for a request, in the contract's words", func(t *testing.T) {

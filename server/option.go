@@ -309,7 +309,8 @@ func Observe(o Observer) Option {
 	})
 }
 
-// A TakeOverPolicy is an argument to TakeOver. The zero value is Reexecute.
+// A TakeOverPolicy decides whether the handler runs again for a key whose owner died: see [Reexecute], [Refuse] and
+// [Recover]. The zero value is Reexecute.
 type TakeOverPolicy struct {
 	refuse  bool
 	recover RecoverFunc
@@ -336,7 +337,8 @@ func Reexecute() TakeOverPolicy { return TakeOverPolicy{} }
 // effects that must not happen twice and that a person can look up.
 func Refuse() TakeOverPolicy { return TakeOverPolicy{refuse: true} }
 
-// Recover calls f. A nil f is an error of the options.
+// Recover lets f find out whether the dead owner's effect was made. f may respond in the handler's place. A nil f is an
+// error of the options.
 func Recover(f RecoverFunc) TakeOverPolicy {
 	return TakeOverPolicy{recover: f, broken: f == nil}
 }

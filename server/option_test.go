@@ -47,7 +47,10 @@ func TestOptions(t *testing.T) {
 		{server.TakeOver(server.Recover(nil)), "option TakeOver: the function given to Recover must not be nil"},
 		{server.Pepper([]byte("fifteen bytes..")), "option Pepper: a secret must have at least 16 bytes"},
 		{server.Pepper([]byte("0123456789abcdef"), nil), "option Pepper: a secret must have at least 16 bytes"},
-		{server.Pepper([]byte("0123456789abcdef"), []byte("0123456789abcdef")), "option Pepper: a secret is given twice"},
+		{
+			server.Pepper([]byte("0123456789abcdef"), []byte("0123456789abcdef")),
+			"option Pepper: a secret is given twice",
+		},
 		{server.Route(""), "option Route: the name must not be empty"},
 		{server.Scope(""), "option Scope: the name must not be empty"},
 		{server.Skip(nil), "option Skip: the function must not be nil"},
@@ -95,10 +98,11 @@ func TestOptions(t *testing.T) {
 		}
 	})
 	t.Run("the default handler timeout gives way to a short retention", func(t *testing.T) {
-		_, err := server.New(memstore.New(), server.SharedKeys(), server.Retention(time.Second), server.LeaseTTL(time.Second))
+		_, err := server.New(memstore.New(), server.SharedKeys(), server.Retention(time.Second),
+			server.LeaseTTL(time.Second))
 		require.NoError(t, err)
 	})
-	t.Run("Middleware with wrong options answers 500 and runs nothing", func(t *testing.T) {
+	t.Run("Middleware with wrong options returns 500 and runs nothing", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil)
 		g.Handler = server.Middleware(nil, server.SharedKeys(), server.MaxBody(-1))(g.Handler)
 		for _, key := range []string{"k1", ""} {

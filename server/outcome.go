@@ -33,7 +33,7 @@ func TakenOver(ctx context.Context) bool {
 	return c != nil && c.takenOver
 }
 
-// Applied reports that the effect has been made. The response is then stored whatever its status. No failure of the
+// Applied reports that the effect has been made. The response is then stored with any status. No failure of the
 // handler, the process or the store makes the handler run again. A retry that finds no response gets 409, code
 // CONFLICT.idempotency.result_not_stored or CONFLICT.idempotency.outcome_unknown. Only a function given to Recover
 // can run the handler again.
@@ -53,11 +53,11 @@ func Applied(ctx context.Context) error {
 	return c.own.applied()
 }
 
-// Release reports that the effect has not been made. The key is released whatever the response's status, and the next
-// request with it runs the handler. It does nothing after Applied.
+// Release reports that the effect has not been made. The key is released with any status of the response, and the
+// next request with it runs the handler. It does nothing after Applied.
 func Release(ctx context.Context) { mark(ctx, overrideRelease) }
 
-// Fail reports that the operation has failed for good. The response is stored as a failure, whatever its status, and
+// Fail reports that the operation has failed for good. The response is stored as a failure, with any status, and
 // replayed.
 func Fail(ctx context.Context) { mark(ctx, overrideFail) }
 
@@ -128,8 +128,8 @@ const (
 	endHandBack // pending without an owner
 )
 
-// endingOf decides how the record ends. A response that asks for a retry is not stored, because the retry would get
-// it again. After an effect there is nothing to retry.
+// endingOf decides how the record ends. A response that requests a retry is not stored, because the retry would
+// get it again. After an effect there is nothing to retry.
 func endingOf(status int, o override, effect, keep bool) ending {
 	switch {
 	case o == overrideFail:
@@ -139,7 +139,7 @@ func endingOf(status int, o override, effect, keep bool) ending {
 	case o == overrideUnknown && !effect:
 		return endHandBack
 	case effect:
-		// stored, whatever the status
+		// stored, with any status
 	case status < 200, !keep:
 		return endRelease
 	}
@@ -149,8 +149,8 @@ func endingOf(status int, o override, effect, keep bool) ending {
 	return endComplete
 }
 
-// undoes reports whether a commit leaves out the handler's writes in its transaction. A refusal tells the client that
-// nothing was applied. Applied keeps the writes, unless Fail was called after it.
+// undoes reports whether a commit leaves out the handler's writes in its transaction. A refusal states to the
+// client that nothing was applied. Applied keeps the writes, unless Fail was called after it.
 func undoes(e ending, o override, effect bool) bool {
 	return e == endFailed && (o == overrideFail || !effect)
 }

@@ -15,13 +15,25 @@ func TestSettlementOf(t *testing.T) {
 		all      bool
 		want     ending
 	}{
-		{"successes and redirects are complete", []int{200, 201, 202, 204, 299, 301, 303, 304}, overrideNone, false, false, endComplete},
-		{"terminal errors are failed", []int{400, 404, 409, 410, 412, 413, 422, 428, 451, 499}, overrideNone, false, false, endFailed},
-		{"errors that ask for a retry are released", []int{401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 504, 599}, overrideNone, false, false, endRelease},
+		{
+			"successes and redirects are complete", []int{200, 201, 202, 204, 299, 301, 303, 304}, overrideNone,
+			false, false, endComplete,
+		},
+		{
+			"terminal errors are failed", []int{400, 404, 409, 410, 412, 413, 422, 428, 451, 499}, overrideNone,
+			false, false, endFailed,
+		},
+		{
+			"errors that ask for a retry are released",
+			[]int{401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 504, 599}, overrideNone, false, false, endRelease,
+		},
 		{"a status beyond 599 is a server error", []int{600, 999}, overrideNone, false, false, endRelease},
 		{"a switch of protocols is no outcome", []int{101}, overrideNone, false, false, endRelease},
 		{"with Keep those are failed", []int{500, 502, 503, 504}, overrideNone, false, true, endFailed},
-		{"and the others are released as before", []int{401, 403, 407, 408, 425, 429}, overrideNone, false, true, endRelease},
+		{
+			"and the others are released as before", []int{401, 403, 407, 408, 425, 429}, overrideNone, false, true,
+			endRelease,
+		},
 		{"Applied completes a success", []int{200, 303}, overrideApplied, true, false, endComplete},
 		{"Applied keeps any error", []int{400, 401, 408, 425, 429, 500, 503}, overrideApplied, true, false, endFailed},
 		{"Release releases anything", []int{200, 303, 400, 500}, overrideRelease, false, true, endRelease},
@@ -33,7 +45,8 @@ func TestSettlementOf(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			for _, status := range c.statuses {
 				keeping := config{keep: func(status int) bool { return c.all && status >= 500 || DefaultKeep(status) }}
-				require.Equal(t, c.want, endingOf(status, c.override, c.effect, keeping.keeps(status)), "status %d", status)
+				require.Equal(t, c.want, endingOf(status, c.override, c.effect, keeping.keeps(status)), "status %d",
+					status)
 			}
 		})
 	}

@@ -30,13 +30,14 @@ func TestTx(t *testing.T) {
 		})
 		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 	})
-	t.Run("is nobody's outside of the middleware", func(t *testing.T) {
+	t.Run("is zero outside of the middleware", func(t *testing.T) {
 		tx, ok := server.Tx[*pen](t.Context())
 		require.False(t, ok)
 		require.Nil(t, tx)
 	})
 	for rule, edit := range map[string]func(*http.Request){
-		"a request without a key": without("Idempotency-Key"), "a method that is not covered": withMethod(http.MethodPut),
+		"a request without a key":      without("Idempotency-Key"),
+		"a method that is not covered": withMethod(http.MethodPut),
 	} {
 		t.Run("is not for "+rule, func(t *testing.T) {
 			b := newBook(nil)
@@ -58,7 +59,10 @@ func TestTx(t *testing.T) {
 		require.Equal(t, 1, g.ran())
 	})
 	t.Run("is over when the handler has returned, however it ended", func(t *testing.T) {
-		for _, run := range []http.HandlerFunc{answer(200, "x"), answer(422, "x"), answer(503, "x"), func(http.ResponseWriter, *http.Request) { panic("x") }} {
+		for _, run := range []http.HandlerFunc{
+			answer(200, "x"), answer(422, "x"), answer(503, "x"),
+			func(http.ResponseWriter, *http.Request) { panic("x") },
+		} {
 			var leaked context.Context
 			b := newBook(nil)
 			taken := func() bool {
@@ -131,7 +135,9 @@ func TestTransactionContext(t *testing.T) {
 	t.Run("a checkpoint is refused with its reason", func(t *testing.T) {
 		var err error
 		b := newBook(nil)
-		g := newBookRig(t, b, func(_ http.ResponseWriter, r *http.Request) { err = server.Checkpoint(r.Context(), []byte("pay_1")) })
+		g := newBookRig(t, b, func(_ http.ResponseWriter, r *http.Request) {
+			err = server.Checkpoint(r.Context(), []byte("pay_1"))
+		})
 		g.do()
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.ErrorContains(t, err, "server: a checkpoint in a transaction would be rolled back with it")
@@ -140,13 +146,14 @@ func TestTransactionContext(t *testing.T) {
 }
 
 func TestTransactionInFlight(t *testing.T) {
-	t.Run("is 409 at once, and Retry-After is the handler's usual time", func(t *testing.T) {
+	t.Run("is 409 immediately, and Retry-After is the handler's usual time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newBookRig(t, newBook(nil), slow(4*time.Second))
 			first := g.start()
 			w := g.do()
 			require.True(t, requireProblem(t, w, 409, "CONFLICT.idempotency.in_flight").Retryable)
-			require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"), "a second while nothing is known, and jitter")
+			require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"),
+				"a second while nothing is known, and jitter")
 			requireProblem(t, g.do(withBody("other")), 409, "CONFLICT.idempotency.payload_mismatch")
 			<-first
 			second := g.start(withKey("k2"))
@@ -154,25 +161,26 @@ func TestTransactionInFlight(t *testing.T) {
 			<-second
 		})
 	})
-	t.Run("a waiter asks after pauses that double up to a bound, and gets the first one's response", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBook(nil)
-			g := newBookRig(t, b, slow(10*time.Second), server.Wait(time.Minute))
-			first := g.start()
-			var waiters []<-chan *httptest.ResponseRecorder
-			for range 50 {
-				waiters = append(waiters, g.start())
-			}
-			requireStored(t, <-first, 201, `{"id":"rf_123"}`)
-			for _, w := range waiters {
-				requireReplayed(t, <-w, 201, `{"id":"rf_123"}`)
-			}
-			require.Equal(t, 1, g.ran())
-			// At once, after 25, 50, 100 and 200 ms, then each 400 ms.
-			require.Equal(t, 1+50*(1+4+25), b.count("Begin"))
-			require.Zero(t, b.count("Find"), "there is nothing to be found")
+	t.Run("a waiter claims after pauses that double up to a bound, and gets the first one's response",
+		func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBook(nil)
+				g := newBookRig(t, b, slow(10*time.Second), server.Wait(time.Minute))
+				first := g.start()
+				var waiters []<-chan *httptest.ResponseRecorder
+				for range 50 {
+					waiters = append(waiters, g.start())
+				}
+				requireStored(t, <-first, 201, `{"id":"rf_123"}`)
+				for _, w := range waiters {
+					requireReplayed(t, <-w, 201, `{"id":"rf_123"}`)
+				}
+				require.Equal(t, 1, g.ran())
+				// Immediately, after 25, 50, 100 and 200 ms, then each 400 ms.
+				require.Equal(t, 1+50*(1+4+25), b.count("Begin"))
+				require.Zero(t, b.count("Find"), "there is nothing to be found")
+			})
 		})
-	})
 	t.Run("a waiter whose store can tell when a transaction is over waits no longer than that", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBook(nil)
@@ -213,19 +221,23 @@ func TestTransactionInFlight(t *testing.T) {
 		rule   string
 		budget string
 		want   time.Duration
-	}{{"no longer than the route allows", "", 3 * time.Second}, {"no longer than the client does", "500", 500 * time.Millisecond}} {
+	}{
+		{"no longer than the route allows", "", 3 * time.Second},
+		{"no longer than the client does", "500", 500 * time.Millisecond},
+	} {
 		t.Run("a waiter waits "+c.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newBookRig(t, newBook(nil), slow(10*time.Second), server.Wait(3*time.Second))
 				first := g.start()
 				start := time.Now()
-				requireProblem(t, g.do(withHeader("X-Request-Timeout", c.budget)), 409, "CONFLICT.idempotency.in_flight")
+				requireProblem(t, g.do(withHeader("X-Request-Timeout", c.budget)), 409,
+					"CONFLICT.idempotency.in_flight")
 				require.Equal(t, c.want, time.Since(start))
 				<-first
 			})
 		})
 	}
-	t.Run("a waiter beyond the cap is refused at once", func(t *testing.T) {
+	t.Run("a waiter beyond the cap is refused immediately", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newBookRig(t, newBook(nil), slow(10*time.Second), server.Wait(time.Minute), server.MaxWaiters(1))
 			first, second := g.start(), g.start()
@@ -267,7 +279,7 @@ func TestTransactionTakeOver(t *testing.T) {
 		require.Equal(t, "\x01\x02pay_1", string(rec.Meta))
 		require.Zero(t, rec.LeaseLeft())
 	}
-	t.Run("runs the handler in a transaction and tells it so", func(t *testing.T) {
+	t.Run("runs the handler in a transaction and reports it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, g := died(t, writing("refund", func(w http.ResponseWriter, r *http.Request) {
 				require.True(t, server.TakenOver(r.Context()))
@@ -304,17 +316,18 @@ func TestTransactionTakeOver(t *testing.T) {
 		})
 	})
 	recovery := func(h http.Handler, err error) server.Option {
-		return server.TakeOver(server.Recover(func(ctx context.Context, r *http.Request, _ string, note []byte) (http.Handler, error) {
-			tx, ok := server.Tx[*pen](ctx)
-			if !ok || string(note) != "pay_1" {
-				return nil, errors.New("no transaction, or another's note")
-			}
-			tx.Write("recovered")
-			_, _ = io.ReadAll(r.Body)
-			return h, err
-		}))
+		return server.TakeOver(server.Recover(
+			func(ctx context.Context, r *http.Request, _ string, note []byte) (http.Handler, error) {
+				tx, ok := server.Tx[*pen](ctx)
+				if !ok || string(note) != "pay_1" {
+					return nil, errors.New("no transaction, or another's note")
+				}
+				tx.Write("recovered")
+				_, _ = io.ReadAll(r.Body)
+				return h, err
+			}))
 	}
-	t.Run("a recovery has the transaction, and its answer is committed with what it wrote", func(t *testing.T) {
+	t.Run("a recovery has the transaction, and its response is committed with its writes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, g := died(t, nil, recovery(answer(200, "found"), nil))
 			requireStored(t, g.do(), 200, "found")
@@ -330,7 +343,7 @@ func TestTransactionTakeOver(t *testing.T) {
 			require.Equal(t, []string{"recovered", "refund"}, b.committed())
 		})
 	})
-	t.Run("a recovery that can't tell is 503, undone, and the next request asks again", func(t *testing.T) {
+	t.Run("a recovery without a result is 503, undone, and the next request calls it again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, g := died(t, nil, recovery(nil, errors.New("provider down")))
 			for range 2 {
@@ -343,9 +356,11 @@ func TestTransactionTakeOver(t *testing.T) {
 	})
 	t.Run("a recovery that panics is rolled back", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b, g := died(t, nil, server.TakeOver(server.Recover(func(context.Context, *http.Request, string, []byte) (http.Handler, error) {
-				panic("x")
-			})))
+			b, g := died(t, nil,
+				server.TakeOver(server.Recover(
+					func(context.Context, *http.Request, string, []byte) (http.Handler, error) {
+						panic("x")
+					})))
 			require.Panics(t, func() { g.do() })
 			stands(t, b)
 		})
@@ -356,7 +371,7 @@ func TestTransactionRefusesExpiredKeys(t *testing.T) {
 	t.Run("an old key whose record goes between the look and the claim is rolled back unrun", func(t *testing.T) {
 		b := newBook(func(method string, _ int, do func() error) error {
 			if method == "Find" {
-				return nil // a record stands, as far as this look can tell
+				return nil // a record exists, as far as this read shows
 			}
 			return do()
 		})

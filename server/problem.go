@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// Codes of this package's own. Each is terminal, as its family is.
+// Codes that the middleware adds to those of package taxonomy. Each is terminal, as its family is.
 const (
 	// Unreadable: the stored response is damaged.
 	Unreadable taxonomy.Code = "CONFIGURATION.stored_response"
@@ -169,7 +169,9 @@ type refused struct {
 // refuseKey returns the refusal for a key that wire.ParseKey did not accept.
 func (c *config) refuseKey(err error) *refused {
 	if errors.Is(err, wire.ErrKeyMissing) {
-		return &refused{taxonomy.KeyMissing, "This route requires the header " + c.keyHeader + ", and the request has none."}
+		return &refused{
+			taxonomy.KeyMissing, "This route requires the header " + c.keyHeader + ", and the request has none.",
+		}
 	}
 	return &refused{taxonomy.KeyMalformed, "The header " + c.keyHeader + " is refused: " + plain(err) + "."}
 }

@@ -18,7 +18,7 @@ var (
 	trueValues     = []string{"true"}
 )
 
-// selfCounted is the length of a body up to which net/http sets the Content-Length by itself.
+// selfCounted is the length of a body up to which net/http itself sets the Content-Length.
 const selfCounted = 2048
 
 // A recorder is the http.ResponseWriter that the handler writes to. It holds the response back until it is recorded,
@@ -46,7 +46,7 @@ type captureMode uint8
 
 const (
 	holding    captureMode = iota // everything is held back
-	passing                       // everything is sent at once
+	passing                       // everything is sent without delay
 	discarding                    // nothing is sent: the client got another response
 )
 

@@ -44,7 +44,10 @@ func TestRefusal(t *testing.T) {
 			first: []func(*http.Request){}, edits: []func(*http.Request){withBody("other")}},
 		{code: taxonomy.PayloadMismatch, status: 422, key: "k1", opts: []server.Option{server.IETFStatuses()},
 			first: []func(*http.Request){}, edits: []func(*http.Request){withBody("other")}},
-		{code: taxonomy.Unavailable, status: 503, key: "k1", store: newFaults(failing("Reserve", store.ErrUnavailable))},
+		{
+			code: taxonomy.Unavailable, status: 503, key: "k1",
+			store: newFaults(failing("Reserve", store.ErrUnavailable)),
+		},
 		{code: taxonomy.Unavailable, status: 503, key: "k1", store: newFaults(failing("Complete", store.ErrLost))},
 	} {
 		t.Run(fmt.Sprint(c.code, " ", c.status), func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestHeaderThatTheHandlerDeletes(t *testing.T) {
 	for _, w := range []http.Header{g.do().Header(), g.do().Header()} {
 		require.Empty(t, w.Values("Cache-Control"))
 		require.Empty(t, w.Values("Set-Cookie"))
-		require.Equal(t, "DENY", w.Get("X-Frame-Options"), "what it leaves is there")
+		require.Equal(t, "DENY", w.Get("X-Frame-Options"), "the other headers are there")
 	}
 	require.Equal(t, 1, g.ran())
 }

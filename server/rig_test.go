@@ -126,7 +126,7 @@ func newTenantRig(t *testing.T, st store.Store, run http.HandlerFunc, opts ...se
 	return g
 }
 
-// shutdown ends what the rig still does in the background, as the end of the process would.
+// shutdown ends the rig's background work, as the end of the process would.
 func (g *rig) shutdown() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -139,7 +139,7 @@ func created(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"rf_123"}`)
 }
 
-// answer makes a handler that gives one status and a body.
+// answer makes a handler that responds with one status and a body.
 func answer(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -169,7 +169,7 @@ func (g *rig) do(edits ...func(*http.Request)) *httptest.ResponseRecorder {
 	return w
 }
 
-// start is do on a goroutine of its own, up to where that blocks; it is for synctest bubbles.
+// start is do on a separate goroutine, up to where that blocks. It is for synctest bubbles.
 func (g *rig) start(edits ...func(*http.Request)) <-chan *httptest.ResponseRecorder {
 	answered := make(chan *httptest.ResponseRecorder, 1)
 	go func() { answered <- g.do(edits...) }()
@@ -231,7 +231,7 @@ func requireReplayed(t *testing.T, w *httptest.ResponseRecorder, status int, bod
 	require.Equal(t, "true", w.Header().Get("Idempotent-Replayed"))
 }
 
-// requireReleased checks that the answer is the handler's own and that the key is free again.
+// requireReleased checks that the response is the handler's and that the key is free again.
 func requireReleased(t *testing.T, w *httptest.ResponseRecorder, status int) {
 	t.Helper()
 	require.Equal(t, status, w.Code, w.Body.String())

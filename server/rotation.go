@@ -90,7 +90,7 @@ func inFlight(id store.ID) store.Grant {
 	return store.Grant{Verdict: store.InFlight, Record: store.Record{ID: id, State: store.StatePending}}
 }
 
-// unguard releases the guards. One that can't be released expires by itself, and the key is in flight until then.
+// unguard releases the guards. A guard that can't be released expires, and the key is in flight until then.
 func (c *execution) unguard() {
 	if len(c.guards) == 0 {
 		return

@@ -46,7 +46,9 @@ func rotations(t *testing.T, test func(t *testing.T, st *faults, process process
 	t.Run("in a transaction", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBook(nil)
-			test(t, b.faults, func(run http.HandlerFunc, opts ...server.Option) *rig { return newBookRig(t, b, run, opts...) })
+			test(t, b.faults, func(run http.HandlerFunc, opts ...server.Option) *rig {
+				return newBookRig(t, b, run, opts...)
+			})
 		})
 	})
 }
@@ -82,7 +84,8 @@ func TestRotationKeepsRecords(t *testing.T) {
 	})
 	t.Run("a waiter gets the response of a process with the other secret", func(t *testing.T) {
 		rotations(t, func(t *testing.T, _ *faults, process process) {
-			before, after := process(slow(10*time.Second), firstStep), process(nil, secondStep, server.Wait(time.Minute))
+			before, after := process(slow(10*time.Second), firstStep),
+				process(nil, secondStep, server.Wait(time.Minute))
 			first, waiter := before.start(), after.start()
 			requireStored(t, <-first, 201, body)
 			requireReplayed(t, <-waiter, 201, body)
@@ -163,8 +166,8 @@ func TestRotationTakesOver(t *testing.T) {
 	})
 }
 
-// Two processes, one for each step, get the same request at once. The whole request of the other process, or its
-// beginning, comes before each call that the first process makes to the store.
+// Two processes, one for each step, get the same request concurrently. The whole request of the other process, or
+// its beginning, comes before each call that the first process makes to the store.
 func TestRotationRunsNoHandlerTwice(t *testing.T) {
 	steps := []server.Option{firstStep, secondStep}
 	for i, step := range steps {

@@ -25,7 +25,7 @@ func TestPrincipal(t *testing.T) {
 		requireReplayed(t, g.do(as("a")), 201, `{"id":"rf_123"}`)
 		require.Equal(t, 2, g.ran())
 	})
-	t.Run("no principal is 401, whatever is stored", func(t *testing.T) {
+	t.Run("no principal is 401, with any stored record", func(t *testing.T) {
 		st := newFaults(nil)
 		g := newTenantRig(t, st, nil, server.Principal(principalHeader))
 		requireProblem(t, g.do(), 401, "AUTH.unauthenticated")
@@ -38,7 +38,8 @@ func TestPrincipal(t *testing.T) {
 		requireReplayed(t, g.do(as("a"), withHeader("Authorization", "Bearer 2")), 201, `{"id":"rf_123"}`)
 	})
 	t.Run("a principal can't be made to look like another's", func(t *testing.T) {
-		g := newTenantRig(t, memstore.New(), nil, server.Principal(principalHeader), server.Pepper([]byte("0123456789abcdef")))
+		g := newTenantRig(t, memstore.New(), nil, server.Principal(principalHeader),
+			server.Pepper([]byte("0123456789abcdef")))
 		requireStored(t, g.do(as("a"), withKey("bc")), 201, `{"id":"rf_123"}`)
 		requireStored(t, g.do(as("ab"), withKey("c")), 201, `{"id":"rf_123"}`)
 	})
@@ -86,7 +87,7 @@ func TestScope(t *testing.T) {
 		id := claim(t, byPrincipal, "/refunds/{id}", withHeader("X-Principal", "user 7"))
 		require.Equal(t, store.ID{Scope: "13:/refunds/{id}6:user 7", Key: "k1"}, id)
 	})
-	t.Run("what is too long to be read is hashed, and still told apart", func(t *testing.T) {
+	t.Run("a value that is too long to be read is hashed, and still distinguished", func(t *testing.T) {
 		long := strings.Repeat("p", 2000)
 		a := claim(t, byPrincipal, "/refunds/{id}", withHeader("X-Principal", long+"a"))
 		b := claim(t, byPrincipal, "/refunds/{id}", withHeader("X-Principal", long+"b"))
@@ -102,11 +103,12 @@ func TestScope(t *testing.T) {
 		require.NotEqual(t, id, claim(t, opts, "/refunds/{id}", withHeader("X-Principal", "user 8")))
 		require.NotEqual(t, id, claim(t, opts, "/refunds/{id}", withHeader("X-Principal", "user 7"), withKey("k2")))
 		other := server.Pepper([]byte("another 16 bytes"))
-		require.NotEqual(t, id, claim(t, []server.Option{opts[0], other}, "/refunds/{id}", withHeader("X-Principal", "user 7")))
+		require.NotEqual(t, id,
+			claim(t, []server.Option{opts[0], other}, "/refunds/{id}", withHeader("X-Principal", "user 7")))
 	})
 }
 
-// serve mounts a middleware of its own for each pattern, over one store, and counts the runs.
+// serve mounts a separate middleware for each pattern, over one store, and counts the runs.
 func serve(t *testing.T, st store.Store, runs *int, patterns map[string][]server.Option) http.Handler {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -33,7 +33,8 @@ func TestMaxWaiters(t *testing.T) {
 				{"b", "k1", true}, {"b", "k2", true}, {"b", "k3", false}}},
 		{"by key", []server.Option{byPrincipal, server.MaxWaitersPerKey(1)},
 			[]attempt{{"a", "k1", true}, {"a", "k1", false}, {"a", "k2", true}, {"b", "k1", true}, {"b", "k1", false}}},
-		{"not by principal where the keys are shared", []server.Option{server.SharedKeys(), server.MaxWaitersPerPrincipal(1)},
+		{"not by principal where the keys are shared",
+			[]server.Option{server.SharedKeys(), server.MaxWaitersPerPrincipal(1)},
 			[]attempt{{"a", "k1", true}, {"a", "k2", true}, {"a", "k3", true}}},
 	} {
 		t.Run("waiters are limited "+c.rule, func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestMaxWaiters(t *testing.T) {
 							require.Empty(t, w, "attempt %d waits", i)
 							continue
 						}
-						require.Len(t, w, 1, "attempt %d is refused at once", i)
+						require.Len(t, w, 1, "attempt %d is refused immediately", i)
 						requireProblem(t, <-w, 409, "CONFLICT.idempotency.in_flight")
 					}
 					for _, w := range running {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestComplete(t *testing.T) {
-	t.Run("the record stands before the client sees a byte", func(t *testing.T) {
+	t.Run("the record exists before the client sees a byte", func(t *testing.T) {
 		st := memstore.New()
 		g := newRig(t, st, nil)
 		w := &orderedWriter{sink: sink{header: http.Header{}}, onHeader: func() {
@@ -28,7 +28,7 @@ func TestComplete(t *testing.T) {
 		g.ServeHTTP(w, request(t.Context()))
 		require.Equal(t, 201, w.status)
 	})
-	t.Run("that fails at once is tried again, with pauses", func(t *testing.T) {
+	t.Run("that fails immediately is tried again, with pauses", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(func(method string, nth int, do func() error) error {
 				if method == "Complete" && nth < 3 {
@@ -71,11 +71,11 @@ func TestComplete(t *testing.T) {
 	})
 	for _, c := range []struct {
 		rule string
-		made bool // the write whose answer is lost
+		made bool // the write whose response is lost
 		want int
 	}{
-		{"whose answer was lost is looked up: it was made", true, 1},
-		{"whose answer was lost is looked up: it was not made and is made again", false, 2},
+		{"whose response was lost is looked up: it was made", true, 1},
+		{"whose response was lost is looked up: it was not made and is made again", false, 2},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -156,9 +156,10 @@ func TestComplete(t *testing.T) {
 }
 
 func TestRelease(t *testing.T) {
-	const made, unmade, unseen = "it was made", "it was not made and is made again", "the record can't be read yet, and it is made again"
+	const made, unmade, unseen = "it was made", "it was not made and is made again",
+		"the record can't be read yet, and it is made again"
 	for _, outcome := range []string{made, unmade, unseen} {
-		t.Run("whose answer was lost is looked up: "+outcome, func(t *testing.T) {
+		t.Run("whose response was lost is looked up: "+outcome, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newFaults(func(method string, nth int, do func() error) error {
 					switch {
@@ -185,7 +186,7 @@ func TestRelease(t *testing.T) {
 		g := newRig(t, newFaults(failing("Release", store.ErrLost)), after(server.Release, answer(200, "x")))
 		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
 	})
-	t.Run("that fails leaves the key pending and answers all the same", func(t *testing.T) {
+	t.Run("that fails leaves the key pending and responds all the same", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, newFaults(failing("Release", store.ErrUnavailable)), answer(500, "x"))
 			requireReleased(t, g.do(), 500)
@@ -214,15 +215,16 @@ func TestStoreDown(t *testing.T) {
 			require.Equal(t, server.DefaultStoreTimeout, time.Since(start))
 		})
 	})
-	t.Run("fails open only where the route asks, and is counted", func(t *testing.T) {
+	t.Run("fails open only where the route allows it, and is counted", func(t *testing.T) {
 		var seen recorder
-		g := newRig(t, newFaults(failing("Reserve", store.ErrUnavailable)), func(w http.ResponseWriter, r *http.Request) {
-			require.Equal(t, "k1", server.Key(r.Context()))
-			body, err := io.ReadAll(r.Body)
-			require.NoError(t, err)
-			require.Equal(t, `{"amount":1000}`, string(body))
-			created(w, r)
-		}, server.FailOpen(), server.Observe(&seen))
+		g := newRig(t, newFaults(failing("Reserve", store.ErrUnavailable)),
+			func(w http.ResponseWriter, r *http.Request) {
+				require.Equal(t, "k1", server.Key(r.Context()))
+				body, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				require.Equal(t, `{"amount":1000}`, string(body))
+				created(w, r)
+			}, server.FailOpen(), server.Observe(&seen))
 		for range 2 {
 			w := g.do()
 			require.Equal(t, 201, w.Code)
@@ -238,7 +240,7 @@ func TestStoreDown(t *testing.T) {
 	})
 }
 
-// hanging is a store whose Complete answers only when its context ends.
+// hanging is a store whose Complete returns only when its context ends.
 type hanging struct{ store.Store }
 
 func (h *hanging) Complete(ctx context.Context, _ store.Lease, _ store.Outcome) error {

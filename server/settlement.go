@@ -118,7 +118,7 @@ func (s *settlement) attempt(ctx context.Context) error {
 			return nil
 		}
 		if g.Verdict == store.TakenOver {
-			// The record shows what is known of the earlier owner's effect. The next request takes it over.
+			// The record shows the earlier owner's known effect. The next request takes it over.
 			return s.gate.store.Extend(ctx, g.Lease, 0, nil)
 		}
 		s.lease = g.Lease

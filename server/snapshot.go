@@ -65,7 +65,8 @@ func (s *snapshot) keep(dst []wire.Field, before http.Header, filter func(string
 		}
 	}
 	for _, f := range s.fields {
-		if !wire.Replayable(f.Name) || hop != nil && wire.ConnectionNames(hop, f.Name) || filter != nil && !filter(f.Name) {
+		if !wire.Replayable(f.Name) || hop != nil && wire.ConnectionNames(hop, f.Name) ||
+			filter != nil && !filter(f.Name) {
 			continue
 		}
 		if old, ok := before[f.Name]; ok && slices.Equal(old, f.Values) {

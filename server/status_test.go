@@ -16,7 +16,7 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// ask asks for the status of a key.
+// ask requests the status of a key.
 func ask(t *testing.T, st store.Store, key string, opts ...server.Option) *httptest.ResponseRecorder {
 	t.Helper()
 	h, err := server.StatusHandler(st, append(opts, server.Route("/refunds/{id}"))...)
@@ -73,7 +73,7 @@ func TestStatusHandler(t *testing.T) {
 			requireStatus(t, ask(t, st, "k1", shared), `{"state":"complete","status":201}`)
 		})
 	})
-	t.Run("it reports an outcome that nobody knows", func(t *testing.T) {
+	t.Run("it reports an unknown outcome", func(t *testing.T) {
 		st := &spy{Store: memstore.New()}
 		newRig(t, st, answer(503, "")).do()
 		grant, err := st.Reserve(t.Context(), st.last)
@@ -169,7 +169,7 @@ func TestStatusHandlerRefuses(t *testing.T) {
 		requireProblem(t, w, 503, "DEPENDENCY.unavailable")
 		require.NotEmpty(t, w.Header().Get("Retry-After"))
 	})
-	t.Run("what it can't read", func(t *testing.T) {
+	t.Run("a record that it can't read", func(t *testing.T) {
 		for _, c := range []struct {
 			result []byte
 			status int
@@ -199,7 +199,8 @@ func TestStatusHandlerRefuses(t *testing.T) {
 			require.Equal(t, want, w.Code, method)
 			if want == 405 {
 				require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
-				require.Contains(t, w.Body.String(), `{"error":{"type":"VALIDATION.method_not_allowed"`, "in the API's own format")
+				require.Contains(t, w.Body.String(), `{"error":{"type":"VALIDATION.method_not_allowed"`,
+					"in the API's own format")
 			}
 		}
 	})

@@ -15,7 +15,7 @@ import (
 type leaseTimer struct {
 	root requestContext
 
-	guard   sync.Mutex // guards what follows
+	guard   sync.Mutex // guards the fields below
 	phase   phase
 	due     time.Time // when the phase ends
 	fires   time.Time // when the timer fires, at due or earlier; zero if it is not set
@@ -53,7 +53,7 @@ func (r *requestContext) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// start makes the contexts. A stop has to follow.
+// start makes the contexts. A stop must follow.
 func (c *execution) start() {
 	c.root = requestContext{c.r.Context(), c}
 	c.ctx, c.cancel = context.WithCancelCause(&c.root)
@@ -209,8 +209,8 @@ func (c *execution) renew(ctx context.Context, asked time.Time) {
 	c.enter(renewing, now, now.Add(min(left, c.leaseTTL/10)))
 }
 
-// exclude makes this process refuse other requests with the key until stop, or until the background has ended its
-// lease. It does so even if the lease expires in the store.
+// exclude makes this process refuse other requests with the key, even if the lease expires in the store. This ends when
+// the outcome is recorded, or at stop. If the background still works on the record, it ends when that work does.
 func (c *execution) exclude() {
 	c.background.own(c.gate, store.Record{
 		ID: c.claim.ID, Fingerprint: c.claim.Fingerprint, State: store.StatePending, Fence: c.lease.Fence,

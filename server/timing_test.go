@@ -9,7 +9,8 @@ import (
 
 func TestRetryDelay(t *testing.T) {
 	require.Equal(t, time.Second, retryDelay(30*time.Second, 0), "a second while nothing is known of the handler")
-	require.Equal(t, 3*time.Second, retryDelay(30*time.Second, 3*time.Second), "the handler's usual time, not the lease's")
+	require.Equal(t, 3*time.Second, retryDelay(30*time.Second, 3*time.Second),
+		"the handler's usual time, not the lease's")
 	require.Equal(t, 2*time.Second, retryDelay(2*time.Second, time.Minute), "the lease's when that is over sooner")
 	require.Equal(t, time.Minute, retryDelay(0, time.Minute), "a transaction has no lease that could be over sooner")
 }
@@ -20,7 +21,8 @@ func TestSeconds(t *testing.T) {
 		r    float64
 		want int
 	}{
-		{0, 0, 1}, {time.Millisecond, 0.99, 1}, {time.Second, 0, 1}, {time.Second, 0.5, 2}, {1500 * time.Millisecond, 0, 2},
+		{0, 0, 1}, {time.Millisecond, 0.99, 1}, {time.Second, 0, 1}, {time.Second, 0.5, 2},
+		{1500 * time.Millisecond, 0, 2},
 		{4 * time.Second, 0, 4}, {4 * time.Second, 0.5, 5}, {4 * time.Second, 0.99, 6}, {time.Hour, 0, 3600},
 	} {
 		require.Equal(t, c.want, seconds(c.d, c.r), "%v with %v", c.d, c.r)

@@ -35,10 +35,10 @@ import (
 //	no response, without SilentOK                   undone       that it is unknown  gets 409, outcome_unknown
 //	the commit fails                                undone       none                runs the handler
 //
-// A terminal 4xx undoes the writes because it tells the client that nothing was applied. If the request took a key
-// over, "none" leaves the record as it was. If the commit fails, the response is 503 with Retry-After, whatever the
-// handler wrote. It is 503 too if the response to the commit was lost and the record does not show the commit. The
-// retry then gets the outcome.
+// A terminal 4xx undoes the writes because it states to the client that nothing was applied. If the request took a
+// key over, "none" leaves the record as it was. If the commit fails, the response is 503 with Retry-After, after
+// any response of the handler. It is 503 too if the response to the commit was lost and the record does not show
+// the commit. The retry then gets the outcome.
 //
 // A handler must not commit or roll back. The transaction refuses both with store.ErrTxEnded, and a refused Rollback
 // makes the commit fail: nothing is done. If a handler ends the transaction by other means, record and effect are not
@@ -62,7 +62,8 @@ func Transactional[T any]() Option {
 		c.transactional = func(st store.Store) (opener, error) {
 			ts, ok := st.(store.TxStore[T])
 			if !ok {
-				return nil, fmt.Errorf("server: option Transactional: the store, a %T, has no transactions of type %v; a sealed store needs store.SealedTx",
+				return nil, fmt.Errorf("server: option Transactional: the store, a %T, has no transactions of type "+
+					"%v; a sealed store needs store.SealedTx",
 					st, reflect.TypeFor[T]())
 			}
 			return func(ctx context.Context, c store.Claim) (transaction, store.Grant, error) {
@@ -119,13 +120,13 @@ type txOwnership struct {
 	ended bool
 }
 
-// context implements ownership. Nothing has to be renewed.
+// context implements ownership. No lease needs a renewal.
 func (t *txOwnership) context(time.Time) context.Context {
 	t.lend(true)
 	return t.call.freeContext()
 }
 
-// settle implements ownership. The write is made once: the transaction has ended after it, whatever its error.
+// settle implements ownership. The write is made once: the transaction has ended after it, with any error.
 func (t *txOwnership) settle(o store.Outcome, undo bool) error {
 	c := t.call
 	t.end()
@@ -151,14 +152,14 @@ func (t *txOwnership) settle(o store.Outcome, undo bool) error {
 	return err
 }
 
-// commitReads is how often the record is read after the response of a commit was lost.
+// commitReads is the number of times that the record is read after the response of a commit was lost.
 const commitReads = 4
 
 // verify reads from the record whether the transaction has been committed. A record that does not show it proves
 // nothing: the engine may still be committing.
 func (t *txOwnership) verify(lost error) error {
 	c := t.call
-	ctx := c.callContext(time.Now()) // the commit may have used all the time of its own
+	ctx := c.callContext(time.Now()) // the commit may have used all of its time
 	pause := firstPause
 	for read := 1; ; read++ {
 		rec, err := c.store.Find(ctx, c.lease.ID)

@@ -47,7 +47,10 @@ func TestTransactionOutcomes(t *testing.T) {
 		{"a 422 after Applied commits", after(applied, answer(422, "x")), nil, 422, commit},
 		{"a 429 after Applied commits", after(applied, answer(429, "x")), nil, 429, commit},
 		{"a 500 after Applied commits", after(applied, answer(500, "x")), nil, 500, commit},
-		{"Release does nothing after Applied", after(applied, after(server.Release, answer(500, "x"))), nil, 500, commit},
+		{
+			"Release does nothing after Applied", after(applied, after(server.Release, answer(500, "x"))), nil, 500,
+			commit,
+		},
 		{"Fail undoes after Applied", after(applied, after(server.Fail, answer(200, "x"))), nil, 200, discard},
 		{"Store keeps after Fail", after(server.Fail, after(applied, answer(200, "x"))), nil, 200, commit},
 	} {
@@ -78,7 +81,7 @@ func TestTransactionOutcomes(t *testing.T) {
 			require.Equal(t, []string{"Begin", c.end, "Begin"}, seen.methods())
 		})
 	}
-	t.Run("a handler whose time is over and that says nothing is rolled back, and 504", func(t *testing.T) {
+	t.Run("a handler whose time is over and that reports nothing is rolled back, and 504", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBook(nil)
 			g := newBookRig(t, b, writing("refund", func(_ http.ResponseWriter, r *http.Request) {
@@ -123,7 +126,7 @@ func TestTransactionPanic(t *testing.T) {
 		"Goexit":          func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
 	}
 	for rule, end := range ends {
-		// begin serves a request that does not return, and tells what its panic was.
+		// begin serves a request that does not return, and returns its panic.
 		begin := func(g *rig) (v any) {
 			ended := make(chan struct{})
 			go func() {
@@ -176,12 +179,16 @@ func (p panicking) ObserveStore(_ context.Context, s server.StoreCall) {
 func TestTransactionalOptions(t *testing.T) {
 	t.Run("a store without transactions is refused by name", func(t *testing.T) {
 		_, err := server.New(memstore.New(), server.SharedKeys(), server.Transactional[*pen](), server.MaxBody(-1))
-		require.EqualError(t, err, "server: option Transactional: the store, a *memstore.Store, has no transactions of type *server_test.pen; a sealed store needs store.SealedTx\n"+
-			"server: option MaxBody: -1 is negative")
+		require.EqualError(t, err,
+			"server: option Transactional: the store, a *memstore.Store, has no transactions of type "+
+				"*server_test.pen; a sealed store needs store.SealedTx\n"+
+				"server: option MaxBody: -1 is negative")
 	})
 	t.Run("so is one whose transactions are of another type", func(t *testing.T) {
 		_, err := server.New(newBook(nil), server.SharedKeys(), server.Transactional[http.Handler]())
-		require.EqualError(t, err, "server: option Transactional: the store, a *server_test.book, has no transactions of type http.Handler; a sealed store needs store.SealedTx")
+		require.EqualError(t, err,
+			"server: option Transactional: the store, a *server_test.book, has no transactions of type http.Handler; "+
+				"a sealed store needs store.SealedTx")
 	})
 	t.Run("no store at all is one error", func(t *testing.T) {
 		_, err := server.New(nil, server.SharedKeys(), server.Transactional[*pen]())
@@ -192,7 +199,8 @@ func TestTransactionalOptions(t *testing.T) {
 		require.ErrorContains(t, err, "server: option Transactional: it does not go together with FailOpen")
 	})
 	t.Run("the lease has no meaning, so that it need not fit the retention", func(t *testing.T) {
-		_, err := server.New(newBook(nil), server.SharedKeys(), server.Transactional[*pen](), server.Retention(time.Second))
+		_, err := server.New(newBook(nil), server.SharedKeys(), server.Transactional[*pen](),
+			server.Retention(time.Second))
 		require.NoError(t, err)
 	})
 	t.Run("a store that is down is 503, and nothing runs", func(t *testing.T) {
@@ -215,7 +223,7 @@ func (*penless) Begin(context.Context, store.Claim) (store.Tx[*pen], store.Grant
 
 func TestTransactionHoldsTheResponse(t *testing.T) {
 	big := strings.Repeat("x", 100)
-	t.Run("whole until the commit, also what is too large to be stored", func(t *testing.T) {
+	t.Run("whole until the commit, also a response that is too large to be stored", func(t *testing.T) {
 		b := newBook(nil)
 		g := newBookRig(t, b, writing("refund", func(w http.ResponseWriter, _ *http.Request) {
 			for range 10 {
@@ -224,7 +232,9 @@ func TestTransactionHoldsTheResponse(t *testing.T) {
 				require.NoError(t, http.NewResponseController(w).Flush())
 			}
 		}), server.MaxResponse(99))
-		w := &heldWriter{ResponseRecorder: httptest.NewRecorder(), first: func() { require.Equal(t, []string{"refund"}, b.committed()) }}
+		w := &heldWriter{ResponseRecorder: httptest.NewRecorder(), first: func() {
+			require.Equal(t, []string{"refund"}, b.committed())
+		}}
 		g.ServeHTTP(w, request(t.Context()))
 		require.Equal(t, strings.Repeat(big, 10), w.Body.String())
 		require.Empty(t, w.Header().Get("Idempotency-Status"), "it is not stored")
@@ -237,11 +247,11 @@ func TestTransactionHoldsTheResponse(t *testing.T) {
 		requireStored(t, g.do(), 200, big)
 		requireReplayed(t, g.do(), 200, big)
 	})
-	t.Run("and gives it to nobody when the commit fails", func(t *testing.T) {
+	t.Run("and sends it to no client when the commit fails", func(t *testing.T) {
 		g := newBookRig(t, newBook(failing("Commit", store.ErrUnavailable)), answer(200, big), server.MaxResponse(10))
 		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
 	})
-	t.Run("and passes on one that asks for a retry", func(t *testing.T) {
+	t.Run("and passes on one that requests a retry", func(t *testing.T) {
 		g := newBookRig(t, newBook(nil), answer(503, big), server.MaxResponse(10))
 		for range 2 {
 			w := g.do()

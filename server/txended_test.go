@@ -14,7 +14,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// ending ends the transaction by itself, as no handler must, and then runs next.
+// ending ends the transaction itself, as no handler must, and then runs next.
 func ending(commit bool, next http.HandlerFunc) http.HandlerFunc {
 	return writing("refund", func(w http.ResponseWriter, r *http.Request) {
 		tx, _ := server.Tx[*pen](r.Context())
@@ -23,7 +23,7 @@ func ending(commit bool, next http.HandlerFunc) http.HandlerFunc {
 	})
 }
 
-// Record and effect were not one transaction. No client is told what became of them, and nothing is done twice.
+// Record and effect were not one transaction. No client learns their outcome, and nothing is done twice.
 func TestHandlerThatEndsItsTransaction(t *testing.T) {
 	const panics = 0
 	crash := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
@@ -36,12 +36,15 @@ func TestHandlerThatEndsItsTransaction(t *testing.T) {
 		{"and reports its effect", after(applied, answer(500, "x")), 503},
 		{"and refuses", answer(422, "x"), 503},
 		{"and fails", after(server.Fail, answer(200, "x")), 503},
-		{"and asks for a retry", answer(429, "x"), 503},
+		{"and requests a retry", answer(429, "x"), 503},
 		{"and ends in an error", answer(500, "x"), 503},
 		{"and releases the key", after(server.Release, answer(200, "x")), 503},
-		{"and does not know", after(server.Unknown, answer(200, "x")), 503},
+		{"and does not know its effect", after(server.Unknown, answer(200, "x")), 503},
 		{"and writes nothing", func(http.ResponseWriter, *http.Request) {}, 503},
-		{"and writes nothing when its time has ended", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 503},
+		{
+			"and writes nothing when its time has ended",
+			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 503,
+		},
 		{"and panics", crash, panics},
 		{"and panics after its effect", after(applied, crash), panics},
 	} {
@@ -55,7 +58,8 @@ func TestHandlerThatEndsItsTransaction(t *testing.T) {
 					if c.first == panics {
 						require.Panics(t, func() { g.do() })
 					} else {
-						require.NotContains(t, requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable").Detail, "Nothing was done")
+						require.NotContains(t, requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable").Detail,
+							"Nothing was done")
 					}
 					require.Contains(t, log.String(), "level=ERROR")
 					require.Contains(t, log.String(), store.ErrTxEnded.Error())
@@ -97,8 +101,11 @@ func TestHandlerThatAsksForAKeyItself(t *testing.T) {
 		status          int
 		opts            []server.Option
 	}{
-		{"its own is in flight at once", "k1", "CONFLICT.idempotency.in_flight", 409, nil},
-		{"another waits for the single writer as long as the store may take", "k2", "DEPENDENCY.unavailable", 503, []server.Option{server.StoreTimeout(time.Second)}},
+		{"its own is in flight immediately", "k1", "CONFLICT.idempotency.in_flight", 409, nil},
+		{
+			"another waits for the single writer as long as the store may take", "k2", "DEPENDENCY.unavailable", 503,
+			[]server.Option{server.StoreTimeout(time.Second)},
+		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var b *bank

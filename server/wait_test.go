@@ -23,11 +23,13 @@ func TestInFlight(t *testing.T) {
 			first := g.start()
 			w := g.do()
 			require.True(t, requireProblem(t, w, 409, "CONFLICT.idempotency.in_flight").Retryable)
-			require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"), "a second while nothing is known, and jitter")
+			require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"),
+				"a second while nothing is known, and jitter")
 			<-first
 			second := g.start(withKey("k2"))
 			w = g.do(withKey("k2"))
-			require.Contains(t, []string{"4", "5", "6"}, w.Header().Get("Retry-After"), "the handler's usual time, and not the lease's hour")
+			require.Contains(t, []string{"4", "5", "6"}, w.Header().Get("Retry-After"),
+				"the handler's usual time, and not the lease's hour")
 			<-second
 		})
 	})
@@ -41,7 +43,7 @@ func TestInFlight(t *testing.T) {
 	})
 }
 
-// Each store twice: memstore waits by itself, behind faults it can't and is polled.
+// Each store twice: memstore notifies its waiters. Behind faults it can't, and is polled.
 func waitingStores() map[string]func() store.Store {
 	return map[string]func() store.Store{
 		"notified": func() store.Store { return memstore.New() },
@@ -67,7 +69,7 @@ func TestWait(t *testing.T) {
 					}
 					require.Equal(t, 1, g.ran())
 					if f, polled := st.(*faults); polled {
-						// At once, after 25, 50, 100 and 200 ms, then each 400 ms: one poller for all of them.
+						// Immediately, after 25, 50, 100 and 200 ms, then each 400 ms: one poller for all of them.
 						require.Equal(t, 1+4+25, f.count("Find"))
 						require.Equal(t, 1+50+50, f.count("Reserve"))
 					}
@@ -88,7 +90,8 @@ func TestWait(t *testing.T) {
 					g := newRig(t, open(), slow(10*time.Second), server.Wait(3*time.Second))
 					first := g.start()
 					start := time.Now()
-					requireProblem(t, g.do(withHeader("X-Request-Timeout", "500")), 409, "CONFLICT.idempotency.in_flight")
+					requireProblem(t, g.do(withHeader("X-Request-Timeout", "500")), 409,
+						"CONFLICT.idempotency.in_flight")
 					require.Equal(t, 500*time.Millisecond, time.Since(start))
 					<-first
 				})
@@ -148,7 +151,7 @@ func TestWait(t *testing.T) {
 			})
 		}
 	})
-	t.Run("a waiter beyond the cap is refused at once", func(t *testing.T) {
+	t.Run("a waiter beyond the cap is refused immediately", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(), slow(10*time.Second), server.Wait(time.Minute), server.MaxWaiters(2))
 			first, second, third := g.start(), g.start(), g.start()
@@ -160,7 +163,7 @@ func TestWait(t *testing.T) {
 			requireReplayed(t, <-third, 201, `{"id":"rf_123"}`)
 		})
 	})
-	t.Run("a waiter gives its place back, whatever it got", func(t *testing.T) {
+	t.Run("a waiter gives its place back, with any result", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(), slow(2*time.Second), server.Wait(time.Second), server.MaxWaiters(1))
 			for i := range 3 {
@@ -175,7 +178,7 @@ func TestWait(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a waiter whose store goes down is told so", func(t *testing.T) {
+	t.Run("a waiter whose store goes down gets an error", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(func(method string, nth int, do func() error) error {
 				if method == "Find" || method == "Reserve" && nth > 1 {

@@ -42,11 +42,11 @@ func (c *execution) refuseSilence(o override, effect bool) {
 	}
 	c.err = errSilent
 	c.out.withdraw()
-	c.refuse(Misconfigured, "The handler wrote no response. Its outcome is not known: read back what it did.")
+	c.refuse(Misconfigured, "The handler wrote no response. Its outcome is not known: read its effect back.")
 }
 
-// outliveHandler ends the request of a handler that http.TimeoutHandler has left running. The record says that the
-// outcome is unknown, because the handler may still make its effect. The client gets the response of
+// outliveHandler ends the request of a handler that http.TimeoutHandler has left running. The record reports an
+// unknown outcome, because the handler may still make its effect. The client gets the response of
 // http.TimeoutHandler.
 func (c *execution) outliveHandler() {
 	c.faulty = true

@@ -20,7 +20,7 @@ import (
 // hidden is a handler whose framework keeps the response where the middleware does not see it.
 func hidden(http.ResponseWriter, *http.Request) {}
 
-// A logFile is what a logger has written. It may be read while the background logs.
+// A logFile keeps a logger's output. It may be read while the background logs.
 type logFile struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -46,7 +46,9 @@ func logged() (*logFile, server.Option) {
 func TestSilentHandler(t *testing.T) {
 	t.Run("is 500 and an error in the log, and never runs again", func(t *testing.T) {
 		log, logger := logged()
-		g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "/x") }, logger)
+		g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/x")
+		}, logger)
 		w := g.do()
 		require.False(t, requireProblem(t, w, 500, "CONFIGURATION.middleware").Retryable)
 		require.Empty(t, w.Header().Get("Location"))
@@ -87,11 +89,11 @@ func TestSilentHandler(t *testing.T) {
 		require.NotContains(t, log.String(), "level=ERROR")
 	})
 	for rule, run := range map[string]http.HandlerFunc{
-		"a status alone":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) },
-		"an empty body":    func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) },
-		"a flush":          func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
-		"an empty string":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "") },
-		"a 204 of its own": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+		"a status alone":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) },
+		"an empty body":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) },
+		"a flush":         func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+		"an empty string": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "") },
+		"an explicit 204": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
 	} {
 		t.Run(rule+" is not silent", func(t *testing.T) {
 			g := newRig(t, memstore.New(), run)
@@ -141,7 +143,7 @@ func TestOuterLayerAfterAPanic(t *testing.T) {
 		require.Equal(t, "recovered", w.Body.String())
 		require.Empty(t, w.Header().Get("Idempotency-Status"))
 	})
-	t.Run("follows what was sent already", func(t *testing.T) {
+	t.Run("follows the part that was sent already", func(t *testing.T) {
 		w := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			answer(200, "too large, ")(w, r)
 			panic("x")
@@ -166,7 +168,9 @@ func TestTimeoutHandlerInside(t *testing.T) {
 			h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
 		})
 	}
-	for rule, wrap := range map[string]func(http.Handler) http.Handler{"directly": plain, "behind another writer": wrapped} {
+	for rule, wrap := range map[string]func(http.Handler) http.Handler{
+		"directly": plain, "behind another writer": wrapped,
+	} {
 		t.Run("a handler that it left running, "+rule+", is never run again", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log, logger := logged()
@@ -186,7 +190,8 @@ func TestTimeoutHandlerInside(t *testing.T) {
 		t.Run("a response in time, "+rule+", is the handler's own", func(t *testing.T) {
 			for _, status := range []int{201, 503} {
 				log, logger := logged()
-				g := newRig(t, memstore.New(), wrap(http.TimeoutHandler(answer(status, "x"), time.Minute, "")).ServeHTTP, logger)
+				g := newRig(t, memstore.New(),
+					wrap(http.TimeoutHandler(answer(status, "x"), time.Minute, "")).ServeHTTP, logger)
 				w := g.do()
 				require.Equal(t, status, w.Code)
 				require.Equal(t, "x", w.Body.String())
@@ -198,20 +203,22 @@ func TestTimeoutHandlerInside(t *testing.T) {
 	}
 	t.Run("a client's end leaves the handler running too", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, memstore.New(), http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-				time.Sleep(time.Minute)
-			}), time.Hour, "").ServeHTTP)
+			g := newRig(t, memstore.New(),
+				http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+					time.Sleep(time.Minute)
+				}), time.Hour, "").ServeHTTP)
 			requireReleased(t, g.do(withHeader("X-Request-Timeout", "1000")), 503)
 			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
 			time.Sleep(time.Minute)
 		})
 	})
-	t.Run("what the handler reported stays", func(t *testing.T) {
+	t.Run("the handler's report stays", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, memstore.New(), http.TimeoutHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				applied(r.Context())
-				time.Sleep(time.Minute)
-			}), time.Second, "x").ServeHTTP)
+			g := newRig(t, memstore.New(),
+				http.TimeoutHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					applied(r.Context())
+					time.Sleep(time.Minute)
+				}), time.Second, "x").ServeHTTP)
 			requireStored(t, g.do(), 503, "x")
 			requireReplayed(t, g.do(), 503, "x")
 			time.Sleep(time.Minute)

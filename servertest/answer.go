@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// answer is a response that was not sent yet. It implements http.ResponseWriter and buffers the service's whole
+// An answer is a response that was not sent yet. It implements http.ResponseWriter and buffers the service's whole
 // response. A fault then decides how to send it. Informational responses, flushes and trailers are not kept.
 type answer struct {
 	status int

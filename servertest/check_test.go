@@ -46,7 +46,8 @@ func TestServerElsewhereIsChecked(t *testing.T) {
 
 // A defect that is known does not break the build until it is gone.
 func TestExpectedFailureIsSkipped(t *testing.T) {
-	Check(t, orders(), orderTarget(), conformance.Only("replay-effect"), conformance.ExpectFailure("replay-effect", "not built yet"))
+	Check(t, orders(), orderTarget(), conformance.Only("replay-effect"),
+		conformance.ExpectFailure("replay-effect", "not built yet"))
 }
 
 func TestResultsAreToldByTheirWeight(t *testing.T) {
@@ -57,17 +58,54 @@ func TestResultsAreToldByTheirWeight(t *testing.T) {
 		lenient, strict int
 	}{
 		{"a pass is silent", conformance.Result{Verdict: conformance.Pass}, checkPassed, checkPassed},
-		{"a broken MUST fails", conformance.Result{Verdict: conformance.Fail, Findings: finding}, checkFailed, checkFailed},
-		{"a broken SHOULD is logged", conformance.Result{Verdict: conformance.Warn, Findings: finding}, checkLogged, checkFailed},
-		{"a MUST that can't be shown fails", conformance.Result{Verdict: conformance.Inconclusive, Level: conformance.Must, Reason: "blind"}, checkFailed, checkFailed},
-		{"a SHOULD that can't be shown is skipped", conformance.Result{Verdict: conformance.Inconclusive, Level: conformance.Should, Reason: "blind"}, checkSkipped, checkFailed},
-		{"what is not declared is skipped", conformance.Result{Verdict: conformance.Skip, Reason: "no"}, checkSkipped, checkSkipped},
-		{"a SHOULD that is blocked is skipped", conformance.Result{Verdict: conformance.Blocked, Reason: "no"}, checkSkipped, checkFailed},
-		{"a MUST that is blocked fails", conformance.Result{Verdict: conformance.Blocked, Level: conformance.Must, Reason: "no"}, checkFailed, checkFailed},
-		{"what is recorded is logged", conformance.Result{Verdict: conformance.Info, Findings: finding}, checkLogged, checkLogged},
-		{"a run that broke off fails", conformance.Result{Verdict: conformance.Harness, Reason: "ended"}, checkFailed, checkFailed},
-		{"an expected failure is skipped", conformance.Result{Verdict: conformance.Fail, Expected: "known", Findings: finding}, checkSkipped, checkSkipped},
-		{"an expected failure that passes fails", conformance.Result{Verdict: conformance.Pass, Expected: "known"}, checkFailed, checkFailed},
+		{
+			"a broken MUST fails", conformance.Result{Verdict: conformance.Fail, Findings: finding}, checkFailed,
+			checkFailed,
+		},
+		{
+			"a broken SHOULD is logged", conformance.Result{Verdict: conformance.Warn, Findings: finding},
+			checkLogged, checkFailed,
+		},
+		{
+			"a MUST that can't be shown fails",
+			conformance.Result{Verdict: conformance.Inconclusive, Level: conformance.Must, Reason: "blind"},
+			checkFailed, checkFailed,
+		},
+		{
+			"a SHOULD that can't be shown is skipped",
+			conformance.Result{Verdict: conformance.Inconclusive, Level: conformance.Should, Reason: "blind"},
+			checkSkipped, checkFailed,
+		},
+		{
+			"an undeclared case is skipped", conformance.Result{Verdict: conformance.Skip, Reason: "no"},
+			checkSkipped, checkSkipped,
+		},
+		{
+			"a SHOULD that is blocked is skipped", conformance.Result{Verdict: conformance.Blocked, Reason: "no"},
+			checkSkipped, checkFailed,
+		},
+		{
+			"a MUST that is blocked fails",
+			conformance.Result{Verdict: conformance.Blocked, Level: conformance.Must, Reason: "no"}, checkFailed,
+			checkFailed,
+		},
+		{
+			"a recorded finding is logged", conformance.Result{Verdict: conformance.Info, Findings: finding},
+			checkLogged, checkLogged,
+		},
+		{
+			"a run that broke off fails", conformance.Result{Verdict: conformance.Harness, Reason: "ended"},
+			checkFailed, checkFailed,
+		},
+		{
+			"an expected failure is skipped",
+			conformance.Result{Verdict: conformance.Fail, Expected: "known", Findings: finding}, checkSkipped,
+			checkSkipped,
+		},
+		{
+			"an expected failure that passes fails", conformance.Result{Verdict: conformance.Pass, Expected: "known"},
+			checkFailed, checkFailed,
+		},
 	} {
 		text, how := judged(c.res, false)
 		require.Equal(t, c.lenient, how, c.rule)
@@ -77,5 +115,6 @@ func TestResultsAreToldByTheirWeight(t *testing.T) {
 	}
 	text, _ := judged(conformance.Result{Verdict: conformance.Info, Findings: append(finding, finding...)}, false)
 	require.Equal(t, "that; that", text)
-	require.True(t, strings.Contains(conformance.Result{Verdict: conformance.Fail, Findings: finding}.String(), "expected  this"))
+	require.True(t,
+		strings.Contains(conformance.Result{Verdict: conformance.Fail, Findings: finding}.String(), "expected  this"))
 }

@@ -14,15 +14,17 @@ import (
 // the same of the server in memory: it does not end while a goroutine lives.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
-		srv := start(t, servertest.Bare(), servertest.Script("k1", servertest.OK(), servertest.SlowBody(time.Microsecond),
-			servertest.DuplicateAtOnce(), servertest.ResetAfterEffect(), servertest.CloseAfterEffect(), servertest.TruncatedBody(0)))
+		srv := start(t, servertest.Bare(),
+			servertest.Script("k1", servertest.OK(), servertest.SlowBody(time.Microsecond),
+				servertest.DuplicateAtOnce(), servertest.ResetAfterEffect(), servertest.CloseAfterEffect(),
+				servertest.TruncatedBody(0)))
 		for range 6 {
 			if resp, err := post(t, srv.Client(), srv.URL, "k1"); err == nil {
 				_ = resp.Body.Close()
 			}
 		}
 		srv.Close()
-		// net/http ends its own goroutines after their connection is closed, and tells nobody: let them run.
+		// net/http ends its own goroutines after their connection is closed, and reports nothing: let them run.
 		var left string
 		for range 100_000 {
 			if left = serverGoroutines(); left == "" {

@@ -26,7 +26,7 @@ func TestResetAfterBytesOfAnAnswerHasNotFired(t *testing.T) {
 	require.Error(t, err)
 	srv.Close()
 	require.Equal(t, []string{`key "k1", step 1, Late(): taken by request 1, but it did not reach the wire: ` +
-		"servertest: 9 bytes of an answer were written before the connection ended"}, srv.scripts.unfired())
+		"servertest: 9 bytes of a response were written before the connection ended"}, srv.scripts.unfired())
 }
 
 func TestResetOfAnUnknownConnectionIsRefused(t *testing.T) {
@@ -65,7 +65,9 @@ func TestSlowBodyEndsWithItsClient(t *testing.T) {
 
 func TestCloseEndsAWriteThatNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		large := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4*pipeBuffer)) })
+		large := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 4*pipeBuffer))
+		})
 		srv := NewInMemory(t, Bare(), Lenient(), Handler(large), Script("", TruncatedBody(3*pipeBuffer)))
 		resp, err := srv.Client().Post(srv.URL, "text/plain", strings.NewReader("x"))
 		require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/servertest"
 )
 
-// exampleT stands in for the *testing.T that a test has, and prints what it is told.
+// exampleT replaces the *testing.T of a test, and prints its logs and errors.
 type exampleT struct {
 	testing.TB
 	cleanups []func()
@@ -31,9 +31,10 @@ func (t *exampleT) end() {
 	}
 }
 
-// refund asks for a refund under a key.
+// refund requests a refund under a key.
 func refund(c *http.Client, url, key string) (string, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url+"/refunds", strings.NewReader(`{"amount":1000}`))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url+"/refunds",
+		strings.NewReader(`{"amount":1000}`))
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +48,7 @@ func refund(c *http.Client, url, key string) (string, error) {
 	return fmt.Sprint(resp.StatusCode, " ", strings.TrimSpace(string(body))), err
 }
 
-// The answer to a refund is lost, and the client asks again.
+// The response to a refund is lost, and the client sends the request again.
 func ExampleNew() {
 	t := &exampleT{} // in a test: its *testing.T
 	defer t.end()
@@ -82,12 +83,13 @@ func ExampleScript() {
 	// servertest: key "k1", step 2, OK(): no request came for it
 }
 
-// Without deduplication a lost answer is a second refund.
+// Without deduplication a lost response is a second refund.
 func ExampleLedger() {
 	t := &exampleT{}
 	defer t.end()
 
-	srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Script("k1", servertest.StatusAfterEffect(502), servertest.OK()))
+	srv := servertest.NewInMemory(t, servertest.Bare(),
+		servertest.Script("k1", servertest.StatusAfterEffect(502), servertest.OK()))
 
 	for range 2 {
 		answer, err := refund(srv.Client(), srv.URL, "k1")
@@ -106,7 +108,7 @@ func ExampleLedger() {
 	// duplicates: [k1]
 }
 
-// A handler of one's own says when its work is done.
+// Your own handler reports when its work is done.
 func ExampleEffect() {
 	t := &exampleT{}
 	defer t.end()

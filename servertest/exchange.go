@@ -129,7 +129,7 @@ func (x *exchange) flush() error {
 	if x.conn.written.Load() > x.before {
 		return nil
 	}
-	return errors.Join(errors.New("servertest: no byte of the answer was written to the connection"), err)
+	return errors.Join(errors.New("servertest: no byte of the response was written to the connection"), err)
 }
 
 // adorn adds the fault's own header fields.
@@ -152,7 +152,7 @@ func (x *exchange) hasBody(a *answer) bool { return a.hasBody() && x.r.Method !=
 func (x *exchange) sendSlowBody(a *answer, d time.Duration) {
 	body := a.body.Bytes()
 	if !x.hasBody(a) || len(body) == 0 {
-		x.fired(errors.New("servertest: the answer has no body that could be slow"))
+		x.fired(errors.New("servertest: the response has no body that could be slow"))
 		_ = x.put(a)
 		return
 	}
@@ -193,7 +193,8 @@ func (x *exchange) end(how func(*wireConn) error) error {
 	}
 	err := how(x.conn)
 	if n := x.conn.written.Load() - x.before; n != 0 {
-		err = errors.Join(err, fmt.Errorf("servertest: %d bytes of an answer were written before the connection ended", n))
+		err = errors.Join(err,
+			fmt.Errorf("servertest: %d bytes of a response were written before the connection ended", n))
 	}
 	return err
 }
@@ -228,7 +229,7 @@ func (x *exchange) sendSlowHeader(a *answer, d time.Duration) {
 // sendTruncated sends fewer bytes than Content-Length declares.
 func (x *exchange) sendTruncated(a *answer, n int) {
 	if !x.hasBody(a) {
-		x.fired(errors.New("servertest: the answer has no body that could be truncated"))
+		x.fired(errors.New("servertest: the response has no body that could be truncated"))
 		_ = x.put(a)
 		return
 	}

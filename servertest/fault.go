@@ -88,7 +88,8 @@ func HTMLError(status int) Fault {
 	return newFault(func(x *exchange) {
 		title := http.StatusText(status)
 		x.send(newTextAnswer(status, "application/json",
-			fmt.Sprintf("<!DOCTYPE html><html><head><title>%d %[2]s</title></head><body><h1>%[2]s</h1></body></html>", status, title)))
+			fmt.Sprintf("<!DOCTYPE html><html><head><title>%d %[2]s</title></head><body><h1>%[2]s</h1></body></html>",
+				status, title)))
 	}, "HTMLError(%d)", status).checkStatus(status)
 }
 

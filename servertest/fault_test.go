@@ -11,7 +11,8 @@ import (
 )
 
 func TestAnswerFaults(t *testing.T) {
-	const page = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>"
+	const page = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>Bad " +
+		"Gateway</h1></body></html>"
 	for _, test := range []struct {
 		rule    string
 		fault   servertest.Fault
@@ -22,30 +23,49 @@ func TestAnswerFaults(t *testing.T) {
 	}{
 		{rule: "OK serves the request", fault: servertest.OK(), status: 201,
 			header: map[string]string{"Content-Type": "application/json"}, body: "{\"id\":\"rf_1\"}\n", effects: 1},
-		{rule: "OK takes header fields", fault: servertest.OK().With(servertest.Field("X-RateLimit-Reset", "9")), status: 201,
+		{rule: "OK takes header fields", fault: servertest.OK().With(servertest.Field("X-RateLimit-Reset", "9")),
+			status: 201,
 			header: map[string]string{"X-RateLimit-Reset": "9", "Content-Type": "application/json"}, effects: 1},
-		{rule: "Status answers before the effect", fault: servertest.Status(503), status: 503,
-			header: map[string]string{"Content-Type": "text/plain; charset=utf-8", "Retry-After": ""}, body: "Service Unavailable"},
-		{rule: "Status takes header fields", fault: servertest.Status(503).With(servertest.RetryAfterSeconds(2), servertest.Field("X-Edge", "fra1")),
+		{rule: "Status responds before the effect", fault: servertest.Status(503), status: 503,
+			header: map[string]string{"Content-Type": "text/plain; charset=utf-8", "Retry-After": ""},
+			body:   "Service Unavailable"},
+		{rule: "Status takes header fields",
+			fault:  servertest.Status(503).With(servertest.RetryAfterSeconds(2), servertest.Field("X-Edge", "fra1")),
 			status: 503, header: map[string]string{"Retry-After": "2", "X-Edge": "fra1"}},
-		{rule: "Status 204 has no body", fault: servertest.Status(204), status: 204, header: map[string]string{"Content-Length": ""}},
-		{rule: "StatusAfterEffect answers after the effect", fault: servertest.StatusAfterEffect(502), status: 502,
+		{
+			rule: "Status 204 has no body", fault: servertest.Status(204), status: 204,
+			header: map[string]string{"Content-Length": ""},
+		},
+		{rule: "StatusAfterEffect responds after the effect", fault: servertest.StatusAfterEffect(502), status: 502,
 			header: map[string]string{"Idempotency-Status": ""}, body: "Bad Gateway", effects: 1},
-		{rule: "HTMLError is HTML that says JSON", fault: servertest.HTMLError(502), status: 502,
+		{rule: "HTMLError is HTML that is labelled as JSON", fault: servertest.HTMLError(502), status: 502,
 			header: map[string]string{"Content-Type": "application/json"}, body: page},
 		{rule: "Redirect names the location", fault: servertest.Redirect(307, "http://other.test/x"), status: 307,
 			header: map[string]string{"Location": "http://other.test/x"}},
 		{rule: "InFlight is the contract's 409", fault: servertest.InFlight(1500e6), status: 409,
-			header: map[string]string{"Content-Type": "application/problem+json", "Retry-After": "2", "Error-Code": "CONFLICT.idempotency.in_flight"}},
-		{rule: "InFlight of zero gives no hint", fault: servertest.InFlight(0), status: 409, header: map[string]string{"Retry-After": ""}},
+			header: map[string]string{
+				"Content-Type": "application/problem+json", "Retry-After": "2",
+				"Error-Code": "CONFLICT.idempotency.in_flight",
+			}},
+		{
+			rule: "InFlight of zero gives no hint", fault: servertest.InFlight(0), status: 409,
+			header: map[string]string{"Retry-After": ""},
+		},
 		{rule: "RateLimited without a hint gives none", fault: servertest.RateLimited(), status: 429,
 			header: map[string]string{"Retry-After": "", "Error-Code": "RATE_LIMIT.exceeded"}},
-		{rule: "RateLimited says seconds", fault: servertest.RateLimited(servertest.RetryAfterSeconds(7)), status: 429,
+		{rule: "RateLimited sends seconds", fault: servertest.RateLimited(servertest.RetryAfterSeconds(7)), status: 429,
 			header: map[string]string{"Retry-After": "7"}},
-		{rule: "RateLimited says anything", fault: servertest.RateLimited(servertest.RetryAfterRaw("9223372036854775807")), status: 429,
+		{rule: "RateLimited sends any text",
+			fault: servertest.RateLimited(servertest.RetryAfterRaw("9223372036854775807")), status: 429,
 			header: map[string]string{"Retry-After": "9223372036854775807"}},
-		{rule: "Duplicate gives the first copy's answer", fault: servertest.Duplicate(), status: 201, body: "{\"id\":\"rf_1\"}\n", effects: 2},
-		{rule: "DuplicateAtOnce gives the first copy's answer", fault: servertest.DuplicateAtOnce(), status: 201, effects: 2},
+		{
+			rule: "Duplicate gives the first copy's response", fault: servertest.Duplicate(), status: 201,
+			body: "{\"id\":\"rf_1\"}\n", effects: 2,
+		},
+		{
+			rule: "DuplicateAtOnce gives the first copy's response", fault: servertest.DuplicateAtOnce(), status: 201,
+			effects: 2,
+		},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
@@ -124,9 +144,10 @@ func TestTruncatedBody(t *testing.T) {
 }
 
 func TestStaleKeepAlive(t *testing.T) {
-	t.Run("net/http resends a keyed request by itself", func(t *testing.T) {
+	t.Run("net/http resends a keyed request unasked", func(t *testing.T) {
 		onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
-			srv := start(t, servertest.Bare(), servertest.Script("k1", servertest.StaleKeepAlive()), servertest.Script("k2", servertest.OK()))
+			srv := start(t, servertest.Bare(), servertest.Script("k1", servertest.StaleKeepAlive()),
+				servertest.Script("k2", servertest.OK()))
 			status, _ := answerTo(t, srv, "k1")
 			require.Equal(t, 201, status)
 			status, _ = answerTo(t, srv, "k2")
@@ -136,7 +157,8 @@ func TestStaleKeepAlive(t *testing.T) {
 			require.Equal(t, 2, srv.Ledger().Requests("k2"), "one Do is two requests")
 			sent := srv.Requests()
 			require.Equal(t, []int{1, 1, 2}, []int{sent[0].Conn, sent[1].Conn, sent[2].Conn})
-			require.Equal(t, []string{"StaleKeepAlive()", "after StaleKeepAlive()", "OK()"}, []string{sent[0].Step, sent[1].Step, sent[2].Step})
+			require.Equal(t, []string{"StaleKeepAlive()", "after StaleKeepAlive()", "OK()"},
+				[]string{sent[0].Step, sent[1].Step, sent[2].Step})
 			require.Equal(t, sent[1].Body, sent[2].Body)
 		})
 	})
@@ -157,14 +179,35 @@ func TestInvalidFaultEndsTheTest(t *testing.T) {
 		opts []servertest.Option
 		want string
 	}{
-		{[]servertest.Option{servertest.Script("k1", servertest.Status(99))}, "servertest: Status(99): the status is 99, it must be in [200, 999]"},
-		{[]servertest.Option{servertest.ScriptNext(servertest.Redirect(200, "/"))}, `servertest: Redirect(200, "/"): the status is 200, a redirect's is in [300, 399]`},
-		{[]servertest.Option{servertest.Script("k1", servertest.Redirect(302, "/\r\n"))}, `servertest: Redirect(302, "/\r\n"): the location contains a line break`},
-		{[]servertest.Option{servertest.ScriptEach(servertest.Delay(-1))}, "servertest: Delay(-1ns): the duration is -1ns, it must not be negative"},
-		{[]servertest.Option{servertest.Script("k1", servertest.TruncatedBody(-1))}, "servertest: TruncatedBody(-1): the number of bytes is -1, it must not be negative"},
-		{[]servertest.Option{servertest.Script("k1", servertest.Fault{})}, "servertest: a script contains the zero Fault; take one of the constructors"},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.Status(99))},
+			"servertest: Status(99): the status is 99, it must be in [200, 999]",
+		},
+		{
+			[]servertest.Option{servertest.ScriptNext(servertest.Redirect(200, "/"))},
+			`servertest: Redirect(200, "/"): the status is 200, a redirect's is in [300, 399]`,
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.Redirect(302, "/\r\n"))},
+			`servertest: Redirect(302, "/\r\n"): the location contains a line break`,
+		},
+		{
+			[]servertest.Option{servertest.ScriptEach(servertest.Delay(-1))},
+			"servertest: Delay(-1ns): the duration is -1ns, it must not be negative",
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.TruncatedBody(-1))},
+			"servertest: TruncatedBody(-1): the number of bytes is -1, it must not be negative",
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.Fault{})},
+			"servertest: a script contains the zero Fault; take one of the constructors",
+		},
 		{[]servertest.Option{servertest.Handler(nil)}, "servertest: Handler: the handler is nil"},
-		{[]servertest.Option{servertest.Bare(), servertest.Script("k1", servertest.StoreFailsAtReserve())}, "servertest: a script makes the store fail, and a Bare server has no store"},
+		{
+			[]servertest.Option{servertest.Bare(), servertest.Script("k1", servertest.StoreFailsAtReserve())},
+			"servertest: a script makes the store fail, and a Bare server has no store",
+		},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {

@@ -23,8 +23,11 @@ func TestDelaysTakeExactlyAsLongAsTheySay(t *testing.T) {
 	}{
 		{"OK takes no time", servertest.OK(), 0, 0},
 		{"Delay holds the request", servertest.Delay(2 * time.Second), 2 * time.Second, 2 * time.Second},
-		{"DelayInHandler holds the handler", servertest.DelayInHandler(3 * time.Second), 3 * time.Second, 3 * time.Second},
-		{"DelayAfterEffect holds the answer", servertest.DelayAfterEffect(time.Minute), time.Minute, time.Minute},
+		{
+			"DelayInHandler holds the handler", servertest.DelayInHandler(3 * time.Second), 3 * time.Second,
+			3 * time.Second,
+		},
+		{"DelayAfterEffect holds the response", servertest.DelayAfterEffect(time.Minute), time.Minute, time.Minute},
 		{"SlowHeaders holds the header", servertest.SlowHeaders(time.Second), time.Second, time.Second},
 		{"SlowBody holds each of four parts", servertest.SlowBody(time.Second), 0, 4 * time.Second},
 	} {
@@ -49,7 +52,8 @@ func TestDelaysTakeExactlyAsLongAsTheySay(t *testing.T) {
 
 func TestDelaysFireOnASocket(t *testing.T) {
 	for _, fault := range []servertest.Fault{
-		servertest.Delay(time.Millisecond), servertest.DelayInHandler(time.Millisecond), servertest.DelayAfterEffect(time.Millisecond),
+		servertest.Delay(time.Millisecond), servertest.DelayInHandler(time.Millisecond),
+		servertest.DelayAfterEffect(time.Millisecond),
 		servertest.SlowHeaders(time.Millisecond), servertest.SlowBody(time.Millisecond),
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
@@ -69,8 +73,11 @@ func TestDelayOutlivesItsClient(t *testing.T) {
 		before, after int // effects when the client gives up, and when the delay is over
 	}{
 		{"a delayed request is processed although its client has gone", servertest.Delay(5 * time.Second), 0, 1},
-		{"a handler that was held finishes although its client has gone", servertest.DelayInHandler(5 * time.Second), 0, 1},
-		{"an answer that is held back leaves one effect", servertest.DelayAfterEffect(5 * time.Second), 1, 1},
+		{
+			"a handler that was held finishes although its client has gone",
+			servertest.DelayInHandler(5 * time.Second), 0, 1,
+		},
+		{"a response that is held back leaves one effect", servertest.DelayAfterEffect(5 * time.Second), 1, 1},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,7 +127,7 @@ func TestSlowBodyPaces(t *testing.T) {
 	}
 }
 
-// text answers with a body.
+// text responds with a body.
 func text(body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader(body)) })
 }
@@ -149,7 +156,7 @@ func TestClose(t *testing.T) {
 			require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		})
 	})
-	t.Run("closing breaks off what is held and makes no effect of it", func(t *testing.T) {
+	t.Run("closing breaks off held requests, which then make no effect", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.Delay(time.Hour)))
 			began := time.Now()

@@ -15,9 +15,12 @@ import (
 
 func TestLedgerEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Principal(func(r *http.Request) string { return r.Header.Get("X-Tenant") }))
+		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Principal(func(r *http.Request) string {
+			return r.Header.Get("X-Tenant")
+		}))
 		time.Sleep(time.Hour)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, srv.URL+"/refunds/7?dry=no", strings.NewReader("abc"))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, srv.URL+"/refunds/7?dry=no",
+			strings.NewReader("abc"))
 		require.NoError(t, err)
 		req.Header.Set("Idempotency-Key", `"k1"`)
 		req.Header.Set("X-Tenant", "acme")
@@ -36,7 +39,8 @@ func TestLedgerCounts(t *testing.T) {
 		servertest.Principal(func(r *http.Request) string { return r.URL.Path }),
 		servertest.Script("refused", servertest.Status(503)))
 	for _, sent := range []struct{ path, key string }{
-		{"/b", "twice"}, {"/a", "once"}, {"/a", "shared"}, {"/b", "shared"}, {"/b", "twice"}, {"/a", "refused"}, {"/a", ""}, {"/a", ""},
+		{"/b", "twice"}, {"/a", "once"}, {"/a", "shared"}, {"/b", "shared"}, {"/b", "twice"}, {"/a", "refused"},
+		{"/a", ""}, {"/a", ""},
 	} {
 		resp, err := post(t, srv.Client(), srv.URL+sent.path, sent.key)
 		require.NoError(t, err)
@@ -50,7 +54,8 @@ func TestLedgerCounts(t *testing.T) {
 		require.Equal(t, want.requests, l.Requests(key), key)
 	}
 	require.Equal(t, 7, l.Total())
-	require.Equal(t, []string{"twice"}, l.Duplicates(), "a key of two principals, and requests without one, are no duplicates")
+	require.Equal(t, []string{"twice"}, l.Duplicates(),
+		"a key of two principals, and requests without one, are no duplicates")
 }
 
 func TestSafeMethodsMakeNoEffect(t *testing.T) {
@@ -88,7 +93,8 @@ func TestAssertEffectsTellsTheKeysHistory(t *testing.T) {
 
 func TestRequestsAreWhatWasSent(t *testing.T) {
 	onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
-		srv := start(t, servertest.Bare(), servertest.Script("k1", servertest.ResetBeforeRead(), servertest.Status(503)))
+		srv := start(t, servertest.Bare(),
+			servertest.Script("k1", servertest.ResetBeforeRead(), servertest.Status(503)))
 		_, err := post(t, srv.Client(), srv.URL+"/refunds?a=1", "k1")
 		require.Error(t, err)
 		resp, err := post(t, srv.Client(), srv.URL+"/refunds?a=1", "k1")
@@ -111,13 +117,14 @@ func TestRequestsAreWhatWasSent(t *testing.T) {
 		sent[1].Header.Set("Idempotency-Key", "changed")
 		sent[1].Body[0] = 'X'
 		again := srv.Requests()
-		require.Equal(t, "k1", again[1].Header.Get("Idempotency-Key"), "what Requests returns is a copy")
+		require.Equal(t, "k1", again[1].Header.Get("Idempotency-Key"), "Requests returns a copy")
 		require.Equal(t, byte('{'), again[1].Body[0])
 	})
 }
 
 func TestMalformedKeysAreKeptAsTheyCame(t *testing.T) {
-	srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Script("a, b", servertest.Status(400)), servertest.Script(`"open`, servertest.Status(400)))
+	srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Script("a, b", servertest.Status(400)),
+		servertest.Script(`"open`, servertest.Status(400)))
 	for _, lines := range [][]string{{"a", "b"}, {`"open`}} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, http.NoBody)
 		require.NoError(t, err)
@@ -138,7 +145,8 @@ func TestEffectNeedsTheServersContext(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	const keys, times = 16, 4
 	onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
-		srv := start(t, servertest.Bare(), servertest.ScriptEach(servertest.Status(503), servertest.ResetAfterEffect(), servertest.OK()))
+		srv := start(t, servertest.Bare(),
+			servertest.ScriptEach(servertest.Status(503), servertest.ResetAfterEffect(), servertest.OK()))
 		var group sync.WaitGroup
 		for k := range keys {
 			for range times {
@@ -157,7 +165,7 @@ func TestConcurrentUse(t *testing.T) {
 		for _, e := range srv.Ledger().Entries() {
 			ids[e.ID] = true
 		}
-		require.Len(t, ids, srv.Ledger().Total(), "every effect has an id of its own")
+		require.Len(t, ids, srv.Ledger().Total(), "every effect has a different id")
 		for k := range keys {
 			key := fmt.Sprint("k", k)
 			require.Equal(t, srv.Ledger().Requests(key)-1, srv.Ledger().Effects(key), "only the 503 made no effect")

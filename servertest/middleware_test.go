@@ -16,10 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLostAnswerIsReplayed is what the whole package is for, with the middleware and without it.
+// TestLostAnswerIsReplayed shows the purpose of the whole package, with the middleware and without it.
 func TestLostAnswerIsReplayed(t *testing.T) {
 	for _, fault := range []servertest.Fault{
-		servertest.ResetAfterEffect(), servertest.CloseAfterEffect(), servertest.StatusAfterEffect(502), servertest.TruncatedBody(3),
+		servertest.ResetAfterEffect(), servertest.CloseAfterEffect(), servertest.StatusAfterEffect(502),
+		servertest.TruncatedBody(3),
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
 			onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
@@ -51,7 +52,7 @@ func TestLostAnswerIsReplayed(t *testing.T) {
 	}
 }
 
-// A verdictStore notes what its Reserve says.
+// A verdictStore keeps the verdicts of its Reserve.
 type verdictStore struct {
 	*memstore.Store
 	mu       sync.Mutex
@@ -71,11 +72,17 @@ func TestDuplicateDelivery(t *testing.T) {
 		rule     string
 		fault    servertest.Fault
 		opts     []servertest.Option
-		verdicts []store.Verdict // of the first request's two copies; waiting asks again
+		verdicts []store.Verdict // of the first request's two copies; a wait claims again
 	}{
-		{"a duplicate that comes later is a replay", servertest.Duplicate(), nil, []store.Verdict{store.Acquired, store.Complete}},
-		{"a duplicate that comes at once is in flight", servertest.DuplicateAtOnce(), nil, []store.Verdict{store.Acquired, store.InFlight}},
-		{"a duplicate that comes at once may wait", servertest.DuplicateAtOnce(),
+		{
+			"a duplicate that comes later is a replay", servertest.Duplicate(), nil,
+			[]store.Verdict{store.Acquired, store.Complete},
+		},
+		{
+			"a concurrent duplicate is in flight", servertest.DuplicateAtOnce(), nil,
+			[]store.Verdict{store.Acquired, store.InFlight},
+		},
+		{"a concurrent duplicate may wait", servertest.DuplicateAtOnce(),
 			[]servertest.Option{servertest.WithMiddleware(server.Wait(time.Second))},
 			[]store.Verdict{store.Acquired, store.InFlight, store.Complete}},
 	} {
@@ -83,7 +90,8 @@ func TestDuplicateDelivery(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := &verdictStore{Store: memstore.New()}
 				t.Cleanup(func() { require.NoError(t, st.Close()) })
-				srv := servertest.NewInMemory(t, append(test.opts, servertest.WithStore(st), servertest.Script("k1", test.fault, test.fault))...)
+				srv := servertest.NewInMemory(t,
+					append(test.opts, servertest.WithStore(st), servertest.Script("k1", test.fault, test.fault))...)
 				began := time.Now()
 				for i := range 2 { // the second time both copies are replays
 					status, body := answerTo(t, srv, "k1")
@@ -103,7 +111,8 @@ func TestDuplicateDelivery(t *testing.T) {
 
 func TestDelayInHandlerIsReallyInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.DelayInHandler(5*time.Second), servertest.OK(), servertest.OK()))
+		srv := servertest.NewInMemory(t,
+			servertest.Script("k1", servertest.DelayInHandler(5*time.Second), servertest.OK(), servertest.OK()))
 		client := srv.Client()
 		client.Timeout = time.Second
 		_, err := post(t, client, srv.URL, "k1")
@@ -134,22 +143,25 @@ func TestStoreFaults(t *testing.T) {
 			srv.Ledger().AssertEffects(t, "k1", 1)
 		})
 	})
-	t.Run("a store that fails at Complete leaves the effect made and the key in flight, until the outcome is recorded", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.StoreFailsAtComplete()))
-			require.Equal(t, []int{503, 409}, statuses(t, srv, "k1", "k1"))
-			require.Equal(t, []int{201}, statuses(t, srv, "k2"), "other keys are not concerned")
-			time.Sleep(time.Second)
-			require.Equal(t, []int{201}, statuses(t, srv, "k1"), "a replay")
-			srv.Ledger().AssertEffects(t, "k1", 1)
+	t.Run("a store that fails at Complete leaves the effect made and the key in flight, until the outcome is recorded",
+		func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := servertest.NewInMemory(t, servertest.Script("k1", servertest.StoreFailsAtComplete()))
+				require.Equal(t, []int{503, 409}, statuses(t, srv, "k1", "k1"))
+				require.Equal(t, []int{201}, statuses(t, srv, "k2"), "other keys are not concerned")
+				time.Sleep(time.Second)
+				require.Equal(t, []int{201}, statuses(t, srv, "k1"), "a replay")
+				srv.Ledger().AssertEffects(t, "k1", 1)
+			})
 		})
-	})
 	t.Run("a store fault that meets a request without a key has not fired", func(t *testing.T) {
 		fake := newFakeTB(t)
 		srv := servertest.NewInMemory(fake, servertest.Script("", servertest.StoreFailsAtReserve()))
 		require.Equal(t, []int{201}, statuses(t, srv, ""))
 		fake.end()
-		require.Equal(t, []string{`servertest: key "", step 1, StoreFailsAtReserve(): taken by request 1, but it never fired`}, fake.errors)
+		require.Equal(t,
+			[]string{`servertest: key "", step 1, StoreFailsAtReserve(): taken by request 1, but it never fired`},
+			fake.errors)
 	})
 }
 
@@ -159,9 +171,10 @@ func TestPartsOfTheService(t *testing.T) {
 		require.Equal(t, []int{400, 201}, statuses(t, srv, "", "k1"))
 	})
 	t.Run("a handler sees the key", func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write([]byte(server.Key(r.Context())))
-		})))
+		srv := servertest.NewInMemory(t,
+			servertest.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = w.Write([]byte(server.Key(r.Context())))
+			})))
 		_, body := answerTo(t, srv, `"k1"`)
 		require.Equal(t, "k1", body)
 	})
@@ -172,13 +185,15 @@ func TestPartsOfTheService(t *testing.T) {
 			fake := newFakeTB(t)
 			srv := servertest.NewInMemory(fake, servertest.WithStore(st))
 			_, body := answerTo(t, srv, "k1")
-			require.JSONEq(t, `{"id":"rf_1"}`, body, "the second server replays the first one's answer")
+			require.JSONEq(t, `{"id":"rf_1"}`, body, "the second server replays the first one's response")
 			fake.end()
 			require.Empty(t, fake.errors)
 		}
 	})
 	t.Run("principals do not see each other's keys", func(t *testing.T) {
-		srv := servertest.NewInMemory(t, servertest.Principal(func(r *http.Request) string { return r.Header.Get("X-Tenant") }))
+		srv := servertest.NewInMemory(t, servertest.Principal(func(r *http.Request) string {
+			return r.Header.Get("X-Tenant")
+		}))
 		for _, tenant := range []string{"acme", "globex", "acme"} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, strings.NewReader("{}"))
 			require.NoError(t, err)
@@ -199,7 +214,10 @@ func TestInvalidPartsEndTheTest(t *testing.T) {
 		want string
 	}{
 		{[]servertest.Option{servertest.WithStore(nil)}, "servertest: WithStore: the store is nil"},
-		{[]servertest.Option{servertest.Bare(), servertest.WithStore(memstore.New())}, "servertest: a Bare server has no store and no middleware"},
+		{
+			[]servertest.Option{servertest.Bare(), servertest.WithStore(memstore.New())},
+			"servertest: a Bare server has no store and no middleware",
+		},
 		{[]servertest.Option{servertest.WithMiddleware(server.Retention(-1))}, "servertest: WithMiddleware: server: "},
 	} {
 		t.Run(test.want, func(t *testing.T) {
@@ -217,7 +235,8 @@ func TestStoreFaultsNeedNoCapability(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		t.Cleanup(func() { require.NoError(t, st.Close()) })
-		srv := servertest.NewInMemory(t, servertest.WithStore(plainStore{st}), servertest.Script("k1", servertest.StoreFailsAtReserve()))
+		srv := servertest.NewInMemory(t, servertest.WithStore(plainStore{st}),
+			servertest.Script("k1", servertest.StoreFailsAtReserve()))
 		require.Equal(t, []int{503, 201, 201}, statuses(t, srv, "k1", "k1", "k1"))
 		srv.Ledger().AssertEffects(t, "k1", 1)
 	})

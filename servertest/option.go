@@ -123,7 +123,8 @@ func newSetup(opts []Option) (*setup, error) {
 	case s.given && s.store == nil:
 		return nil, errors.New("servertest: WithStore: the store is nil")
 	case s.guard != nil && s.guards != nil:
-		return nil, errors.New("servertest: Guard takes the place of the middleware that WithMiddleware has options for")
+		return nil, errors.New("servertest: Guard takes the place of the middleware that " +
+			"WithMiddleware has options for")
 	case s.bare && (s.given || s.guards != nil || s.guard != nil):
 		return nil, errors.New("servertest: a Bare server has no store and no middleware")
 	}

@@ -113,7 +113,7 @@ func TestPipeDeadlines(t *testing.T) {
 			require.True(t, timeout.Timeout())
 		})
 	})
-	t.Run("a waiting write ends at its deadline and tells what it wrote", func(t *testing.T) {
+	t.Run("a waiting write ends at its deadline and reports its length", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a, _ := newPipe("memory:1", "memory:0")
 			require.NoError(t, a.SetWriteDeadline(time.Now().Add(time.Second)))
@@ -164,7 +164,7 @@ func TestMemListener(t *testing.T) {
 		_, err = l.Accept()
 		require.ErrorIs(t, err, net.ErrClosed)
 	})
-	t.Run("a dial that nobody accepts ends with its context", func(t *testing.T) {
+	t.Run("a dial that no listener accepts ends with its context", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

@@ -130,9 +130,11 @@ func (s *scripts) unfired() []string {
 			case st.request == 0:
 				missing = append(missing, st.where+": no request came for it")
 			case st.err != nil:
-				missing = append(missing, fmt.Sprintf("%s: taken by request %d, but it did not reach the wire: %v", st.where, st.request, st.err))
+				missing = append(missing, fmt.Sprintf("%s: taken by request %d, but it did not reach the wire: %v",
+					st.where, st.request, st.err))
 			default:
-				missing = append(missing, fmt.Sprintf("%s: taken by request %d, but it never fired", st.where, st.request))
+				missing = append(missing,
+					fmt.Sprintf("%s: taken by request %d, but it never fired", st.where, st.request))
 			}
 		}
 	}
@@ -157,7 +159,8 @@ func (s *scripts) check() (needsStore, seesStore bool, err error) {
 		for _, f := range faults {
 			switch {
 			case f.play == nil:
-				return false, false, fmt.Errorf("servertest: a script contains the zero Fault; take one of the constructors")
+				return false, false, fmt.Errorf("servertest: a script contains the zero Fault; take one " +
+					"of the constructors")
 			case f.bad != nil:
 				return false, false, f.bad
 			}

@@ -78,7 +78,8 @@ func TestGuardStandsInTheMiddlewaresPlaceAndSeesTheFaults(t *testing.T) {
 	guard := func(st store.Store) (func(http.Handler) http.Handler, error) {
 		return server.New(st, server.SharedKeys(), server.IETFStatuses())
 	}
-	srv := servertest.New(t, servertest.Guard(guard), servertest.Script("k1", servertest.StoreFailsAtReserve(), servertest.OK()))
+	srv := servertest.New(t, servertest.Guard(guard),
+		servertest.Script("k1", servertest.StoreFailsAtReserve(), servertest.OK()))
 	status, err := statusOf(t, srv, "k1")
 	require.NoError(t, err)
 	require.Equal(t, 503, status)
@@ -91,9 +92,15 @@ func TestGuardStandsInTheMiddlewaresPlaceAndSeesTheFaults(t *testing.T) {
 
 	bad := errors.New("no")
 	for want, opts := range map[string][]servertest.Option{
-		"servertest: Guard: no": {servertest.Guard(func(store.Store) (func(http.Handler) http.Handler, error) { return nil, bad })},
-		"servertest: Guard takes the place of the middleware that WithMiddleware has options for": {servertest.Guard(guard), servertest.WithMiddleware(server.Required())},
-		"servertest: a Bare server has no store and no middleware":                                {servertest.Guard(guard), servertest.Bare()},
+		"servertest: Guard: no": {
+			servertest.Guard(func(store.Store) (func(http.Handler) http.Handler, error) { return nil, bad }),
+		},
+		"servertest: Guard takes the place of the middleware that WithMiddleware has options for": {
+			servertest.Guard(guard), servertest.WithMiddleware(server.Required()),
+		},
+		"servertest: a Bare server has no store and no middleware": {
+			servertest.Guard(guard), servertest.Bare(),
+		},
 	} {
 		_, err := servertest.Serve(listen(t), nil, opts...)
 		require.EqualError(t, err, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// servers are the two kinds of server. What holds for one holds for the other.
+// servers are the two kinds of server. Both keep the same rules.
 var servers = map[string]func(testing.TB, ...servertest.Option) *servertest.Server{
 	"socket": servertest.New,
 	"memory": servertest.NewInMemory,
@@ -47,7 +47,7 @@ func answerTo(t testing.TB, srv *servertest.Server, key string) (int, string) {
 	return resp.StatusCode, strings.TrimSpace(string(body))
 }
 
-// A fakeTB takes down what a server tells a test, and runs the test's end when it is told to.
+// A fakeTB records the calls of a server on its test, and runs the cleanups when the test calls end.
 type fakeTB struct {
 	testing.TB
 	mu       sync.Mutex
@@ -80,7 +80,7 @@ func (f *fakeTB) Logf(format string, args ...any) {
 
 func (f *fakeTB) Fatal(args ...any) { f.fatal = fmt.Sprint(args...) }
 
-// end does what the end of the test does.
+// end runs the cleanups, as the end of a test does.
 func (f *fakeTB) end() {
 	for i := len(f.cleanups) - 1; i >= 0; i-- {
 		f.cleanups[i]()

@@ -30,7 +30,9 @@ func TestHandlerPanicIsToldAndBreaksTheConnection(t *testing.T) {
 			onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
 				fake := newFakeTB(t)
 				srv := start(fake, servertest.Bare(), servertest.Script("k1", test.fault),
-					servertest.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("no money") })))
+					servertest.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+						panic("no money")
+					})))
 				_, err := post(t, srv.Client(), srv.URL, "k1")
 				require.ErrorIs(t, err, io.EOF)
 				fake.end()
@@ -47,7 +49,8 @@ func TestHandlerPanicIsToldAndBreaksTheConnection(t *testing.T) {
 func TestFaultThatMissesItsClientHasNotFired(t *testing.T) {
 	for _, fault := range []servertest.Fault{
 		servertest.StatusAfterEffect(502), servertest.ResetAfterEffect(), servertest.CloseAfterEffect(),
-		servertest.TruncatedBody(1), servertest.SlowHeaders(time.Second), servertest.SlowBody(time.Second), servertest.StaleKeepAlive(),
+		servertest.TruncatedBody(1), servertest.SlowHeaders(time.Second), servertest.SlowBody(time.Second),
+		servertest.StaleKeepAlive(),
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -56,7 +59,8 @@ func TestFaultThatMissesItsClientHasNotFired(t *testing.T) {
 					time.Sleep(5 * time.Second)
 					_, _ = io.WriteString(w, "done")
 				})
-				srv := servertest.NewInMemory(fake, servertest.Bare(), servertest.Handler(slow), servertest.Script("k1", fault))
+				srv := servertest.NewInMemory(fake, servertest.Bare(), servertest.Handler(slow),
+					servertest.Script("k1", fault))
 				client := srv.Client()
 				client.Timeout = time.Second
 				_, err := post(t, client, srv.URL, "k1")
@@ -64,7 +68,8 @@ func TestFaultThatMissesItsClientHasNotFired(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				fake.end()
 				require.Equal(t, []string{`servertest: key "k1", step 1, ` + fault.String() +
-					`: taken by request 1, but it did not reach the wire: servertest: the client had gone`}, fake.errors)
+					`: taken by request 1, but it did not reach the wire: servertest: the client had gone`},
+					fake.errors)
 			})
 		})
 	}
@@ -81,13 +86,14 @@ func TestFaultsOfBodiesNeedOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeTB(t)
-			srv := servertest.NewInMemory(fake, servertest.Bare(), servertest.Handler(empty), servertest.Script("k1", test.fault))
+			srv := servertest.NewInMemory(fake, servertest.Bare(), servertest.Handler(empty),
+				servertest.Script("k1", test.fault))
 			status, body := answerTo(t, srv, "k1")
-			require.Equal(t, 204, status, "the answer is sent as it is")
+			require.Equal(t, 204, status, "the response is sent as it is")
 			require.Empty(t, body)
 			fake.end()
 			require.Len(t, fake.errors, 1)
-			require.Contains(t, fake.errors[0], "the answer has no body that "+test.why)
+			require.Contains(t, fake.errors[0], "the response has no body that "+test.why)
 		})
 	}
 }
@@ -129,10 +135,11 @@ func TestServiceSeesTheRequestAsItCame(t *testing.T) {
 func TestServiceSeesABrokenBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := make(chan error, 1)
-		srv := servertest.NewInMemory(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, err := io.Copy(io.Discard, r.Body)
-			errs <- err
-		})))
+		srv := servertest.NewInMemory(t, servertest.Bare(),
+			servertest.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				errs <- err
+			})))
 		body, feed := io.Pipe()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, body)
 		require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 // canonical form. A server responds with 400, or falls back to [Raw].
 var ErrNotJSON = errors.New("store: body has no canonical JSON form")
 
-// MaxJSONDepth is how deep arrays and objects may nest for [CanonicalJSON].
+// MaxJSONDepth is the greatest depth to which arrays and objects may nest for [CanonicalJSON].
 const MaxJSONDepth = 128
 
 // CanonicalJSON returns the fingerprint over method, path, query and the canonical form of a JSON body. A body that

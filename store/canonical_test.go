@@ -19,27 +19,39 @@ func TestCanonicalForm(t *testing.T) {
 		{"white space is dropped", " {\t\"a\" :\r\n [ 1 , true , null ] } \n", `{"a":[1,true,null]}`},
 		{"white space in strings stays", `" a  b "`, `" a  b "`},
 		{"members are ordered", `{"b":1,"a":2,"aa":3,"":4}`, `{"":4,"a":2,"aa":3,"b":1}`},
-		{"inner members are ordered too", `{"z":{"b":{"d":1,"c":2},"a":3},"y":[{"f":1,"e":2}]}`, `{"y":[{"e":2,"f":1}],"z":{"a":3,"b":{"c":2,"d":1}}}`},
+		{
+			"inner members are ordered too", `{"z":{"b":{"d":1,"c":2},"a":3},"y":[{"f":1,"e":2}]}`,
+			`{"y":[{"e":2,"f":1}],"z":{"a":3,"b":{"c":2,"d":1}}}`,
+		},
 		{"elements keep their order", `[3,1,2]`, `[3,1,2]`},
 		{"case counts", `{"a":1,"B":2}`, `{"B":2,"a":1}`},
-		{"numbers keep their text", `[9007199254740993,1.0,1,-0,1e2,1E+2,0.10]`, `[9007199254740993,1.0,1,-0,1e2,1E+2,0.10]`},
+		{
+			"numbers keep their text", `[9007199254740993,1.0,1,-0,1e2,1E+2,0.10]`,
+			`[9007199254740993,1.0,1,-0,1e2,1E+2,0.10]`,
+		},
 		{"escapes of plain characters are undone", `"\u0041\/\u00e9\u20ac"`, `"A/é€"`},
-		{"escapes have one form", `"\u0022\u005C\u0008\u000c\u000A\u000D\u0009\u001F\u0000"`, `"\"\\\b\f\n\r\t\u001f\u0000"`},
+		{
+			"escapes have one form", `"\u0022\u005C\u0008\u000c\u000A\u000D\u0009\u001F\u0000"`,
+			`"\"\\\b\f\n\r\t\u001f\u0000"`,
+		},
 		{"DEL and the replacement character are plain", `"\u007f\ufffd"`, "\"\u007f\ufffd\""},
 		{"surrogate pairs are joined", `"\ud83d\uDE00"`, `"😀"`},
 		{"an escaped backslash begins no surrogate", `"\\ud83d\n\\\\ude00"`, `"\\ud83d\n\\\\ude00"`},
 		{"a surrogate pair between others", `"\ud83d\ude00\ud83d\ude01"`, `"😀😁"`},
-		{"escaped names are ordered as what they stand for", `{"b":1,"\u0061":2}`, `{"a":2,"b":1}`},
+		{"escaped names are ordered by their meaning", `{"b":1,"\u0061":2}`, `{"a":2,"b":1}`},
 		{"a name with a quote", `{"a\"":1,"a":2,"a!":3}`, `{"a":2,"a!":3,"a\"":1}`},
 		{"empty containers", `[ { } , [ ] ]`, `[{},[]]`},
 		{"a scalar", ` false `, `false`},
 		// RFC 8785, section 3.2.3: the example of the order of members.
-		{"members are ordered by UTF-16", `{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One",` +
-			`"\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}`,
-			`{"\r":"Carriage Return","1":"One","` + "\u0080" + `":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign",` +
+		{"members are ordered by UTF-16",
+			`{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One",` +
+				`"\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}`,
+			`{"\r":"Carriage Return","1":"One","` + "\u0080" +
+				`":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign",` +
 				`"😀":"Emoji: Grinning Face","` + "\ufb33" + `":"Hebrew Letter Dalet With Dagesh"}`},
 		// RFC 8785, section 3.2.2: the example of strings and literals.
-		{"strings and literals", `{"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`,
+		{"strings and literals",
+			`{"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`,
 			`{"literals":[null,true,false],"string":"€$\u000f\nA'B\"\\\\\"/"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -222,13 +234,17 @@ func shuffled(r *rand.Rand, v any) []byte {
 }
 
 func FuzzCanonicalJSON(f *testing.F) {
-	for _, seed := range []string{`{"b":[1,2.50,"\u00e9\ud83d\ude00"],"a":{"y":null,"x":true}}`, `{"a":1,"a":2}`, `"\ud800"`, "\"\xff\"", `[`, ` `, `1e5`} {
+	for _, seed := range []string{
+		`{"b":[1,2.50,"\u00e9\ud83d\ude00"],"a":{"y":null,"x":true}}`, `{"a":1,"a":2}`, `"\ud800"`, "\"\xff\"", `[`,
+		` `, `1e5`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := canonicalForm(body)
 		if err != nil {
-			// Only the other reasons and a lone surrogate, which package json replaces, may refuse what the grammar allows.
+			// A body that the grammar allows may be refused only for the other reasons, or for a lone surrogate,
+			// which package json replaces.
 			if errors.Is(err, errSyntax) && json.Valid(body) && !bytes.ContainsRune(decode(t, body), utf8.RuneError) {
 				t.Fatalf("%q is valid JSON: %v", body, err)
 			}
@@ -250,7 +266,7 @@ func FuzzCanonicalJSON(f *testing.F) {
 	})
 }
 
-// decode returns what the standard library takes the body to mean, numbers by their text.
+// decode returns the standard library's reading of the body, with numbers by their text.
 func decode(t *testing.T, body []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()

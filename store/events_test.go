@@ -13,8 +13,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// The third user of the contract is a consumer of events: its ID is the source and the event's id. The table says
-// when each delivery came, when it was done with, and what came of it; the ledger holds the event once.
+// The third user of the contract is a consumer of events: its ID is the source and the event's id. Each row of the
+// table has a delivery's instant, the instant of its end, and its result. The ledger holds the event once.
 func TestTheConsumerTableReplaysAsPrinted(t *testing.T) {
 	f, err := os.Open("testdata/consumer_inbox.csv")
 	require.NoError(t, err)
@@ -30,10 +30,12 @@ func TestTheConsumerTableReplaysAsPrinted(t *testing.T) {
 		start, printed := time.Now(), instant(t, rows[1][2])
 		ledger := map[string]int{}
 		for _, row := range rows[1:] {
-			id, seen, processed, want := store.ID{Scope: row[1], Key: row[0]}, instant(t, row[2]), instant(t, row[3]), row[4]
+			id, seen, processed, want := store.ID{Scope: row[1], Key: row[0]}, instant(t, row[2]), instant(t, row[3]),
+				row[4]
 			time.Sleep(time.Until(start.Add(seen.Sub(printed))))
 			grant, err := st.Reserve(t.Context(), store.Claim{
-				ID: id, Fingerprint: store.Raw("", "", "", []byte("the event")), Lease: time.Minute, Retention: 4 * 24 * time.Hour,
+				ID: id, Fingerprint: store.Raw("", "", "", []byte("the event")), Lease: time.Minute,
+				Retention: 4 * 24 * time.Hour,
 			})
 			require.NoError(t, err)
 			got := "replayed"

@@ -57,7 +57,7 @@ func Example_fencing() {
 
 	claim := store.Claim{ID: store.ID{Key: "order-7"}, Retention: time.Hour, Meta: []byte("step 1 done")}
 	first, _ := st.Reserve(ctx, claim)
-	second, _ := st.Reserve(ctx, claim) // a claim without a lease excludes nobody
+	second, _ := st.Reserve(ctx, claim) // a claim without a lease excludes no other
 
 	fmt.Println(second.Verdict, "with", string(second.Record.Meta))
 	fmt.Println(second.Lease.Fence > first.Lease.Fence)

@@ -67,7 +67,8 @@ func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 func ParseFingerprint(s string) (Fingerprint, error) {
 	var f Fingerprint
 	if len(s) != hex.EncodedLen(len(f)) {
-		return Fingerprint{}, fmt.Errorf("store: a fingerprint has %d hexadecimal digits, %q has %d", hex.EncodedLen(len(f)), s, len(s))
+		return Fingerprint{}, fmt.Errorf("store: a fingerprint has %d hexadecimal digits, %q has %d",
+			hex.EncodedLen(len(f)), s, len(s))
 	}
 	if _, err := hex.Decode(f[:], []byte(s)); err != nil {
 		return Fingerprint{}, fmt.Errorf("store: fingerprint %q: %w", s, err)

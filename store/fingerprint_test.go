@@ -91,7 +91,9 @@ func TestVersions(t *testing.T) {
 }
 
 func TestNumbersAreNotRounded(t *testing.T) {
-	for _, pair := range [][2]string{{"9007199254740993", "9007199254740992"}, {"1.0", "1"}, {"1e2", "100"}, {"-0", "0"}} {
+	for _, pair := range [][2]string{
+		{"9007199254740993", "9007199254740992"}, {"1.0", "1"}, {"1e2", "100"}, {"-0", "0"},
+	} {
 		require.NotEqual(t, canonical(t, "POST", "/", "", pair[0]), canonical(t, "POST", "/", "", pair[1]), pair)
 	}
 }
@@ -99,8 +101,10 @@ func TestNumbersAreNotRounded(t *testing.T) {
 // The fingerprint outlives the process in a store, so its bytes are part of the contract. Each value is the
 // SHA-256 of the version, of the three length-prefixed parts and of the body.
 func TestFingerprintsAreStable(t *testing.T) {
-	require.Equal(t, "01f541b4be420285141f5f4ae5a4b20dc881b2609e9e74c9b298eaf77d4f3df137", store.Raw("POST", "/refunds", "dry=1", []byte(`{"b":1, "a":2}`)).String())
-	require.Equal(t, "02bbadb60ad1bbc634b5a13971e4b267290f9f93997328f1228005b03519421776", canonical(t, "POST", "/refunds", "dry=1", `{"b":1, "a":2}`).String())
+	require.Equal(t, "01f541b4be420285141f5f4ae5a4b20dc881b2609e9e74c9b298eaf77d4f3df137",
+		store.Raw("POST", "/refunds", "dry=1", []byte(`{"b":1, "a":2}`)).String())
+	require.Equal(t, "02bbadb60ad1bbc634b5a13971e4b267290f9f93997328f1228005b03519421776",
+		canonical(t, "POST", "/refunds", "dry=1", `{"b":1, "a":2}`).String())
 }
 
 func TestSizeMakesNoDifferenceToTheSum(t *testing.T) {
@@ -134,7 +138,9 @@ func TestCanonicalOfASmallBodyAllocatesItsForm(t *testing.T) {
 	}
 	body := []byte(`{"amount":1000,"charge":"ch_9ab","metadata":{"order":"1138"}}`)
 	var f store.Fingerprint
-	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { f, _ = store.CanonicalJSON("POST", "/v1/refunds", "", body) }))
+	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() {
+		f, _ = store.CanonicalJSON("POST", "/v1/refunds", "", body)
+	}))
 	require.False(t, f.IsZero())
 }
 

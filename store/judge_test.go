@@ -46,8 +46,14 @@ func TestJudge(t *testing.T) {
 		{"pending for another payload", record(store.StatePending, other), store.Mismatch},
 		{"complete for another payload", record(store.StateComplete, other), store.Mismatch},
 		{"failed for another payload", record(store.StateFailed, other), store.Mismatch},
-		{"in flight for another payload", record(store.StatePending, func(r *store.Record) { other(r); leased(1)(r) }), store.Mismatch},
-		{"expired for another payload", record(store.StateComplete, func(r *store.Record) { other(r); expired(r) }), store.Acquired},
+		{
+			"in flight for another payload",
+			record(store.StatePending, func(r *store.Record) { other(r); leased(1)(r) }), store.Mismatch,
+		},
+		{
+			"expired for another payload",
+			record(store.StateComplete, func(r *store.Record) { other(r); expired(r) }), store.Acquired,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, store.Judge(c.rec, claim, now)) })
 	}
@@ -79,7 +85,10 @@ func TestHeld(t *testing.T) {
 		{"fresh, with instants that were rounded", func(r *store.Record, _ *store.Claim) {
 			r.LeaseUntil = r.LeaseUntil.Add(time.Millisecond)
 		}, store.Acquired},
-		{"fresh, without a lease", func(r *store.Record, c *store.Claim) { c.Lease, r.LeaseUntil = 0, time.Time{} }, store.Acquired},
+		{
+			"fresh, without a lease",
+			func(r *store.Record, c *store.Claim) { c.Lease, r.LeaseUntil = 0, time.Time{} }, store.Acquired,
+		},
 		{"fresh, forever and without a lease", func(r *store.Record, c *store.Claim) {
 			c.Lease, r.LeaseUntil = 0, time.Time{}
 			c.Retention, r.ExpiresAt = store.Forever, time.Time{}
@@ -90,7 +99,10 @@ func TestHeld(t *testing.T) {
 		{"created before the retention began", func(r *store.Record, c *store.Claim) {
 			c.Lease, r.LeaseUntil, r.CreatedAt = 0, time.Time{}, r.CreatedAt.Add(-time.Second)
 		}, store.TakenOver},
-		{"with another claim's meta", func(r *store.Record, _ *store.Claim) { r.Meta = []byte("earlier") }, store.TakenOver},
+		{
+			"with another claim's meta", func(r *store.Record, _ *store.Claim) { r.Meta = []byte("earlier") },
+			store.TakenOver,
+		},
 		{"owned by another claim", func(r *store.Record, _ *store.Claim) { r.Owner = "another" }, 0},
 		{"claimed without an owner", func(r *store.Record, c *store.Claim) { r.Owner, c.Owner = "", "" }, 0},
 		{"of another payload", func(_ *store.Record, c *store.Claim) { c.Fingerprint = store.Fingerprint{} }, 0},

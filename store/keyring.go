@@ -61,9 +61,11 @@ func (k *Keyring) Set(keys SealKeys) error {
 	for _, key := range append([]SealKey{keys.Seal}, keys.Open...) {
 		switch {
 		case key.ID == "" || len(key.ID) > MaxSealKeyID:
-			return fmt.Errorf("%w: the ID of a seal key has %d bytes, it must have 1 to %d", ErrInvalid, len(key.ID), MaxSealKeyID)
+			return fmt.Errorf("%w: the ID of a seal key has %d bytes, it must have 1 to %d",
+				ErrInvalid, len(key.ID), MaxSealKeyID)
 		case len(key.Secret) != SealSecret:
-			return fmt.Errorf("%w: the secret of %v has %d bytes, it must have %d", ErrInvalid, key, len(key.Secret), SealSecret)
+			return fmt.Errorf("%w: the secret of %v has %d bytes, it must have %d",
+				ErrInvalid, key, len(key.Secret), SealSecret)
 		case next.ciphers[key.ID] != nil:
 			return fmt.Errorf("%w: two seal keys have the ID %q", ErrInvalid, key.ID)
 		}
@@ -160,7 +162,8 @@ func (k *Keyring) open(value []byte, at sealPlace) ([]byte, error) {
 	id := string(rest[1 : 1+int(rest[0])])
 	key := set.ciphers[id]
 	if key == nil {
-		return nil, fmt.Errorf("store: %v is sealed with the key %q, which is not in the keyring: %w", at.id, id, ErrUnavailable)
+		return nil, fmt.Errorf("store: %v is sealed with the key %q, which is not in the keyring: %w",
+			at.id, id, ErrUnavailable)
 	}
 	plain, err := key.Open([]byte{}, nil, rest[1+len(id):], at.bytes())
 	if err != nil {

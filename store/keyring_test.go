@@ -28,10 +28,16 @@ func TestAKeyringRefusesWrongKeys(t *testing.T) {
 		keys store.SealKeys
 		want string
 	}{
-		"no key":         {store.SealKeys{}, "has 0 bytes, it must have 1 to 32"},
-		"a long ID":      {store.SealKeys{Seal: sealKey(strings.Repeat("x", 33))}, "has 33 bytes, it must have 1 to 32"},
-		"a short secret": {store.SealKeys{Seal: store.SealKey{ID: "a", Secret: make([]byte, 16)}}, "has 16 bytes, it must have 32"},
-		"one ID twice":   {store.SealKeys{Seal: sealKey("a"), Open: []store.SealKey{sealKey("a")}}, `two seal keys have the ID "a"`},
+		"no key": {store.SealKeys{}, "has 0 bytes, it must have 1 to 32"},
+		"a long ID": {
+			store.SealKeys{Seal: sealKey(strings.Repeat("x", 33))}, "has 33 bytes, it must have 1 to 32",
+		},
+		"a short secret": {
+			store.SealKeys{Seal: store.SealKey{ID: "a", Secret: make([]byte, 16)}}, "has 16 bytes, it must have 32",
+		},
+		"one ID twice": {
+			store.SealKeys{Seal: sealKey("a"), Open: []store.SealKey{sealKey("a")}}, `two seal keys have the ID "a"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := store.NewKeyring(c.keys)
@@ -42,7 +48,8 @@ func TestAKeyringRefusesWrongKeys(t *testing.T) {
 	t.Run("and keeps the keys that it has", func(t *testing.T) {
 		k := keyring(t, store.SealKeys{Seal: sealKey("a")})
 		require.ErrorIs(t, k.Set(store.SealKeys{}), store.ErrInvalid)
-		require.NoError(t, k.Set(store.SealKeys{Seal: sealKey(strings.Repeat("x", 32)), Open: []store.SealKey{sealKey("a")}}))
+		require.NoError(t,
+			k.Set(store.SealKeys{Seal: sealKey(strings.Repeat("x", 32)), Open: []store.SealKey{sealKey("a")}}))
 	})
 }
 

@@ -38,13 +38,15 @@ func Once[T any](
 	case Acquired, TakenOver:
 	case Complete, Failed:
 		if g.Record.OutcomeUnknown() {
-			return Outcome{}, false, fmt.Errorf("store: %v: the effect of an earlier call is unknown: %w", c.ID, ErrUnknown)
+			return Outcome{}, false, fmt.Errorf("store: %v: the effect of an earlier call is unknown: %w",
+				c.ID, ErrUnknown)
 		}
 		return Outcome{Failed: g.Verdict == Failed, Result: g.Record.Result}, true, nil
 	case InFlight:
 		return Outcome{}, false, fmt.Errorf("store: %v: another call is running it: %w", c.ID, taxonomy.InFlight)
 	case Mismatch:
-		return Outcome{}, false, fmt.Errorf("store: %v was used for another payload: %w", c.ID, taxonomy.PayloadMismatch)
+		return Outcome{}, false, fmt.Errorf("store: %v was used for another payload: %w",
+			c.ID, taxonomy.PayloadMismatch)
 	default:
 		return Outcome{}, false, fmt.Errorf("%w: Begin returned %v", ErrUnavailable, g.Verdict)
 	}

@@ -65,11 +65,12 @@ func TestOnceRunsOnceAndReturnsTheSameOutcome(t *testing.T) {
 func TestOnceGoesByTheContextAndTheTransactionOfItsCaller(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "caller's")
-	_, _, err := store.Once(ctx, ledger.New(), nightly, func(ctx context.Context, tx *ledger.Tx) (store.Outcome, error) {
-		require.Equal(t, "caller's", ctx.Value(key{}))
-		require.NotNil(t, tx)
-		return store.Outcome{}, nil
-	})
+	_, _, err := store.Once(ctx, ledger.New(), nightly,
+		func(ctx context.Context, tx *ledger.Tx) (store.Outcome, error) {
+			require.Equal(t, "caller's", ctx.Value(key{}))
+			require.NotNil(t, tx)
+			return store.Outcome{}, nil
+		})
 	require.NoError(t, err)
 }
 
@@ -77,15 +78,16 @@ func TestOnceGoesByTheContextAndTheTransactionOfItsCaller(t *testing.T) {
 func TestOnceRollsBackUnderALiveContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var noted []error
-	_, _, err := store.Once(ctx, noting{ledger.New(), &noted}, nightly, func(context.Context, *ledger.Tx) (store.Outcome, error) {
-		cancel()
-		return store.Outcome{}, ctx.Err()
-	})
+	_, _, err := store.Once(ctx, noting{ledger.New(), &noted}, nightly,
+		func(context.Context, *ledger.Tx) (store.Outcome, error) {
+			cancel()
+			return store.Outcome{}, ctx.Err()
+		})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, []error{nil}, noted)
 }
 
-// noting notes what became of the context of each Rollback.
+// noting notes the state of the context of each Rollback.
 type noting struct {
 	*ledger.Store
 	noted *[]error
@@ -123,10 +125,11 @@ func TestOnceRollsBackWhatHasNoOutcome(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	for name, call := range map[string]func(t *testing.T, st *ledger.Store){
 		"an error is returned as it is": func(t *testing.T, st *ledger.Store) {
-			o, again, err := store.Once(t.Context(), st, nightly, func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
-				_ = tx.Add("paid")
-				return store.Outcome{Result: []byte("dropped")}, broken
-			})
+			o, again, err := store.Once(t.Context(), st, nightly,
+				func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
+					_ = tx.Add("paid")
+					return store.Outcome{Result: []byte("dropped")}, broken
+				})
 			require.Same(t, broken, err)
 			require.False(t, again)
 			require.Zero(t, o)
@@ -151,19 +154,21 @@ func TestOnceRollsBackWhatHasNoOutcome(t *testing.T) {
 			require.Zero(t, o)
 		},
 		"a statement's error that f swallows": func(t *testing.T, st *ledger.Store) {
-			o, _, err := store.Once(t.Context(), st, nightly, func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
-				_ = tx.Add("paid")
-				_ = tx.Fail()
-				return store.Outcome{}, nil
-			})
+			o, _, err := store.Once(t.Context(), st, nightly,
+				func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
+					_ = tx.Add("paid")
+					_ = tx.Fail()
+					return store.Outcome{}, nil
+				})
 			require.ErrorIs(t, err, ledger.ErrStatement)
 			require.Zero(t, o)
 		},
 		"a context that ends while f runs": func(t *testing.T, st *ledger.Store) {
-			o, _, err := store.Once(canceled, st, nightly, func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
-				cancel()
-				return store.Outcome{}, tx.Add("paid")
-			})
+			o, _, err := store.Once(canceled, st, nightly,
+				func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
+					cancel()
+					return store.Outcome{}, tx.Add("paid")
+				})
 			require.ErrorIs(t, err, context.Canceled)
 			require.Zero(t, o)
 		},
@@ -225,12 +230,12 @@ func TestOnceTakesOverWhatHasNoLiveLease(t *testing.T) {
 	require.Equal(t, 1, st.Entries("paid"))
 }
 
-// A lossy store loses the answer of each commit, of which arrive says what became of it.
+// A lossy store loses the response of each commit. arrive decides whether the commit is made.
 type lossy struct {
 	*ledger.Store
 	arrive func(tx store.Tx[*ledger.Tx], commit func() error)
-	then   func()       // happens before the answer would have come
-	find   error        // what Find returns, nil for what the store says
+	then   func()       // happens before the response would have come
+	find   error        // the error of Find; nil: as the store returns it
 	found  store.Record // or this one, if it has a state
 }
 
@@ -274,7 +279,9 @@ func (x lossyTx) lose(commit func() error) error {
 }
 
 func TestOnceConfirmsACommitWhoseAnswerWasLost(t *testing.T) {
-	for entries, want := range []store.Outcome{{Failed: true, Result: []byte("no funds")}, {Result: []byte("receipt")}} {
+	for entries, want := range []store.Outcome{
+		{Failed: true, Result: []byte("no funds")}, {Result: []byte("receipt")},
+	} {
 		st := lossy{Store: ledger.New(), arrive: func(_ store.Tx[*ledger.Tx], commit func() error) {
 			require.NoError(t, commit())
 		}}
@@ -286,11 +293,11 @@ func TestOnceConfirmsACommitWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
-// What does not show this transaction's own commit is no proof that there was none, and no proof that there was.
+// A record without this transaction's own commit proves neither that there was none nor that there was one.
 func TestOnceSaysUnknownOfACommitThatItCannotConfirm(t *testing.T) {
 	down := errors.New("down")
 	for name, c := range map[string]struct {
-		stands func(t *testing.T, st *ledger.Store) // what Find is shown
+		stands func(t *testing.T, st *ledger.Store) // makes the record that Find returns
 		find   error
 		found  store.Record
 	}{
@@ -303,13 +310,16 @@ func TestOnceSaysUnknownOfACommitThatItCannotConfirm(t *testing.T) {
 			_, _, err := store.Once(t.Context(), st, nightly, pays(store.Outcome{Result: []byte("another's")}))
 			require.NoError(t, err)
 		}},
-		"the record is this one's, and pending": {stands: func(*testing.T, *ledger.Store) {}, found: store.Record{State: store.StatePending, Fence: 1}},
-		"the store can't be asked":              {stands: func(*testing.T, *ledger.Store) {}, find: down},
+		"the record is this one's, and pending": {
+			stands: func(*testing.T, *ledger.Store) {}, found: store.Record{State: store.StatePending, Fence: 1},
+		},
+		"the store can't be asked": {stands: func(*testing.T, *ledger.Store) {}, find: down},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := lossy{Store: ledger.New(), find: c.find, found: c.found, arrive: func(tx store.Tx[*ledger.Tx], _ func() error) {
-				require.NoError(t, tx.Rollback(t.Context()))
-			}}
+			st := lossy{Store: ledger.New(), find: c.find, found: c.found,
+				arrive: func(tx store.Tx[*ledger.Tx], _ func() error) {
+					require.NoError(t, tx.Rollback(t.Context()))
+				}}
 			st.then = func() { c.stands(t, st.Store) }
 			o, again, err := store.Once(t.Context(), st, nightly, pays(store.Outcome{Result: []byte("receipt")}))
 			require.ErrorIs(t, err, store.ErrUnknown)

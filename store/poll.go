@@ -17,9 +17,9 @@ const (
 	pollTimeout = 5 * time.Second  // of one read, unless the engine does
 )
 
-// Poll returns the Waiter of a store that has none of its own. It reads the record with Find: immediately, after 25
-// ms, then after pauses that double up to 400 ms, and when the record expires. One goroutine reads a record for all
-// its waiters, and ends with the last of them.
+// Poll returns a Waiter for a store that has none. It reads the record with Find: immediately, after 25 ms, then
+// after pauses that double up to 400 ms, and when the record expires. One goroutine reads a record for all its
+// waiters, and ends with the last of them.
 func Poll(st Store) *Poller {
 	return &Poller{store: st, polls: map[ID][]*poll{}}
 }
@@ -96,7 +96,7 @@ func (p *Poller) join(id ID, fence uint64) *poll {
 	defer p.mu.Unlock()
 	at := slices.IndexFunc(p.polls[id], func(one *poll) bool { return one.fence == fence })
 	if at < 0 {
-		// The poll outlives the waiter that begins it, so it has a context of its own.
+		// The poll outlives the waiter that begins it, so it has a separate context.
 		ctx, cancel := context.WithCancel(context.Background())
 		begun := &poll{id: id, fence: fence, cancel: cancel, woken: make(chan struct{}, 1), ended: make(chan struct{})}
 		at = len(p.polls[id])

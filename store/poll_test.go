@@ -173,7 +173,7 @@ func TestPushedChangesMakeReadsRare(t *testing.T) {
 		go func() { errs <- p.Wait(t.Context(), l.ID, l.Fence) }()
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
-		require.EqualValues(t, 4, st.reads.Load(), "at once, and after 10, 20 and 30 s")
+		require.EqualValues(t, 4, st.reads.Load(), "immediately, and after 10, 20 and 30 s")
 		p.Pushed(false)
 		synctest.Wait()
 		require.EqualValues(t, 5, st.reads.Load(), "a change may have been missed")
@@ -229,7 +229,7 @@ func TestPollDoesNotReadWhatAnOpenTransactionHolds(t *testing.T) {
 // An engine that can't push notices returns a Poller's Wait as its own.
 func ExamplePoll() {
 	ctx := context.Background()
-	st := memstore.New() // an engine without a Wait of its own
+	st := memstore.New() // an engine without a Wait
 	defer st.Close()
 	var waiter store.Waiter = store.Poll(st)
 

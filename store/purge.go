@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// purgeBatch is how many records PurgeEvery deletes at a time.
+// purgeBatch is the number of records that PurgeEvery deletes at a time.
 const purgeBatch = 1000
 
 // PurgeEvery purges st until the context ends, and returns the context's error. It runs in the caller's goroutine. It

@@ -19,7 +19,8 @@ func TestPurgeEvery(t *testing.T) {
 			st := memstore.New()
 			t.Cleanup(func() { require.NoError(t, st.Close()) })
 			for i := range 2500 {
-				_, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: time.Duration(i).String()}, Retention: time.Minute})
+				_, err := st.Reserve(t.Context(),
+					store.Claim{ID: store.ID{Key: time.Duration(i).String()}, Retention: time.Minute})
 				require.NoError(t, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -33,7 +34,8 @@ func TestPurgeEvery(t *testing.T) {
 			})
 			require.ErrorIs(t, err, context.Canceled)
 			require.Equal(t, []int{2500, 0}, rounds)
-			require.GreaterOrEqual(t, time.Since(start), 90*time.Minute, "two pauses of at least three quarters of an hour")
+			require.GreaterOrEqual(t, time.Since(start), 90*time.Minute,
+				"two pauses of at least three quarters of an hour")
 			require.LessOrEqual(t, time.Since(start), 150*time.Minute)
 		})
 	})

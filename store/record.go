@@ -40,17 +40,17 @@ func (id ID) Validate() error {
 	return nil
 }
 
-// A Claim asks for an ID.
+// A Claim is a request for an ID.
 type Claim struct {
 	ID ID
 	// Fingerprint identifies the payload. A record with another fingerprint is a Mismatch. The zero Fingerprint equals
 	// only itself.
 	Fingerprint Fingerprint
-	// Lease is how long the claim excludes others, unless Extend changes it. A claim with a zero Lease never
-	// excludes.
+	// Lease is the time for which the claim excludes others, unless Extend changes it. A claim with a zero Lease
+	// never excludes.
 	Lease time.Duration
-	// Retention is how long the record lives, counted from this Reserve. [Forever] is allowed, zero is not. A record
-	// never expires before its lease ends.
+	// Retention is the time for which the record lives, counted from this Reserve. [Forever] is allowed, zero is
+	// not. A record never expires before its lease ends.
 	Retention time.Duration
 	// Owner identifies the claim: a value that no other claim has, at most MaxOwner bytes. A pending record keeps the
 	// Owner of the claim that owns it, so that [Held] can settle a Reserve whose response was lost. It may be empty:
@@ -88,8 +88,8 @@ type Verdict uint8
 const (
 	// Acquired: there was no record. Grant.Lease is the caller's, and Grant.Record is the new record.
 	Acquired Verdict = iota + 1
-	// TakenOver: there was a pending record with this fingerprint and without a live lease. Grant.Lease is the caller's.
-	// Grant.Record is the record as it is now, with the earlier owner's meta and creation time.
+	// TakenOver: there was a pending record with this fingerprint and without a live lease. Grant.Lease is the
+	// caller's. Grant.Record is the record as it is now, with the earlier owner's meta and creation time.
 	TakenOver
 	// InFlight: another owner's lease is live. Grant.Record is that owner's record.
 	InFlight
@@ -127,7 +127,7 @@ type Lease struct {
 	Fence uint64
 }
 
-// A State is the state of a record. Its zero value is no state.
+// A State is the state of a record: pending, complete or failed. Its zero value is no state.
 type State uint8
 
 // States of a record, in their order.
@@ -153,10 +153,10 @@ type Outcome struct {
 	Failed bool
 	// Result is opaque to the store. Nil and empty are different.
 	Result []byte
-	// Retention is how long the record lives from now. Zero keeps the claim's expiry.
+	// Retention is the time for which the record lives from now. Zero keeps the claim's expiry.
 	Retention time.Duration
-	// Lazy lets the store return before the write is durable. A crash may then lose the write, and the record is pending
-	// again. Later calls to the same store see the write immediately.
+	// Lazy lets the store return before the write is durable. A crash may then lose the write, and the record is
+	// pending again. Later calls to the same store see the write immediately.
 	Lazy bool
 }
 

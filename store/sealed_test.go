@@ -44,7 +44,8 @@ func TestASealedStoreWithoutStoreOrKeyringRefusesEveryCall(t *testing.T) {
 	} {
 		_, err := st.Reserve(t.Context(), claim("k"))
 		require.ErrorIs(t, err, store.ErrInvalid)
-		require.ErrorIs(t, st.Complete(t.Context(), store.Lease{}, store.Outcome{Result: []byte("x")}), store.ErrInvalid)
+		require.ErrorIs(t, st.Complete(t.Context(), store.Lease{}, store.Outcome{Result: []byte("x")}),
+			store.ErrInvalid)
 		require.ErrorIs(t, st.(store.Checker).Check(t.Context()), store.ErrInvalid)
 	}
 }
@@ -92,7 +93,7 @@ func TestTheEngineSeesNoPlainText(t *testing.T) {
 	require.Equal(t, "the secret", string(again.Record.Result))
 }
 
-// A tamper changes what the engine keeps of a record, behind the seal.
+// tamper changes the engine's bytes of a record, behind the seal.
 func tamper(t *testing.T, engine store.Store, from store.Record, meta, result []byte) {
 	t.Helper()
 	require.NoError(t, engine.(store.Forgetter).Forget(t.Context(), from.Lease()))
@@ -110,15 +111,21 @@ func TestAValueOpensOnlyWhereItWasSealed(t *testing.T) {
 		change func(one, two store.Record) (meta, result []byte)
 		why    string
 	}{
-		"of another record": {func(one, two store.Record) ([]byte, []byte) { return one.Meta, two.Result }, `key "a" does not open it`},
-		"of another field":  {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, one.Meta }, `key "a" does not open it`},
+		"of another record": {
+			func(one, two store.Record) ([]byte, []byte) { return one.Meta, two.Result }, `key "a" does not open it`,
+		},
+		"of another field": {
+			func(one, _ store.Record) ([]byte, []byte) { return one.Meta, one.Meta }, `key "a" does not open it`,
+		},
 		"with a bit turned": {func(one, _ store.Record) ([]byte, []byte) {
 			result := bytes.Clone(one.Result)
 			result[len(result)-1] ^= 1
 			return one.Meta, result
 		}, `key "a" does not open it`},
-		"cut":      {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, one.Result[:8] }, "it is cut off"},
-		"in clear": {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, []byte("planted") }, "it is not sealed"},
+		"cut": {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, one.Result[:8] }, "it is cut off"},
+		"in clear": {
+			func(one, _ store.Record) ([]byte, []byte) { return one.Meta, []byte("planted") }, "it is not sealed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := memstore.New()
@@ -135,7 +142,8 @@ func TestAValueOpensOnlyWhereItWasSealed(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrDamaged, "a damaged record is never absent")
 			require.NoError(t, st.(store.Dropper).Drop(t.Context(), one.ID))
 			reserve(t, st, claim("1"), store.Acquired)
-			require.ErrorIs(t, st.(store.Dropper).Drop(t.Context(), two.ID), store.ErrInvalid, "a sound record is not dropped")
+			require.ErrorIs(t, st.(store.Dropper).Drop(t.Context(), two.ID), store.ErrInvalid,
+				"a sound record is not dropped")
 		})
 	}
 	t.Run("put back as it was, it opens", func(t *testing.T) {
@@ -161,7 +169,8 @@ func TestATakeOverOfAnUnreadableMetaIsHandedBack(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.NotErrorIs(t, err, store.ErrDamaged, "the key is missing, and the record is sound")
 	require.ErrorContains(t, err, `the key "old", which is not in the keyring`)
-	require.ErrorIs(t, st.(store.Dropper).Drop(t.Context(), c.ID), store.ErrUnavailable, "a sound record is not dropped")
+	require.ErrorIs(t, st.(store.Dropper).Drop(t.Context(), c.ID), store.ErrUnavailable,
+		"a sound record is not dropped")
 
 	g := reserve(t, old, claim("k"), store.TakenOver)
 	require.Equal(t, "meta k", string(g.Record.Meta))

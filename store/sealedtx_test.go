@@ -13,7 +13,10 @@ import (
 
 func TestASealedStoreKeepsTheContractOfTransactions(t *testing.T) {
 	k := keyring(t, store.SealKeys{Seal: sealKey("a")})
-	for name, open := range map[string]func() *ledger.Store{"many writers": ledger.New, "single writer": ledger.NewSingleWriter} {
+	for name, open := range map[string]func() *ledger.Store{
+		"many writers":  ledger.New,
+		"single writer": ledger.NewSingleWriter,
+	} {
 		t.Run(name, func(t *testing.T) {
 			engines := map[store.Store]*ledger.Store{}
 			storetest.RunTx(t, storetest.TxHarness[*ledger.Tx]{
@@ -61,7 +64,8 @@ func TestATransactionThatCannotReadItsRecordIsRolledBack(t *testing.T) {
 }
 
 func TestASealedTxStoreOfNothingRefusesToBegin(t *testing.T) {
-	_, _, err := store.SealedTx[*ledger.Tx](nil, keyring(t, store.SealKeys{Seal: sealKey("a")})).Begin(t.Context(), claim("k"))
+	_, _, err := store.SealedTx[*ledger.Tx](nil, keyring(t, store.SealKeys{Seal: sealKey("a")})).Begin(t.Context(),
+		claim("k"))
 	require.ErrorIs(t, err, store.ErrInvalid)
 	_, _, err = store.SealedTx[*ledger.Tx](ledger.New(), nil).Begin(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrInvalid)

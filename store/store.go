@@ -37,8 +37,8 @@ type Store interface {
 	// returns ErrLost if the lease's fence is not the pending record's.
 	Release(ctx context.Context, l Lease) error
 
-	// Find returns the record, or ErrNotFound if there is none or it has expired. It sees the effects of every call that
-	// has returned. Its error wraps ErrDamaged if there is a record that can't be read.
+	// Find returns the record, or ErrNotFound if there is none or it has expired. It sees the effects of every call
+	// that has returned. Its error wraps ErrDamaged if there is a record that can't be read.
 	Find(ctx context.Context, id ID) (Record, error)
 
 	// Purge deletes at most limit expired records whose lease is not live, and returns their number. A number below

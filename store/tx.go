@@ -25,9 +25,9 @@ type TxStore[T any] interface {
 	// free Grant.Lease's fence: a fence is never reused for the same ID.
 	//
 	// To every other call the transaction is a live lease on the ID. Reserve returns InFlight, or waits until the
-	// transaction ends. Extend, Complete and Release under an earlier owner's lease wait too. Find and Pending do not
-	// wait, and return what is committed. Other IDs are not affected, unless the engine has a single writer: a Begin
-	// of another ID then waits until its context ends.
+	// transaction ends. Extend, Complete and Release under an earlier owner's lease wait too. Find and Pending do
+	// not wait, and return the committed record. Other IDs are not affected, unless the engine has a single
+	// writer: a Begin of another ID then waits until its context ends.
 	//
 	// The context bounds Begin only. The transaction outlives it.
 	Begin(ctx context.Context, c Claim) (Tx[T], Grant, error)

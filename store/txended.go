@@ -12,18 +12,18 @@ import (
 // The engine's transaction refuses: its Commit returns ErrTxEnded, and the transaction goes on. Its Rollback returns
 // ErrTxEnded too. The store's Commit and Discard then return ErrTxEnded, and nothing is committed.
 //
-// Some engines can't refuse everything, for example the SQL text "COMMIT". If the store finds that its transaction has
-// ended, its Commit, Discard and Rollback return ErrTxEnded joined with [ErrUnknown]: the store does not know what was
-// committed. See [SettleEnded].
+// Some engines can't refuse everything, for example the SQL text "COMMIT". If the store finds that its transaction
+// has ended, its Commit, Discard and Rollback return ErrTxEnded joined with [ErrUnknown]: the store does not know
+// the outcome of the commit. See [SettleEnded].
 var ErrTxEnded = errors.New("store: the transaction was ended by its user")
 
 // settleTimeout bounds SettleEnded.
 const settleTimeout = 5 * time.Second
 
-// SettleEnded is for implementations of [TxStore]. A store calls it if it finds that its transaction for the claim
-// was ended by its user, and returns its error, which is ErrTxEnded joined with ErrUnknown. SettleEnded settles the
-// record with [UnknownOutcome], so that the work is not done again. It does so under a new fence: the outcome is not
-// the transaction's. It ignores the end of ctx and takes 5 s at most.
+// SettleEnded settles the record of a transaction that its user has ended, with [UnknownOutcome], so that the work is
+// not done again. It is for implementations of [TxStore]. A store calls it if it finds that its transaction for the
+// claim has ended, and returns its error, which is ErrTxEnded joined with ErrUnknown. SettleEnded writes under a new
+// fence: the outcome is not the transaction's. It ignores the end of ctx and takes 5 s at most.
 //
 // If the process dies before, or the store can't be reached, the record stays as the engine's transaction left it, and
 // the next owner does the work again. The error then also wraps the store's.

@@ -15,11 +15,12 @@ import (
 func TestOnceCommitsNothingAfterARefusedRollback(t *testing.T) {
 	st := ledger.New()
 	for range 2 {
-		_, again, err := store.Once(t.Context(), st, nightly, func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
-			require.NoError(t, tx.Add("paid"))
-			_ = tx.Rollback()
-			return store.Outcome{}, nil
-		})
+		_, again, err := store.Once(t.Context(), st, nightly,
+			func(_ context.Context, tx *ledger.Tx) (store.Outcome, error) {
+				require.NoError(t, tx.Add("paid"))
+				_ = tx.Rollback()
+				return store.Outcome{}, nil
+			})
 		require.ErrorIs(t, err, store.ErrTxEnded)
 		require.NotErrorIs(t, err, store.ErrUnknown)
 		require.False(t, again)

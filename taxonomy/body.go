@@ -14,8 +14,8 @@ const (
 	// maxDocument is the length of the longest error body that is read for words. It bounds the cost when the
 	// caller's own bound on Body is larger, or when there is none.
 	maxDocument = 64 << 10
-	// maxTokens is how many XML tokens are read for an error's code. The known documents have it among the first
-	// ten.
+	// maxTokens is the number of XML tokens that are read for an error's code. The known documents have it among
+	// the first ten.
 	maxTokens = 64
 	// adyenErrorCode qualifies a number in the member errorCode: a bare number means something else in each API.
 	adyenErrorCode = "errorCode="

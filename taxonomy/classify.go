@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// An Answer holds everything that is known after one attempt. Its zero value is an attempt that was never sent
-// and failed for no known reason.
+// An Answer holds all known facts about one attempt. Its zero value is an attempt that was never sent and failed
+// for no known reason.
 type Answer struct {
 	// Caller is the caller's own context error, or its cause, if that context has ended. It is nil otherwise.
 	// An attempt's own timeout belongs in Err. Caller outweighs everything, so leave it nil to keep a response
@@ -34,9 +34,9 @@ type Answer struct {
 	// has no code in its headers or body. A CONFLICT.idempotency meaning does not apply to a replayed or stored
 	// response, since that status is the operation's own. Nil means none.
 	StatusCodes map[int]Code
-	// Codes holds the provider's own words: what its error bodies have as a code, type, name or number. They win
-	// over the package's shared table. An empty Code hides a word of that table. A value that is no valid code,
-	// or is in the CALLER family, counts as empty. Nil means none.
+	// Codes holds the provider's own words: the code, type, name or number in its error bodies. They win over the
+	// package's shared table. An empty Code hides a word of that table. A value that is no valid code, or is in
+	// the CALLER family, counts as empty. Nil means none.
 	Codes map[string]Code
 	// Markers names further headers that mark a replayed response of this provider. See [ReplayedBy]. Nil means
 	// none.
@@ -50,7 +50,7 @@ var DefaultDirectives = []string{"Stripe-Should-Retry", "X-Should-Retry"}
 // 2xx. The evidence has this precedence:
 //
 //  1. Caller: the code is [CallerDeadline] or [CallerCanceled].
-//  2. A 2xx without an Err is a success without a code, whatever its headers and body hold. So are 1xx and 304,
+//  2. A 2xx without an Err is a success without a code, with any headers and body. So are 1xx and 304,
 //     with an unknown effect. Any other 3xx is [RedirectNotFollowed].
 //  3. [PayloadMismatch], [KeyExpired], [OutcomeUnknown] and [ResultNotStored] are terminal.
 //  4. [Duplicate] is a success.

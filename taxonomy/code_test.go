@@ -51,7 +51,7 @@ func TestHintAndTransientOfWhatIsNotInTheTable(t *testing.T) {
 		{"an unknown code is like its family", "DEPENDENCY.bank", Dependency, true},
 		{"an unknown terminal code is like its family", "AUTH.scope.missing", Auth, false},
 		{"a detail is like its code", "CONFLICT.idempotency.in_flight.queued", InFlight, true},
-		{"what lies beside a known code is like the family", "CONFLICT.idempotency.other", Conflict, false},
+		{"a code beside a known one is like the family", "CONFLICT.idempotency.other", Conflict, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.NotEmpty(t, c.code.Hint())

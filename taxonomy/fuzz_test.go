@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzClassify holds what is true of every response, whatever a server sends.
+// FuzzClassify checks rules that hold for every response of any server.
 func FuzzClassify(f *testing.F) {
 	f.Add(200, "", "", "", "", []byte(nil))
 	f.Add(302, string(Duplicate), "", "true", "replayed", []byte(nil))
@@ -84,7 +84,7 @@ func requireAccepted(t *testing.T, status int, v Verdict) {
 	}
 }
 
-// FuzzWords holds what is true of every word: its parts are bounded, and nothing panics.
+// FuzzWords checks rules that hold for every word: its parts are bounded, and nothing panics.
 func FuzzWords(f *testing.F) {
 	for _, word := range []string{
 		"", "in_flight", "TransferInProgress", "https://a.test/b#c/", "a.b#C:http://x", ":", "é",

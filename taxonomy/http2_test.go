@@ -131,7 +131,7 @@ func TestHTTP2ErrorsThatNetHTTPReallyMakes(t *testing.T) {
 			return [][]byte{frame(frameGoAway, 0, 0, words(s, 0)...)}
 		}, Verdict{Code: GoAway, Class: ClassTransient, Effect: EffectUnknown}},
 
-		{"GOAWAY that net/http tells of as text only stays unknown", false, func(s uint32) [][]byte {
+		{"GOAWAY that net/http reports as text only stays unknown", false, func(s uint32) [][]byte {
 			return [][]byte{frame(frameGoAway, 0, 0, words(0, 2)...)}
 		}, Verdict{Code: Connection, Class: ClassTransient, Effect: EffectUnknown}},
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPrecedence starts from an answer that holds every kind of evidence and takes the heaviest away, one after
-// the other: each time the next one has to decide.
+// TestPrecedence starts from an answer that holds every kind of evidence. It takes the heaviest away, one after
+// the other: each time the next one must decide.
 func TestPrecedence(t *testing.T) {
 	a := Answer{
 		Caller: context.Canceled,
@@ -36,9 +36,9 @@ func TestPrecedence(t *testing.T) {
 			Verdict{Code: CallerCanceled}},
 		{"then a never-retried code", func() { a.Caller = nil },
 			Verdict{Code: KeyExpired, Said: true}},
-		{"then a directive, whatever the code", func() { a.Header.Del("Error-Code") },
+		{"then a directive, with any code", func() { a.Header.Del("Error-Code") },
 			Verdict{Code: NotFound, Class: ClassTransient, Said: true}},
-		{"then a known code, whatever retryable says", func() { a.Header.Del("X-Should-Retry") },
+		{"then a known code, with any retryable", func() { a.Header.Del("X-Should-Retry") },
 			Verdict{Code: NotFound, Effect: NotApplied, Said: true}},
 		{"then retryable", func() { a.Body = []byte(`{"code":"other","retryable":false}`) },
 			Verdict{Code: Internal, Said: true}},
@@ -115,7 +115,7 @@ func TestCallersCause(t *testing.T) {
 		want   Code
 	}{
 		"a cancellation":                    {context.Canceled, CallerCanceled},
-		"a cause of its own":                {stop, CallerCanceled},
+		"another cause":                     {stop, CallerCanceled},
 		"a deadline":                        {context.DeadlineExceeded, CallerDeadline},
 		"a deadline under a cause":          {errors.Join(stop, context.DeadlineExceeded), CallerDeadline},
 		"a code is no excuse for the cause": {RateLimited, CallerCanceled},

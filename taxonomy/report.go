@@ -16,7 +16,7 @@ const (
 	maxWord = 512
 )
 
-// A report holds what the server reported about the error. Its zero value is a server that reported nothing.
+// A report holds the server's own statements about the error. Its zero value is a server that reported nothing.
 type report struct {
 	// code is empty when no word of the response has a known meaning.
 	code Code

@@ -40,9 +40,9 @@ func TestAProvidersOwnWords(t *testing.T) {
 		body string
 		want Verdict
 	}{
-		"a word of its own": {`{"code":"already_done"}`,
+		"a new word": {`{"code":"already_done"}`,
 			Verdict{Code: Duplicate, Class: ClassSuccess, Effect: Applied, Said: true}},
-		"a number of its own": {`{"code":17}`, Verdict{Code: PayloadMismatch, Effect: NotApplied, Said: true}},
+		"a new number": {`{"code":17}`, Verdict{Code: PayloadMismatch, Effect: NotApplied, Said: true}},
 		"a detail of a known code": {`{"code":"wait"}`,
 			Verdict{Code: InFlight + ".queued", Class: ClassTransient, Said: true}},
 		"a hidden word":                {`{"code":"IDEMPOTENCY_CONFLICT"}`, refused},

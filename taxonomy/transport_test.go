@@ -98,12 +98,12 @@ func TestErrorsThatNetHTTPReallyMakes(t *testing.T) {
 			return attempt(t, newTransport(t), t.Context(), strings.Replace(srv.URL, "http:", "https:", 1))
 		}, Verdict{Code: TLS, Effect: NotApplied}},
 
-		{"a reset before the answer leaves the effect unknown", func(t *testing.T) Answer {
+		{"a reset before the response leaves the effect unknown", func(t *testing.T) Answer {
 			address := hijacked(t, func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) })
 			return attempt(t, newTransport(t), t.Context(), address)
 		}, Verdict{Code: Reset, Class: ClassTransient, Effect: EffectUnknown}},
 
-		{"a close before the answer is an EOF", func(t *testing.T) Answer {
+		{"a close before the response is an EOF", func(t *testing.T) Answer {
 			address := hijacked(t, func(net.Conn) {})
 			return attempt(t, newTransport(t), t.Context(), address)
 		}, Verdict{Code: EOF, Class: ClassTransient, Effect: EffectUnknown}},

@@ -131,7 +131,7 @@ func TestEveryRowOfTheTable(t *testing.T) {
 			require.Equal(t, v.Want.Code, got.Code, "code")
 			require.Equal(t, v.Want.Class, got.Class.String(), "class")
 			require.Equal(t, v.Want.Effect, got.Effect.String(), "effect")
-			require.Equal(t, v.Want.Said, got.Said, "said")
+			require.Equal(t, v.Want.Said, got.Said, "the server reported it")
 			require.Equal(t, v.Want.Final, got.Final, "final")
 			require.Equal(t, v.Want.Class == "transient", got.Retry(), "retry")
 		})

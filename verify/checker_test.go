@@ -17,9 +17,9 @@ import (
 
 // A checker that finds nothing wrong with a store that is wrong proves nothing of the others.
 
-// flaws says by which checker each is found. One that needs a second caller does not show in a sequence of calls, and
-// what Purge counts is known exactly only when nothing else happens. Between callers a buffer that is kept is a data
-// race, for the race detector to find.
+// flaws lists each flaw and the checkers that find it. A flaw that needs a second caller does not show in a
+// sequence of calls. The number of records that Purge deletes is known exactly only when no other call runs. A
+// buffer that is kept between callers is a data race: the race detector finds it.
 var flaws = []struct {
 	flaw              flaw
 	history, sequence bool
@@ -91,7 +91,7 @@ func TestHistoriesFindEveryFlaw(t *testing.T) {
 }
 
 func TestSequencesFindEveryFlaw(t *testing.T) {
-	// The same sequences each time, and as they are: nobody is to read them.
+	// The same sequences each time. They are not shortened, since the test prints none of them.
 	for name, value := range map[string]string{"rapid.seed": "1", "rapid.shrinktime": "0s"} {
 		before := flag.Lookup(name).Value.String()
 		t.Cleanup(func() { set(name, before) })
@@ -99,7 +99,9 @@ func TestSequencesFindEveryFlaw(t *testing.T) {
 	}
 	sequence := func(t *testing.T, f flaw) (found string) {
 		synctest.Test(t, func(t *testing.T) {
-			found = failure(t, rig{open: func(*rapid.T) (store.Store, timescale) { return newFlawed(f), virtual(time.Now()) }})
+			found = failure(t, rig{open: func(*rapid.T) (store.Store, timescale) {
+				return newFlawed(f), virtual(time.Now())
+			}})
 		})
 		return found
 	}
@@ -116,8 +118,8 @@ func TestSequencesFindEveryFlaw(t *testing.T) {
 	}
 }
 
-// failure is what a rig's check says when it fails, empty when it does not. The test is not told: it is meant to see it
-// fail.
+// failure returns the first failure of a rig's check, or "" if the check passes. It does not fail t: the test
+// expects the check to fail.
 func failure(t *testing.T, r rig) string {
 	q := &quiet{TB: t}
 	done := make(chan struct{})

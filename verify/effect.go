@@ -9,17 +9,17 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An effect is what an answer says of its call.
+// An effect is the knowledge that a call's result gives of its effect on the store.
 type effect uint8
 
 const (
-	certain   effect = iota // the answer is the model's to give
+	certain   effect = iota // the model must give the same result
 	uncertain               // it may have been done, or be done yet
-	none                    // nothing was changed, and nothing was told
+	none                    // nothing was changed, and the result shows no fact
 )
 
-// effectOf reads the error of an admitted answer. A method that returns an error that is none of ErrLost,
-// ErrNotFound and ErrUnknown has changed nothing.
+// effectOf reads the error of an admitted result. A method has changed nothing if its error is not nil and is none
+// of ErrLost, ErrNotFound and ErrUnknown.
 func effectOf(in input, err error) effect {
 	switch {
 	case errors.Is(err, store.ErrUnknown):
@@ -30,19 +30,21 @@ func effectOf(in input, err error) effect {
 	return none
 }
 
-// A licence is what may go wrong in a history.
+// A licence lists the faults that a call may meet.
 type licence struct {
-	faults bool  // the engine may be out of reach, or its answers get lost
+	faults bool  // the engine may be out of reach, or its responses get lost
 	ended  bool  // the context had ended before the call
 	ending error // the context's error when the call returned
 }
 
-// admit returns why the contract has no such error for such a call, nil when it has. It is about the error's kind and
-// not about what the record was.
+// admit returns an error if the contract does not allow the kind of error that the call returned, and nil if it
+// does. It does not judge the state of the record.
 func (l licence) admit(in input, out output) error {
 	err := out.err
 	var kinds []error
-	for _, kind := range []error{store.ErrLost, store.ErrNotFound, store.ErrUnavailable, store.ErrUnknown, store.ErrInvalid} {
+	for _, kind := range []error{
+		store.ErrLost, store.ErrNotFound, store.ErrUnavailable, store.ErrUnknown, store.ErrInvalid,
+	} {
 		if errors.Is(err, kind) {
 			kinds = append(kinds, kind)
 		}
@@ -52,7 +54,7 @@ func (l licence) admit(in input, out output) error {
 	case in.call == once && len(kinds) == 0 && refuses(err):
 		return nil
 	case in.call == once && is(store.ErrUnknown) && l.faults:
-		return nil // and the look at what became of it has failed too, maybe
+		return nil // reading the outcome back may have failed too
 	case len(kinds) > 1:
 		return fmt.Errorf("%v: the error is of %d kinds: %w", in.call, len(kinds), err)
 	case len(kinds) == 0 && err != nil:
@@ -72,7 +74,8 @@ func (l licence) admit(in input, out output) error {
 	case is(store.ErrInvalid):
 		allowed = in.validity() != valid
 	case is(store.ErrLost):
-		allowed = in.call.writes() && in.call != reserve && in.call != purge && in.call != once && in.validity() != invalid
+		allowed = in.call.writes() && in.call != reserve && in.call != purge && in.call != once &&
+			in.validity() != invalid
 	case is(store.ErrNotFound):
 		allowed = in.call == find && in.validity() != invalid
 	case is(store.ErrUnknown):
@@ -93,7 +96,8 @@ func refuses(err error) bool {
 
 // admitOther judges an error that is none of the contract's: only the context's is allowed.
 func (l licence) admitOther(in input, err error) error {
-	if l.ending != nil && errors.Is(err, l.ending) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if l.ending != nil && errors.Is(err, l.ending) &&
+		(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return nil
 	}
 	return fmt.Errorf("%v: an error of no kind: %w", in.call, err)

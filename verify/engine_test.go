@@ -23,11 +23,11 @@ import (
 
 // An engine is a server with a place of the test's own on it.
 type engine interface {
-	// open returns a handle, with connections of its own.
+	// open returns a handle with its own connections.
 	open(t *testing.T) store.Store
 	// wear makes the lines to the server break now and then, or lets them be.
 	wear(bool)
-	// disturb breaks connections of the handles, and of nobody else.
+	// disturb breaks connections of the handles, and no others.
 	disturb(ctx context.Context) error
 }
 
@@ -63,7 +63,7 @@ func newOnRedis(t *testing.T) engine {
 	return e
 }
 
-// clear removes what was kept under the prefix.
+// clear removes every record under the prefix.
 func (e *onRedis) clear(ctx context.Context) error {
 	b := e.admin.B()
 	for cursor := uint64(0); ; {
@@ -147,7 +147,8 @@ func newOnPostgres(t *testing.T) engine {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		defer e.admin.Close()
-		_, err := e.admin.Exec(context.Background(), "DROP SCHEMA "+quoted+" CASCADE") // the test's own context has ended
+		// The test's own context has ended.
+		_, err := e.admin.Exec(context.Background(), "DROP SCHEMA "+quoted+" CASCADE")
 		require.NoError(t, err)
 	})
 	return e
@@ -181,6 +182,7 @@ func (e *onPostgres) open(t *testing.T) store.Store {
 }
 
 func (e *onPostgres) disturb(ctx context.Context) error {
-	_, err := e.admin.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND random() < 0.4", e.name)
+	_, err := e.admin.Exec(ctx,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND random() < 0.4", e.name)
 	return err
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A flaw is what is wrong with a flawed store. Each was seen in a store that somebody trusted.
+// A flaw is the one defect of a flawed store. Each was seen in a store that its users trusted.
 type flaw string
 
 const (
 	noFlaw            flaw = "no flaw"
 	checkThenReserve  flaw = "reserve checks, and then acts"
 	checkThenComplete flaw = "complete checks, and then acts"
-	checkThenExtend   flaw = "extend writes back what it read before"
+	checkThenExtend   flaw = "extend writes back an old read"
 	releaseWithoutCAS flaw = "release ignores the fence"
 	completeBlindly   flaw = "complete ignores the fence"
 	extendBlindly     flaw = "extend ignores the fence"
-	forgetPending     flaw = "forget removes what is pending"
-	releaseSettled    flaw = "release removes what is settled"
-	settleTwice       flaw = "complete settles what is settled"
-	staleRead         flaw = "find reads what stood before the last write"
+	forgetPending     flaw = "forget removes a pending record"
+	releaseSettled    flaw = "release removes a settled record"
+	settleTwice       flaw = "complete settles a settled record"
+	staleRead         flaw = "find returns the record before the last write"
 	fenceRestarts     flaw = "the fence restarts after a release"
 	fenceStays        flaw = "a take-over keeps the fence"
 	sharedFence       flaw = "two owners share a fence"
@@ -44,15 +44,15 @@ const (
 	heedless          flaw = "an ended context is not looked at"
 	credulous         flaw = "an invalid argument is taken"
 	bufferKept        flaw = "the caller's buffer is kept"
-	lyingError        flaw = "a write is made, and its error says that nothing was changed"
+	lyingError        flaw = "a write is made, and its error reports that nothing was changed"
 	strangeError      flaw = "an error is of no kind"
-	purgesLive        flaw = "purge deletes what has not expired"
-	purgeCountsWrong  flaw = "purge counts what it did not delete"
-	listsSettled      flaw = "the list shows what is settled"
+	purgesLive        flaw = "purge deletes a record that has not expired"
+	purgeCountsWrong  flaw = "purge counts records that it did not delete"
+	listsSettled      flaw = "the list shows settled records"
 	listForgets       flaw = "the list leaves one out"
 )
 
-// A flawed store moves the model's own states, and gets one thing wrong. It tells time by time.Now.
+// A flawed store moves the model's own states, and gets one thing wrong. Its clock is time.Now.
 type flawed struct {
 	flaw  flaw
 	epoch time.Time
@@ -65,7 +65,7 @@ type flawed struct {
 
 type entry struct {
 	state
-	before state  // what stood before the last write
+	before state  // the state before the last write
 	kept   []byte // the caller's own
 }
 
@@ -81,7 +81,7 @@ func (f *flawed) nowAndThen() bool {
 	return f.calls%3 == 0
 }
 
-// begin is what each call does first.
+// begin is the first step of each call.
 func (f *flawed) begin(ctx context.Context, in *input) error {
 	if err := ctx.Err(); err != nil && !f.is(heedless) {
 		return err
@@ -194,9 +194,11 @@ func (f *flawed) change(ctx context.Context, in input) error {
 	settled := s.exists && s.status != store.StatePending
 	fits := s.fits(in)
 	switch {
-	case f.is(releaseWithoutCAS) && in.call == release, f.is(completeBlindly) && in.call == complete, f.is(extendBlindly) && in.call == extend:
+	case f.is(releaseWithoutCAS) && in.call == release, f.is(completeBlindly) && in.call == complete,
+		f.is(extendBlindly) && in.call == extend:
 		fits = s.exists && !settled
-	case f.is(releaseSettled) && in.call == release, f.is(forgetPending) && in.call == forget, f.is(settleTwice) && in.call == complete:
+	case f.is(releaseSettled) && in.call == release, f.is(forgetPending) && in.call == forget,
+		f.is(settleTwice) && in.call == complete:
 		fits = s.exists && s.fence == in.fence
 	case f.is(lateLoses) && in.call == complete && s.lease.at <= in.at:
 		fits = false
@@ -333,8 +335,10 @@ func (f *flawed) export(e *entry, s state, in input) store.Record {
 		return []byte(t.bytes)
 	}
 	r := store.Record{
-		ID: in.id, Fingerprint: s.print, State: s.status, Result: bytesOf(s.result), Meta: bytesOf(s.meta), Owner: s.owner, Fence: s.fence,
-		LeaseUntil: instantOf(s.lease), CreatedAt: instantOf(s.created), ExpiresAt: instantOf(s.expires), ReadAt: f.epoch.Add(in.at),
+		ID: in.id, Fingerprint: s.print, State: s.status, Result: bytesOf(s.result), Meta: bytesOf(s.meta),
+		Owner: s.owner, Fence: s.fence,
+		LeaseUntil: instantOf(s.lease), CreatedAt: instantOf(s.created), ExpiresAt: instantOf(s.expires),
+		ReadAt: f.epoch.Add(in.at),
 	}
 	if e.kept != nil {
 		r.Meta = append([]byte{}, e.kept...)

@@ -11,13 +11,14 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A palette is what the durations of a history are chosen from.
+// A palette lists the durations that a history may use.
 type palette struct {
 	leases, extensions, retentions []time.Duration
 	// settled is the retention of an outcome; zero keeps the claim's.
 	settled []time.Duration
-	// beat is what the pauses between two calls of a worker are made of, zero for none. Workers that have waited for the
-	// same instant go on together: a clock on which every call has an instant of its own would leave none to overlap.
+	// beat is the unit of the pauses between two calls of a worker. Zero means no pauses. Workers that wait for
+	// the same instant continue together. On a clock where each call had a different instant, no calls would
+	// overlap.
 	beat time.Duration
 }
 
@@ -75,14 +76,16 @@ type weights []struct {
 	weight int
 }
 
-// inTwoSteps is for reserving first and settling later. What ends a record is about as frequent as what makes one.
+// inTwoSteps is for reserving first and settling later. Calls that end a record are about as frequent as calls
+// that make one.
 var inTwoSteps = weights{
 	{reserve, 34}, {extend, 14}, {complete, 14}, {release, 12}, {forget, 12}, {find, 10}, {list, 3}, {purge, 1},
 }
 
 // inOneStep has callers of Once among the others.
 var inOneStep = weights{
-	{once, 30}, {reserve, 18}, {extend, 8}, {complete, 8}, {release, 8}, {forget, 14}, {find, 10}, {list, 3}, {purge, 1},
+	{once, 30}, {reserve, 18}, {extend, 8}, {complete, 8}, {release, 8}, {forget, 14}, {find, 10}, {list, 3},
+	{purge, 1},
 }
 
 func (g *generator) next() input {
@@ -134,14 +137,14 @@ func (g *generator) print() store.Fingerprint {
 	return store.Raw("POST", "/refunds", "", []byte("first"))
 }
 
-// pause comes before a call. Most calls follow the last one at once.
+// pause comes before a call. Most calls follow the last one immediately.
 func (g *generator) pause() {
 	if g.beat > 0 && g.IntN(3) == 0 {
 		time.Sleep(g.beat * time.Duration(1+g.IntN(4)))
 	}
 }
 
-// bytes tells its call from the others', so that a record shows whose it is.
+// bytes returns random bytes, so that a record shows which call wrote it. Some are nil or empty.
 func (g *generator) bytes() []byte {
 	switch g.IntN(5) {
 	case 0:
@@ -156,8 +159,8 @@ func (g *generator) bytes() []byte {
 	return b
 }
 
-// fence is mostly the last that was seen for the ID, or one before it, and now and then one that nobody was given. It
-// never is one that is still to come: who lost an answer might own that.
+// fence is mostly the last fence that was seen for the ID, or one before it. Now and then it is one that the store
+// never gives out. It is never a future fence: a worker whose response was lost might own that one.
 func (g *generator) fence(id store.ID) uint64 {
 	seen := g.board.fences(id)
 	switch n := g.IntN(20); {

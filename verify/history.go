@@ -12,8 +12,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A plan is a history to be made: workers that each make some calls, one after the other, on a few IDs. The seed
-// decides on every call, save for the fences, which are what the store has given out by then.
+// A plan describes a history to be made: workers each make some calls, one after the other, on a few IDs. The seed
+// decides every call, except for the fences, which the store gives out.
 type plan struct {
 	seed                uint64
 	workers, calls, ids int
@@ -36,10 +36,10 @@ type event struct {
 	out          output
 	licence      licence
 	call, answer int64
-	open         bool // what it did is known, but not when
+	open         bool // its effect is known, but not its moment
 }
 
-// A history is what was called and what came back.
+// A history is a list of calls with their results.
 type history struct {
 	plan   plan
 	events []event
@@ -169,7 +169,7 @@ func (r *recorder) end(ctx context.Context, e *event) {
 	e.answer = r.count.Add(1)
 }
 
-// learn puts the fences that an answer shows on the board.
+// learn puts the fences in a call's result on the board.
 func (r *recorder) learn(e event) {
 	r.seen.note(e.in.id, e.out.grant.Record.Fence)
 	r.seen.note(e.in.id, e.out.record.Fence)

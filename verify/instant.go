@@ -15,7 +15,7 @@ type instant struct {
 	seen int64
 }
 
-// A timescale tells which instants of a store are the model's.
+// A timescale converts the instants of a store to those of the model.
 type timescale struct {
 	epoch time.Time // when the history began, zero on an engine's own clock
 	slack time.Duration
@@ -38,8 +38,8 @@ func (ts timescale) now() time.Duration {
 	return time.Since(ts.epoch)
 }
 
-// sees compares an instant that was shown in a record, read at readAt by a call made at now, with the model's, and
-// returns the model's with what is known of it since.
+// sees compares an instant in a record with the model's instant i. The record was read at readAt, by a call made
+// at now. sees returns i with the exact instant that the store has shown.
 func (ts timescale) sees(i instant, shown, readAt time.Time, now time.Duration) (instant, error) {
 	switch {
 	case i.set == shown.IsZero():

@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// A line is what the connections of an engine's handles run over. While it is worn it breaks now and then: before
-// a request is sent, within it or after it, or with the answer on its way, so that a write is made and nobody is told.
+// A line carries the connections of an engine's handles. While it is worn, it breaks now and then: before a
+// request is sent, during it or after it, or while the response is on its way. In the last case the server has
+// made the write and the caller does not know.
 type line struct{ worn atomic.Bool }
 
 var errBroken = errors.New("verify: the line broke")

@@ -10,18 +10,18 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// patience bounds the search for an order of one history. It takes milliseconds; where answers were lost it can
-// take longer, since each of those calls may stand anywhere from its beginning on.
+// patience bounds the search for an order of one history. The search takes milliseconds. Lost responses make it
+// longer, since each such call may have taken effect at any time after its beginning.
 const patience = time.Minute
 
 // A violation is a history that the contract does not have.
 type violation struct {
 	seed   uint64
 	reason error
-	draw   func(path string) error // writes the history as an HTML page; nil when an answer alone is wrong
+	draw   func(path string) error // writes the history as an HTML page; nil if a single result is wrong in every order
 }
 
-// check returns nil when the store may have answered so.
+// check returns nil if a correct store could have returned these results.
 func (h history) check() *violation {
 	for _, e := range h.events {
 		if err := e.licence.admit(e.in, e.out); err != nil {
@@ -40,7 +40,9 @@ func (h history) check() *violation {
 	case porcupine.Ok:
 		return nil
 	case porcupine.Unknown:
-		return &violation{seed: h.plan.seed, reason: fmt.Errorf("undecided after %v: make the history shorter", patience)}
+		return &violation{
+			seed: h.plan.seed, reason: fmt.Errorf("undecided after %v: make the history shorter", patience),
+		}
 	}
 	return &violation{
 		seed:   h.plan.seed,
@@ -49,7 +51,8 @@ func (h history) check() *violation {
 	}
 }
 
-// purges compares what was purged with what there was to purge. That nothing else was purged shows in the records.
+// purges compares the number of purged records with the number that can have expired. The records show that
+// nothing else was purged.
 func (h history) purges() error {
 	purged, made := 0, 0
 	for _, e := range h.events {
@@ -67,7 +70,8 @@ func (h history) purges() error {
 	return nil
 }
 
-// operations leaves out what had no effect and told nothing, and lets a call whose effect is uncertain end never.
+// operations leaves out calls that had no effect and returned no fact. A call whose effect is uncertain has no
+// end.
 func (h history) operations() []porcupine.Operation {
 	var ops []porcupine.Operation
 	for _, e := range h.events {

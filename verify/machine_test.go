@@ -17,18 +17,18 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// One call after the other, a store gives the very answers of the model, for whatever arguments.
+// For calls one after the other, a store returns exactly the results of the model, for all arguments.
 
-// A rig is what a machine runs on.
+// A rig describes the store under a machine.
 type rig struct {
-	// open returns the store and what it is to be compared with; they end with the test.
+	// open returns the store and the timescale for comparing its instants. Both end with the test.
 	open func(t *rapid.T) (store.Store, timescale)
-	// selfExpiring says that the engine deletes on its own, so that Purge may find nothing, or what is left of a
-	// record that has a successor.
+	// selfExpiring is true if the engine deletes expired records on its own. Purge may then find nothing, or the
+	// rest of a record that has a successor.
 	selfExpiring bool
 }
 
-// A machine is a store, and what the model knows of it.
+// A machine is a store with the model's states of its records.
 type machine struct {
 	rig
 	model
@@ -38,7 +38,7 @@ type machine struct {
 	// gone counts, for each ID, records that had expired when they were last looked at. A store may have deleted them
 	// then, or else Purge finds them.
 	gone map[store.ID]int
-	// freed is how many expired records the calls of Reserve may have deleted since the last purge, two each.
+	// freed counts the expired records that calls of Reserve may have deleted since the last purge, two each.
 	freed int
 }
 
@@ -55,7 +55,7 @@ func (r rig) check(t rapid.TB) {
 		}
 		actions := map[string]func(*rapid.T){
 			"reserve":  m.reserve,
-			"again":    m.reserve, // twice as often as the others: it is what gives them something to do
+			"again":    m.reserve, // twice as often as the others, since they need its records
 			"extend":   m.extend,
 			"complete": m.complete,
 			"release":  m.release,
@@ -75,7 +75,7 @@ func (r rig) check(t rapid.TB) {
 	})
 }
 
-// do makes a call and compares its answer.
+// do makes a call and compares its result with the model's.
 func (m *machine) do(t *rapid.T, in input) output {
 	return m.doUnder(t, t.Context(), in)
 }
@@ -95,7 +95,7 @@ func (m *machine) doUnder(t *rapid.T, ctx context.Context, in input) output {
 	return out
 }
 
-// note takes an answer into the model.
+// note updates the model with a call's result.
 func (m *machine) note(t *rapid.T, in input, out output) {
 	t.Helper()
 	before := m.states[in.id]
@@ -128,7 +128,10 @@ func (m *machine) anyReserve(t *rapid.T) input {
 }
 
 func (m *machine) extend(t *rapid.T) {
-	m.do(t, m.owned(t, input{call: extend, length: rapid.SampledFrom(m.palette().extensions).Draw(t, "length"), meta: anyBytes.Draw(t, "meta")}))
+	m.do(t, m.owned(t, input{
+		call: extend, length: rapid.SampledFrom(m.palette().extensions).Draw(t, "length"),
+		meta: anyBytes.Draw(t, "meta"),
+	}))
 }
 
 func (m *machine) complete(t *rapid.T) {
@@ -157,7 +160,8 @@ func (m *machine) list(t *rapid.T) {
 			t.Fatalf("the list shows %s, twice or of another scope", brief(r.ID))
 		}
 		if i > 0 && r.CreatedAt.Before(records[i-1].CreatedAt) {
-			t.Fatalf("the list shows %s, created at %v, after a younger one of %v", brief(r.ID), r.CreatedAt, records[i-1].CreatedAt)
+			t.Fatalf("the list shows %s, created at %v, after a younger one of %v",
+				brief(r.ID), r.CreatedAt, records[i-1].CreatedAt)
 		}
 		shown[r.ID] = r
 		if _, known := m.states[r.ID]; !known {
@@ -209,8 +213,8 @@ func (m *machine) wait(t *rapid.T) {
 	time.Sleep(d)
 }
 
-// runOut lets a record expire, or a lease end, on an engine's own clock: it is made to last for a millisecond, and
-// looked at until it is over.
+// runOut lets a record expire, or a lease end, on an engine's own clock. It sets a duration of a millisecond, and
+// reads the record until that time is over.
 func (m *machine) runOut(t *rapid.T) {
 	in := m.anyReserve(t)
 	lease := rapid.Bool().Draw(t, "lease")
@@ -268,12 +272,12 @@ var misuses = map[string]func(*machine, *rapid.T) input{
 	"an endless extension":        badLease(input{call: extend, length: store.Forever}),
 	"extend by too long a meta":   badLease(input{call: extend, meta: tooLong}),
 	"outcome's negative lifetime": badLease(input{call: complete, outcome: store.Outcome{Retention: -1}}),
-	"reserve what is no ID":       badID(input{call: reserve, claim: store.Claim{Retention: store.Forever}}),
-	"extend what is no ID":        badID(input{call: extend, length: time.Hour}),
-	"complete what is no ID":      badID(input{call: complete}),
-	"release what is no ID":       badID(input{call: release}),
-	"forget what is no ID":        badID(input{call: forget}),
-	"find what is no ID":          badID(input{call: find}),
+	"reserve an invalid ID":       badID(input{call: reserve, claim: store.Claim{Retention: store.Forever}}),
+	"extend an invalid ID":        badID(input{call: extend, length: time.Hour}),
+	"complete an invalid ID":      badID(input{call: complete}),
+	"release an invalid ID":       badID(input{call: release}),
+	"forget an invalid ID":        badID(input{call: forget}),
+	"find an invalid ID":          badID(input{call: find}),
 	"purge by nothing":            func(*machine, *rapid.T) input { return input{call: purge} },
 	"purge by less":               func(*machine, *rapid.T) input { return input{call: purge, limit: math.MinInt} },
 }
@@ -319,12 +323,13 @@ func (m *machine) tooLate(t *rapid.T) {
 	m.doUnder(t, ctx, in)
 }
 
-// owned gives a call an ID and a fence: mostly that of the record, else one that is not, of whatever size.
+// owned gives a call an ID and a fence. Mostly it is the record's fence, else a wrong one of any size.
 func (m *machine) owned(t *rapid.T, in input) input {
 	in.id = m.anyID(t)
 	fence := m.states[in.id].fence
 	in.fence = rapid.SampledFrom([]uint64{
-		fence, fence, fence, fence, fence, fence, fence, fence, fence, fence, 0, fence - 1, fence + 1, 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64,
+		fence, fence, fence, fence, fence, fence, fence, fence, fence, fence, 0, fence - 1, fence + 1, 1,
+		math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64,
 	}).Draw(t, "fence")
 	return in
 }
@@ -358,7 +363,8 @@ var keys = map[string]string{
 
 var (
 	anyPrint = rapid.SampledFrom([]store.Fingerprint{
-		store.Raw("POST", "/", "", []byte("first")), store.Raw("POST", "/", "", []byte("first")), store.Raw("POST", "/", "", nil), {},
+		store.Raw("POST", "/", "", []byte("first")), store.Raw("POST", "/", "", []byte("first")),
+		store.Raw("POST", "/", "", nil), {},
 	})
 	// anyBytes are none, empty, some, and now and then as many as a meta may have.
 	anyBytes = rapid.OneOf(
@@ -379,13 +385,17 @@ type unbounded struct{ *testing.T }
 
 func TestSequencesInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rig{open: func(r *rapid.T) (store.Store, timescale) { return openMemory(t), virtual(time.Now()) }}.check(unbounded{t})
+		rig{open: func(r *rapid.T) (store.Store, timescale) {
+			return openMemory(t), virtual(time.Now())
+		}}.check(unbounded{t})
 	})
 }
 
 func TestSequencesInAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rig{open: func(r *rapid.T) (store.Store, timescale) { return openBolt(t), virtual(time.Now()) }}.check(unbounded{t})
+		rig{open: func(r *rapid.T) (store.Store, timescale) {
+			return openBolt(t), virtual(time.Now())
+		}}.check(unbounded{t})
 	})
 }
 
@@ -397,7 +407,7 @@ func TestSequencesOnPostgres(t *testing.T) {
 	rig{open: shared(newOnPostgres(t).open(t))}.check(t)
 }
 
-// shared is for a store that takes long to open: each sequence has a scope of its own on it, and finds nothing to
+// shared is for a store that takes long to open. Each sequence has its own scope there, and starts with nothing to
 // purge.
 func shared(st store.Store) func(*rapid.T) (store.Store, timescale) {
 	return func(t *rapid.T) (store.Store, timescale) {

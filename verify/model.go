@@ -11,12 +11,12 @@ import (
 // A state is all that the contract knows of one ID. Two equal states are the same state.
 type state struct {
 	last   uint64 // the greatest fence known to have been given out for the ID; the next one is greater
-	exists bool   // what follows is the record's, and zero when there is none
+	exists bool   // the fields below are the record's, and zero when there is none
 
 	status  store.State
 	print   store.Fingerprint
 	owner   string // of the claim that owns the pending record
-	fence   uint64 // zero: given out in an answer that was lost, and not shown since
+	fence   uint64 // zero: its response was lost, and no record has shown it since
 	meta    text
 	result  text
 	lease   instant
@@ -24,7 +24,7 @@ type state struct {
 	expires instant
 }
 
-// A text is bytes that can be compared, nil being told from empty.
+// A text holds bytes in a form that can be compared. It distinguishes nil from empty.
 type text struct {
 	set   bool
 	bytes string
@@ -32,18 +32,18 @@ type text struct {
 
 func textOf(b []byte) text { return text{b != nil, string(b)} }
 
-// A model answers whether a store may answer so. It has no state of its own.
+// A model decides whether the contract allows a result. It has no state.
 type model struct{ timescale }
 
-// step returns the state after a call on the state's ID with that answer, or an error that says why the contract has
-// no such answer. The answer must have been admitted: step does not judge the kind of its error.
+// step returns the state after a call on the state's ID that returned out, or an error if the contract does not
+// allow that result. The result must have been admitted: step does not judge the kind of its error.
 func (m model) step(s state, in input, out output) (state, error) {
 	s = s.asOf(in.at)
 	var err error
 	switch effectOf(in, out.err) {
 	case none:
 	case uncertain:
-		// As if it had been done. That it was not, or is to be yet, is that it comes last.
+		// It is taken as done. An operation that was never done, or is still to be done, comes last in the order.
 		s = m.undergo(s, in)
 	default:
 		s, err = m.answer(s, in, out)
@@ -65,7 +65,7 @@ func (s state) asOf(now time.Duration) state {
 // absent is the state when the record is gone. Its fence is not forgotten.
 func (s state) absent() state { return state{last: s.last} }
 
-// undergo is the state after a call that took effect, as far as it could, and whose answer is not known.
+// undergo returns the state after a call that took effect as far as it could, and whose result is not known.
 func (m model) undergo(s state, in input) state {
 	switch {
 	case in.call == reserve && s.meets(in.claim, in.at).Owned():
@@ -78,7 +78,7 @@ func (m model) undergo(s state, in input) state {
 	return s
 }
 
-// answer compares an answer with the one that the state gives.
+// answer compares a result with the one that the state gives.
 func (m model) answer(s state, in input, out output) (state, error) {
 	switch in.call {
 	case reserve:
@@ -101,7 +101,7 @@ func (m model) answer(s state, in input, out output) (state, error) {
 	}
 	done := out.err == nil
 	if s.exists && s.fence == 0 && in.fence > s.last {
-		// It may be the fence that nobody was told.
+		// It may be the fence of a lost response.
 		if !done {
 			return s, nil
 		}
@@ -136,7 +136,8 @@ func (m model) answerReserve(s state, in input, g store.Grant) (state, error) {
 	return m.shown(s.granted(in.claim, in.at, g.Lease.Fence), in, g.Record)
 }
 
-// answerOnce compares what Once returned. That it was not run, because another call was at it, is no answer.
+// answerOnce compares the result of Once. A Once that was not run, because another call held the ID, has no
+// result.
 func (s state) answerOnce(in input, out output) (state, error) {
 	if !out.again {
 		if v := s.meets(in.claim, in.at); !v.Owned() {
@@ -157,7 +158,7 @@ func (s state) answerOnce(in input, out output) (state, error) {
 	return s, nil
 }
 
-// settled is the state after a Once that was run. Its fence is told to nobody.
+// settled returns the state after a Once that was run. No caller learns its fence.
 func (s state) settled(in input) state {
 	claim := in.claim
 	claim.Lease, claim.Owner, claim.Meta = 0, "", nil
@@ -238,7 +239,7 @@ func (s state) moved(in input) state {
 	return s
 }
 
-// shown compares a record with the state, and returns the state with what is known since.
+// shown compares a record with the state, and returns the state with the facts that the record shows.
 func (m model) shown(s state, in input, r store.Record) (state, error) {
 	if s.fence == 0 && r.Fence > s.last {
 		s.fence, s.last = r.Fence, r.Fence

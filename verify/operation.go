@@ -9,7 +9,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A call is what is asked of a store.
+// A call names a method of a store.
 type call uint8
 
 const (
@@ -19,18 +19,21 @@ const (
 	release
 	forget
 	find
-	list  // a look at what is pending, as far as it concerns one ID
+	list  // the list of pending records, as far as it concerns one ID
 	purge // concerns no ID, and never shows
 	once  // store.Once: the record and an effect, in one transaction
-	// restart is that the backend was closed and opened again, by whoever alone may have it open: leases are void.
+	// restart means that the backend was closed and opened again, by the only process that may open it. Leases are
+	// void.
 	restart
 )
 
-var callNames = [...]string{"no call", "reserve", "extend", "complete", "release", "forget", "find", "list", "purge", "once", "restart"}
+var callNames = [...]string{
+	"no call", "reserve", "extend", "complete", "release", "forget", "find", "list", "purge", "once", "restart",
+}
 
 func (c call) String() string { return callNames[c] }
 
-// writes says that the call may change something.
+// writes reports whether the call may change something.
 func (c call) writes() bool { return c != find && c != list && c != restart }
 
 // An input is one call with its arguments.
@@ -43,19 +46,19 @@ type input struct {
 	length  time.Duration // extend
 	meta    []byte        // extend
 	outcome store.Outcome // complete, once
-	effect  string        // once: what it writes in the transaction
+	effect  string        // once: the text that it writes in the transaction
 	fails   bool          // once: having written, it returns an error
 	limit   int           // purge
 }
 
 func (in input) lease() store.Lease { return store.Lease{ID: in.id, Fence: in.fence} }
 
-// An output is what came back.
+// An output is the result of a call.
 type output struct {
 	err    error
 	grant  store.Grant   // reserve
 	record store.Record  // find, list
-	listed bool          // list: the ID was among what is pending
+	listed bool          // list: the ID was among the pending ones
 	purged int           // purge
 	again  bool          // once
 	kept   store.Outcome // once
@@ -107,8 +110,8 @@ func (in input) validity() validity {
 	return valid
 }
 
-// perform makes the call. What it hands to the store it writes over afterwards, and so it does with what it gets: a
-// store that keeps either would show it.
+// perform makes the call. Afterwards it overwrites the bytes that it gave to the store and those that it got. A
+// store that keeps either then shows wrong bytes.
 func perform(ctx context.Context, st store.Store, in input) (out output) {
 	meta, result := bytes.Clone(in.meta), bytes.Clone(in.outcome.Result)
 	claim, outcome := in.claim, in.outcome
@@ -143,7 +146,7 @@ func perform(ctx context.Context, st store.Store, in input) (out output) {
 	return out
 }
 
-// pending makes a list of what is pending in a scope.
+// pending returns the pending records of a scope.
 func pending(ctx context.Context, st store.Store, scope string) (records []store.Record, err error) {
 	for r, err := range st.(store.Lister).Pending(ctx, scope) {
 		if err != nil {
@@ -178,15 +181,18 @@ func (in input) String() string {
 	switch in.call {
 	case reserve:
 		c := in.claim
-		return fmt.Sprintf("%sreserve %s print %x lease %v retention %v meta %s", at, brief(in.id), c.Fingerprint[:2], c.Lease, retention(c.Retention), quote(c.Meta))
+		return fmt.Sprintf("%sreserve %s print %x lease %v retention %v meta %s",
+			at, brief(in.id), c.Fingerprint[:2], c.Lease, retention(c.Retention), quote(c.Meta))
 	case extend:
 		return fmt.Sprintf("%sextend %s under %d by %v meta %s", at, brief(in.id), in.fence, in.length, quote(in.meta))
 	case complete:
 		o := in.outcome
-		return fmt.Sprintf("%scomplete %s under %d failed %t lazy %t retention %v result %s", at, brief(in.id), in.fence, o.Failed, o.Lazy, retention(o.Retention), quote(o.Result))
+		return fmt.Sprintf("%scomplete %s under %d failed %t lazy %t retention %v result %s",
+			at, brief(in.id), in.fence, o.Failed, o.Lazy, retention(o.Retention), quote(o.Result))
 	case once:
 		o := in.outcome
-		return fmt.Sprintf("%sonce %s print %x effect %s fails %t failed %t result %s", at, brief(in.id), in.claim.Fingerprint[:2], in.effect, in.fails, o.Failed, quote(o.Result))
+		return fmt.Sprintf("%sonce %s print %x effect %s fails %t failed %t result %s",
+			at, brief(in.id), in.claim.Fingerprint[:2], in.effect, in.fails, o.Failed, quote(o.Result))
 	case purge:
 		return fmt.Sprintf("%spurge %d", at, in.limit)
 	case find, list, restart:

@@ -13,7 +13,8 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// What was answered is on disk: a history goes on after the file was closed under its callers and opened again.
+// A result is on disk when the caller has it: a history continues after the file is closed under its callers and
+// opened again.
 func TestHistoriesOverARestart(t *testing.T) {
 	tally := map[string]int{}
 	for _, seed := range seeds(t, 12) {

@@ -29,7 +29,7 @@ import (
 // marked is in every result, meta, body and header that a sealed store must not show.
 const marked = "hunter2-in-the-clear"
 
-// A vault is an engine, and what it keeps at rest.
+// A vault is an engine with a way to read its bytes at rest.
 type vault struct {
 	st       store.Store
 	transact func(ctx context.Context, st store.Store, key string) error // nil: the engine has no transactions
@@ -82,7 +82,7 @@ func postgresVault(t *testing.T) vault {
 		sealTx:   func(k *store.Keyring) store.Store { return store.SealedTx(st, k) },
 		transact: func(ctx context.Context, s store.Store, key string) error { return transact(ctx, s, st, key) },
 		atRest: func(t *testing.T) []byte {
-			// What a dump of the schema holds.
+			// These are the bytes of a dump of the schema.
 			rows, err := e.admin.Query(t.Context(),
 				"SELECT relname FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind IN ('r', 'p')",
 				pgx.Identifier{e.name}.Sanitize())
@@ -247,7 +247,8 @@ func throughClientAndServer(t *testing.T, st store.Store) {
 		client, err := redo.New(redo.WithStore(st))
 		require.NoError(t, err)
 		ctx := redo.WithOperation(t.Context(), "operation")
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/refunds", strings.NewReader("body "+marked))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/refunds",
+			strings.NewReader("body "+marked))
 		require.NoError(t, err)
 		resp, err := client.Do(req)
 		require.NoError(t, err)
@@ -260,11 +261,12 @@ func throughClientAndServer(t *testing.T, st store.Store) {
 	require.Equal(t, 1, runs)
 }
 
-// TestSealedSecretsAreNotAtRest looks for the secret in what each engine keeps. The same use of the plain store shows
-// it, so that the look is known to find it.
+// TestSealedSecretsAreNotAtRest looks for the secret in the bytes of each engine. The plain store, used in the
+// same way, shows it, so the search is known to work.
 func TestSealedSecretsAreNotAtRest(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) vault{
-		"a bolt file": boltVault, "Redis": redisVault, "Postgres": postgresVault, "MySQL": mysqlVault, "a SQLite file": sqliteVault,
+		"a bolt file": boltVault, "Redis": redisVault, "Postgres": postgresVault, "MySQL": mysqlVault,
+		"a SQLite file": sqliteVault,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Run("plain", func(t *testing.T) {

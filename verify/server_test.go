@@ -17,7 +17,8 @@ func TestHistoriesOnRedis(t *testing.T) { historiesOn(t, newOnRedis) }
 
 func TestHistoriesOnPostgres(t *testing.T) { historiesOn(t, newOnPostgres) }
 
-// Behind a transaction pooler statements are sent as text, in another protocol that loses its answers in another way.
+// Behind a transaction pooler statements are sent as text. This is another protocol, which loses its responses in
+// another way.
 func TestHistoriesOnPostgresAsText(t *testing.T) {
 	historiesOn(t, func(t *testing.T) engine {
 		e := newOnPostgres(t).(*onPostgres)
@@ -54,13 +55,13 @@ func historiesOn(t *testing.T, newEngine func(*testing.T) engine) {
 	t.Run("linearizable while connections break", func(t *testing.T) {
 		many(t, 20, func(p *plan) { *p = apart(*p); p.faults = true }, disturbance)
 	})
-	t.Run("linearizable while answers get lost", func(t *testing.T) {
+	t.Run("linearizable while responses get lost", func(t *testing.T) {
 		many(t, 20, func(p *plan) { *p = apart(*p); p.faults = true }, wear)
 	})
 }
 
-// apart spreads the calls over more IDs. A call whose answer was lost may stand anywhere from its beginning on, so that each
-// doubles the orders that there are.
+// apart spreads the calls over more IDs. A call whose response was lost may have taken effect at any time after
+// its beginning, so each one doubles the possible orders.
 func apart(p plan) plan {
 	p.workers, p.calls, p.ids = 8, 16, 8
 	return p
@@ -102,7 +103,7 @@ func disturbance(t *testing.T, e engine, f func()) func() {
 	}
 }
 
-// count adds up how calls ended, for the log: a history in which nothing went wrong proves little of what happens then.
+// count adds up the outcomes of the calls, for the log. A history without failures proves little about failures.
 func (h history) count(tally map[string]int) {
 	for _, e := range h.events {
 		kind := "done"
@@ -121,7 +122,7 @@ func (h history) count(tally map[string]int) {
 	}
 }
 
-// A name is for one history alone, on a server that keeps what it has.
+// A server keeps its records between histories, so each history has a different name.
 func TestNamesDiffer(t *testing.T) {
 	require.NotEqual(t, newName(), newName())
 }

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// A service is a server that the tests need: the one that the environment names, or else a private one that is started
-// from what is installed, serves the whole run and is stopped after it. Tests keep to names of their own on it.
+// A service is a server that the tests need. The environment names one, or else a private one is started from the
+// installed programs. A private one serves the whole run and is stopped after it. Each test uses different names
+// on it.
 type service struct {
 	variable string
 	start    func(dir string, port int) (url string, stop func() error, err error)
@@ -37,8 +38,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	rounds, _ := strconv.Atoi(os.Getenv("REDO_VERIFY_ROUNDS")) // what is no number fails the tests that make histories
-	// What fails is found again by its seed; no file is left in the checkout.
+	// A text that is no number fails the tests that make histories.
+	rounds, _ := strconv.Atoi(os.Getenv("REDO_VERIFY_ROUNDS"))
+	// The seed of a failure repeats it, so no file is left in the checkout.
 	set("rapid.nofailfile", "true")
 	set("rapid.steps", "50")
 	set("rapid.checks", strconv.Itoa(100*max(1, rounds)))
@@ -52,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// set changes a default; what the command line says goes before it.
+// set changes a flag's default. A flag on the command line overrides it.
 func set(flagName, value string) {
 	if err := flag.Set(flagName, value); err != nil {
 		panic(err)
@@ -76,7 +78,7 @@ func (s *service) url(t *testing.T) string {
 }
 
 func (s *service) begin() {
-	// Another user than this one has to reach it.
+	// The server may run as another user, who needs access to this directory.
 	if s.dir, s.err = os.MkdirTemp("", "redo-verify-"); s.err != nil {
 		return
 	}
@@ -115,13 +117,14 @@ func startRedis(dir string, port int) (string, func() error, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(binary, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--maxmemory-policy", "noeviction")
+	cmd := exec.Command(binary, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
+		"--maxmemory-policy", "noeviction")
 	if err := cmd.Start(); err != nil {
 		return "", nil, err
 	}
 	stop := func() error {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // the error reports that it was killed
 		return nil
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -131,10 +134,10 @@ func startRedis(dir string, port int) (string, func() error, error) {
 			return fmt.Sprintf("redis://127.0.0.1:%d/0", port), stop, nil
 		}
 	}
-	return "", nil, errors.Join(fmt.Errorf("%s does not answer", binary), stop())
+	return "", nil, errors.Join(fmt.Errorf("%s does not respond", binary), stop())
 }
 
-// redisBinary returns what REDO_TEST_REDIS_SERVER names, or what is on PATH.
+// redisBinary returns the program that REDO_TEST_REDIS_SERVER names, or else the one on PATH.
 func redisBinary() (string, error) {
 	if name := os.Getenv("REDO_TEST_REDIS_SERVER"); name != "" {
 		return exec.LookPath(name)
@@ -190,7 +193,7 @@ func startPostgres(dir string, port int) (string, func() error, error) {
 		}
 	}
 	err = run("pg_ctl", "-l", filepath.Join(dir, "log"), "-w", "-t", "60",
-		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -p %d", port), "start")
+		"-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -p %d", port), "start")
 	stop := func() error { return run("pg_ctl", "-m", "immediate", "stop") }
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port), stop, err
 }

@@ -17,7 +17,7 @@ type transactor interface {
 	effects(ctx context.Context) ([]string, error)
 }
 
-// errFails is what a function returns that was meant to fail, or could not write.
+// errFails is the error of a function that was meant to fail, or could not write.
 var errFails = errors.New("verify: the work failed")
 
 // A transactional store is a transactor over an engine's transactions.
@@ -43,8 +43,8 @@ func (s transactional[T]) once(ctx context.Context, c store.Claim, in input) (st
 
 func (s transactional[T]) effects(ctx context.Context) ([]string, error) { return s.read(ctx) }
 
-// settleEffects compares the effects that stand with what the calls of Once said, and takes from them what became of those
-// whose answer was lost: the record must agree.
+// settleEffects compares the committed effects with the results of the calls of Once. For a call whose response
+// was lost, it takes the result from the effect, and the record must then agree.
 func (h *history) settleEffects() error {
 	stands := map[string]int{}
 	for _, effect := range h.effects {
@@ -61,7 +61,7 @@ func (h *history) settleEffects() error {
 		committed := e.out.err == nil && !e.out.again && !e.in.outcome.Failed
 		switch {
 		case n > 1, n == 1 && !committed && !unknown, n == 1 && e.in.outcome.Failed, n == 0 && committed:
-			return fmt.Errorf("%v → %s, and its effect stands %d times", e.in, e.out.describe(once), n)
+			return fmt.Errorf("%v → %s, and its effect exists %d times", e.in, e.out.describe(once), n)
 		case unknown && e.in.outcome.Failed: // leaves no effect to tell by
 		case unknown && n == 1:
 			e.out, e.open = output{kept: e.in.outcome}, true
@@ -70,21 +70,24 @@ func (h *history) settleEffects() error {
 		}
 	}
 	if len(stands) > 0 {
-		return fmt.Errorf("effects that nobody made: %v", stands)
+		return fmt.Errorf("effects that no call made: %v", stands)
 	}
 	return nil
 }
 
-// behindATransaction holds for a claim that was refused because a transaction of another caller held the ID. What that will
-// leave behind nobody can see yet, so that it is no answer; but there must have been one.
+// behindATransaction reports whether a claim was refused because another caller's transaction held the ID. The
+// outcome of that transaction is not visible yet, so the claim has no result to check. But such a transaction must
+// exist.
 func (h history) behindATransaction(e event) bool {
 	r := e.out.grant.Record
-	held := e.out.grant.Verdict == store.InFlight && r.LeaseLeft() == 0 || e.out.grant.Verdict == store.Mismatch && r.CreatedAt.IsZero()
+	held := e.out.grant.Verdict == store.InFlight && r.LeaseLeft() == 0 ||
+		e.out.grant.Verdict == store.Mismatch && r.CreatedAt.IsZero()
 	if !held {
 		return false
 	}
 	for _, o := range h.events {
-		if o.in.call == once && o.in.id == e.in.id && o.call < e.answer && (e.call < o.answer || effectOf(o.in, o.out.err) != certain || o.open) {
+		if o.in.call == once && o.in.id == e.in.id && o.call < e.answer &&
+			(e.call < o.answer || effectOf(o.in, o.out.err) != certain || o.open) {
 			return true
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/redo-go/redo/store/pgstore"
 )
 
-// A record and its effect are committed together or not at all, among callers who reserve and settle in two steps: the
-// effects that stand in the end are those that the records tell of.
+// A record and its effect are committed together or not at all. Other callers reserve and settle in two steps
+// meanwhile. In the end the committed effects are exactly those of the records.
 
 var bucket = []byte("effects")
 
@@ -91,7 +91,8 @@ func TestTransactionsInAFile(t *testing.T) {
 
 func TestTransactionsOnPostgres(t *testing.T) {
 	e := newOnPostgres(t).(*onPostgres)
-	_, err := e.admin.Exec(t.Context(), "CREATE TABLE "+pgx.Identifier{e.name, "effects"}.Sanitize()+" (scope text, effect text)")
+	_, err := e.admin.Exec(t.Context(),
+		"CREATE TABLE "+pgx.Identifier{e.name, "effects"}.Sanitize()+" (scope text, effect text)")
 	require.NoError(t, err)
 	transactionsOn(t, e, func(st store.Store, scope string) transactor {
 		return transactionalPostgres(e, st.(*pgstore.Store), scope)
@@ -131,10 +132,10 @@ func transactionsOn(t *testing.T, e engine, over func(st store.Store, scope stri
 	t.Run("agree with their effects while connections break", func(t *testing.T) {
 		transactions(t, 12, func(p *plan) { p.faults = true }, disturbance)
 	})
-	t.Run("agree with their effects while answers get lost", func(t *testing.T) {
+	t.Run("agree with their effects while responses get lost", func(t *testing.T) {
 		transactions(t, 12, func(p *plan) { p.faults = true }, wear)
 	})
 }
 
-// What a transaction leaves behind in a store that has none is for the other histories.
+// The other histories check a store without transactions on the same records.
 var _ store.Store = transactional[pgx.Tx]{}

@@ -11,7 +11,7 @@ import (
 	"github.com/redo-go/redo/webhook"
 )
 
-// The allocations are measured: a change that raises them has to change this table.
+// The allocations are measured: a change that raises them must change this table.
 func TestAllocations(t *testing.T) {
 	s, h, body := signer(t, both(t)[:1]), vectorHeader(), []byte(vectorBody)
 	v := verifier(t, both(t)[:1])

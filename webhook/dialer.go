@@ -99,9 +99,9 @@ func (d *Dialer) control(_ context.Context, network, address string, _ syscall.R
 	return nil
 }
 
-// Transport returns an http.Transport over a [Dialer] with these options. It is what [Signer.Transport] uses by
-// default. It ignores the proxies of the environment, since their address would be checked and not the destination's.
-// It reads at most 64 KiB of response headers. It has no time limit for the response: the request's context sets it.
+// Transport returns an http.Transport over a [Dialer] with these options. [Signer.Transport] uses it by default.
+// It ignores the proxies of the environment, since their address would be checked and not the destination's. It
+// reads at most 64 KiB of response headers. It has no time limit for the response: the request's context sets it.
 //
 // Each Transport has its own connections, so share one.
 func Transport(opts ...DialerOption) (*http.Transport, error) {
@@ -151,7 +151,7 @@ func Deny(ranges ...netip.Prefix) DialerOption {
 	})
 }
 
-// NAT64 adds prefixes with which the own network translates IPv6 to IPv4. An address with such a prefix is judged by
+// NAT64 adds the prefixes with which your network translates IPv6 to IPv4. An address with such a prefix is judged by
 // the IPv4 address in it (RFC 6052). The lengths are 32, 40, 48, 56, 64 and 96. The prefix 64:ff9b::/96 is always
 // known. Addresses in 64:ff9b:1::/48 are refused without this option, because the length of the prefix in use decides
 // where the IPv4 address is.

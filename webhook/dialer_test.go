@@ -122,7 +122,10 @@ func TestARedirectToAPrivateAddressIsRefused(t *testing.T) {
 		want int
 	}{
 		{"elsewhere", func(*http.Request) string { return inner.URL }, 0},
-		{"at the same site", func(r *http.Request) string { return "http://" + r.Host + "/moved" }, http.StatusNoContent},
+		{
+			"at the same site", func(r *http.Request) string { return "http://" + r.Host + "/moved" },
+			http.StatusNoContent,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			outer := newSite(t, "127.0.0.2", "0", func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +149,8 @@ func TestARedirectToAPrivateAddressIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever a resolver makes of an odd form is judged: cgo resolvers read 0x7f.1 as 127.0.0.1, and Go's finds no host.
+// A resolver may read an odd form, and its result is judged. cgo resolvers read 0x7f.1 as 127.0.0.1, and Go's
+// finds no host.
 func TestAnAddressInAnyFormIsRefused(t *testing.T) {
 	s := newSite(t, "127.0.0.1", "0", ok)
 	for _, host := range []string{
@@ -199,7 +203,7 @@ func TestTheTransportIgnoresProxies(t *testing.T) {
 	tr = transport(t, webhook.Allow(loopback))
 	tr.Proxy = http.ProxyURL(through)
 	resp, err = (&http.Client{Transport: tr}).Get("http://10.0.0.1/")
-	require.NoError(t, err, "a proxy that is allowed reaches what the Dialer would refuse")
+	require.NoError(t, err, "a proxy that is allowed reaches an address that the Dialer would refuse")
 	require.NoError(t, resp.Body.Close())
 	require.EqualValues(t, 1, proxy.connections.Load())
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A dnsStub is a DNS server on loopback that answers queries for A records. It has none of another type.
+// A dnsStub is a DNS server on loopback that serves queries for A records. It has none of another type.
 type dnsStub struct {
 	records []netip.Addr // the address of the first lookup, of the second and so on; the last one stays
 	lookups atomic.Int32
 }
 
-// resolver starts the server and returns a resolver that asks it alone.
+// resolver starts the server and returns a resolver that queries it alone.
 func (s *dnsStub) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

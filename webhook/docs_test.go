@@ -25,7 +25,7 @@ func newRelayClient(all *endpoints, network http.RoundTripper) (*redo.Client, er
 	return redo.New(redo.WithTransport(signer.Transport(network)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 }
 
-// reason returns what the owner of a destination may read about a failed attempt.
+// reason returns the text that the owner of a destination may read about a failed attempt.
 func reason(err error) string {
 	var refused *webhook.AddressError
 	switch {
@@ -48,7 +48,10 @@ func TestTheOwnerOfADestinationReadsNoAddress(t *testing.T) {
 	}{
 		{"http://10.0.0.1/", nil, "The URL does not lead to a public address."},
 		{"https://shop.test/", hand(late), "The clock of the endpoint is wrong."},
-		{"https://shop.test/", hand(http.NotFoundHandler()), "The endpoint could not be reached, or refused the event."},
+		{
+			"https://shop.test/", hand(http.NotFoundHandler()),
+			"The endpoint could not be reached, or refused the event.",
+		},
 	} {
 		client, err := newRelayClient(all, c.network)
 		require.NoError(t, err)

@@ -83,7 +83,7 @@ func ExampleDeny() {
 	// dial tcp [2001:4860::1]:443: webhook: address [2001:4860::1]:443 refused: denied by an option
 }
 
-// A network that translates IPv6 to IPv4 with a prefix of its own names the prefix.
+// A network that translates IPv6 to IPv4 with an unusual prefix names the prefix.
 func ExampleNAT64() {
 	dialer, err := webhook.NewDialer(webhook.NAT64(netip.MustParsePrefix("2a00:1:2::/96")))
 	if err != nil {

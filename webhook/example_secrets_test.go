@@ -90,10 +90,11 @@ func ExampleNewVerifierFor() {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /webhooks/{tenant}", verifier.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		d, _ := webhook.FromContext(r.Context())
-		fmt.Println("received", d.ID, "for", r.PathValue("tenant"))
-	})))
+	mux.Handle("POST /webhooks/{tenant}",
+		verifier.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			d, _ := webhook.FromContext(r.Context())
+			fmt.Println("received", d.ID, "for", r.PathValue("tenant"))
+		})))
 	for _, tenant := range []string{"acme", "other"} {
 		r := httptest.NewRequest("POST", "/webhooks/"+tenant, strings.NewReader(`{"test": 2432232314}`))
 		r.Header.Set("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJek") // Svix's names count too

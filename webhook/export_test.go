@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Rule is what the Dialer checks before it connects to an address.
+// Rule returns the Dialer's rule against an address, or "" if it may connect to it.
 func (d *Dialer) Rule(a netip.Addr) string { return d.rule(a) }
 
 // Client is the client of the requests for the key set.

@@ -105,8 +105,8 @@ func marshalJWKS(secrets []Secret) ([]byte, error) {
 }
 
 // ParseJWKS parses a JSON Web Key Set and returns its Ed25519 keys as whpk_ keys, in their order. It ignores keys of
-// other types and for other uses (RFC 7517, section 5), so the list may be empty. A damaged Ed25519 key is an error, and
-// so is a document without "keys". The limits are [MaxJWKS] bytes and [MaxSignatures] keys. The error matches
+// other types and for other uses (RFC 7517, section 5), so the list may be empty. A damaged Ed25519 key is an error,
+// and so is a document without "keys". The limits are [MaxJWKS] bytes and [MaxSignatures] keys. The error matches
 // [ErrSecret].
 func ParseJWKS(document []byte) ([]Secret, error) {
 	if len(document) > MaxJWKS {

@@ -44,7 +44,8 @@ func get(h http.Handler, method string, header ...string) *httptest.ResponseReco
 func TestTheKeySetHasThePublicKeysOnly(t *testing.T) {
 	private := rfcSecret(t)
 	public, _ := private.Public()
-	w := get(webhook.JWKS(webhook.Fixed(secret(t, sharedSecret), private, public, externalSecret(t, hmacKMS(t)))), "GET")
+	w := get(webhook.JWKS(webhook.Fixed(secret(t, sharedSecret), private, public, externalSecret(t, hmacKMS(t)))),
+		"GET")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, rfcSet, w.Body.String(), "one key, since both have the same public part")
 	require.Equal(t, "application/jwk-set+json", w.Header().Get("Content-Type"))

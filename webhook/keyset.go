@@ -18,7 +18,7 @@ import (
 const (
 	KeySetTimeout = 10 * time.Second // for one request
 	KeySetMinAge  = time.Minute      // the shortest time between two requests
-	KeySetMaxAge  = time.Hour        // the longest, whatever the response's max-age is
+	KeySetMaxAge  = time.Hour        // the longest, with any max-age of the response
 	KeySetKept    = 24 * time.Hour   // the keys are used for this long after the last success
 )
 

@@ -19,7 +19,7 @@ import (
 
 const jwksURL = "https://bank.test/.well-known/jwks.json"
 
-// A scriptedSet answers each request for a key set by the current function, and counts the requests.
+// A scriptedSet responds to each request for a key set by the current function, and counts the requests.
 type scriptedSet struct {
 	respond  func(r *http.Request) (*http.Response, error)
 	requests int
@@ -185,7 +185,8 @@ func TestADeliveryIsVerifiedByAPublishedKey(t *testing.T) {
 		signs  webhook.Secret
 		status int
 	}{{private, http.StatusNoContent}, {secret(t, privateKey), http.StatusUnauthorized}} {
-		resp, err := signer(t, []webhook.Secret{c.signs}).Transport(hand(h)).RoundTrip(newDelivery(t, "https://shop.test/"))
+		resp, err := signer(t,
+			[]webhook.Secret{c.signs}).Transport(hand(h)).RoundTrip(newDelivery(t, "https://shop.test/"))
 		require.NoError(t, err)
 		require.Equal(t, c.status, resp.StatusCode)
 	}

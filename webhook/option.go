@@ -15,7 +15,7 @@ const (
 	DefaultMaxBody   = 1 << 20 // bytes
 )
 
-// An Option is for signers and verifiers. If two options set the same value, the later one counts.
+// An Option changes how a Signer or a Verifier works. If two options set the same value, the later one counts.
 type Option interface {
 	SignerOption
 	VerifierOption
@@ -46,10 +46,10 @@ func KeyHeader(name string) SignerOption {
 	return signerOption(func(c *config) { c.keyHeader = name })
 }
 
-// Refused calls f for each delivery that [Verifier.Handler] refuses, before the response is written. Use it to log and to
-// count refusals: an error with [ErrTooOld] or [ErrTooNew] shows that a clock is wrong. The request is not
-// authenticated, so anybody can cause calls. f must be safe for concurrent use, and must not read the body. By default
-// refusals show only in the response.
+// Refused calls f for each delivery that [Verifier.Handler] refuses, before the response is written. Use it to log
+// and to count refusals: an error with [ErrTooOld] or [ErrTooNew] shows that a clock is wrong. The request is not
+// authenticated, so anybody can cause calls. f must be safe for concurrent use, and must not read the body. By
+// default refusals show only in the response.
 func Refused(f func(r *http.Request, err error)) VerifierOption {
 	return verifierOption(func(c *config) { c.refused = f })
 }

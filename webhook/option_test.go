@@ -19,14 +19,18 @@ func TestConstructorsNameWhatIsWrong(t *testing.T) {
 		want    string
 	}{
 		{"no secret", nil, nil, "webhook: secret refused: there is none"},
-		{"a zero secret", []webhook.Secret{good[0], {}}, nil, "webhook: secret refused: number 1 of them is the zero Secret"},
+		{
+			"a zero secret", []webhook.Secret{good[0], {}}, nil,
+			"webhook: secret refused: number 1 of them is the zero Secret",
+		},
 		{"too many", make([]webhook.Secret, 33), nil, "webhook: secret refused: there are 33, at most 32 are allowed"},
 		{"nil option", good, []webhook.VerifierOption{nil}, "webhook: an option is nil"},
 		{"several", good,
 			[]webhook.VerifierOption{webhook.Tolerance(time.Second - 1), webhook.MaxBody(-1), webhook.Clock(nil),
 				webhook.Refused(nil)},
 			"webhook: option Tolerance: 999.999999ms is less than a second\nwebhook: option MaxBody: -1 is negative\n" +
-				"webhook: option Refused: the function must not be nil\nwebhook: option Clock: the function must not be nil"},
+				"webhook: option Refused: the function must not be nil\nwebhook: option Clock: the " +
+				"function must not be nil"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := webhook.NewVerifier(c.secrets, c.opts...)

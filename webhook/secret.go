@@ -43,7 +43,7 @@ func ParseSecret(text string) (Secret, error) {
 		}
 		raw, err := base64.StdEncoding.Strict().DecodeString(encoded)
 		if err != nil {
-			return Secret{}, refused("%s: what follows is not base64 with padding", k.prefix())
+			return Secret{}, refused("%s: the rest is not base64 with padding", k.prefix())
 		}
 		return newSecret(k, raw)
 	}
@@ -96,8 +96,8 @@ func newSecret(kd kind, raw []byte) (Secret, error) {
 	return Secret{open: func() *key { return k }}, nil
 }
 
-// Public returns the whpk_ key of a whsk_ key, of a whpk_ key, or of an external key that has one. Every other secret has
-// no public part, and ok is false.
+// Public returns the whpk_ key of a whsk_ key, of a whpk_ key, or of an external key that has one. Every other secret
+// has no public part, and ok is false.
 func (s Secret) Public() (p Secret, ok bool) {
 	if s.IsZero() || s.open().public == nil {
 		return Secret{}, false

@@ -26,9 +26,9 @@ func TestWhatIsNoSecretIsRefusedWithoutShowingIt(t *testing.T) {
 		{"nothing else", "whsec_", "whsec_: it has 0 bytes, 24 to 64 are allowed"},
 		{"too short", "whsec_" + encode(23), "whsec_: it has 23 bytes, 24 to 64 are allowed"},
 		{"too long", "whsec_" + encode(65), "whsec_: it has 65 bytes, 24 to 64 are allowed"},
-		{"no padding", "whsec_" + strings.TrimRight(encode(25), "="), "whsec_: what follows is not base64 with padding"},
-		{"another alphabet", "whsec_" + strings.Repeat("-_", 16), "whsec_: what follows is not base64 with padding"},
-		{"masked", "whsec_***", "whsec_: what follows is not base64 with padding"},
+		{"no padding", "whsec_" + strings.TrimRight(encode(25), "="), "whsec_: the rest is not base64 with padding"},
+		{"another alphabet", "whsec_" + strings.Repeat("-_", 16), "whsec_: the rest is not base64 with padding"},
+		{"masked", "whsec_***", "whsec_: the rest is not base64 with padding"},
 		{"a line break", "whsec_" + encode(24) + "\n", "whsec_: it holds a line break"},
 		{"a short seed", "whsk_" + encode(31), "whsk_: 31 bytes are no Ed25519 key of this kind"},
 		{"a seed and another's public key", "whsk_" + encode(64), "whsk_: its public half is not that of its seed"},
@@ -94,7 +94,7 @@ func TestASecretComesFromAConfiguration(t *testing.T) {
 
 	masked, err := json.Marshal(c)
 	require.NoError(t, err)
-	require.ErrorIs(t, json.Unmarshal(masked, &c), webhook.ErrSecret, "what was masked is not read back as a secret")
+	require.ErrorIs(t, json.Unmarshal(masked, &c), webhook.ErrSecret, "masked text is not read back as a secret")
 	require.Equal(t, sharedSecret, c.Secret.Reveal(), "and leaves the earlier one")
 }
 

@@ -30,9 +30,9 @@ func NewSigner(secrets []Secret, opts ...SignerOption) (*Signer, error) {
 	return s, nil
 }
 
-// NewSignerFor returns a Signer that asks for the secrets of each request, such as those of its destination. It signs
-// with each of them. Use it through [Signer.Transport] or [Signer.SignRequest]: [Signer.Sign] and [Signer.SetHeader]
-// have no request, and fail. The error names each option that is wrong.
+// NewSignerFor returns a Signer that fetches the secrets of each request from secrets, such as those of its
+// destination. It signs with each of them. Use it through [Signer.Transport] or [Signer.SignRequest]:
+// [Signer.Sign] and [Signer.SetHeader] have no request, and fail. The error names each option that is wrong.
 func NewSignerFor(secrets SecretsFunc, opts ...SignerOption) (*Signer, error) {
 	s := &Signer{source: secrets}
 	var err error

@@ -35,7 +35,7 @@ func (f SecretsFunc) find(r *http.Request) ([]Secret, error) {
 // errNilSource reports a constructor without its function.
 var errNilSource = refused("the SecretsFunc is nil")
 
-// A use is what secrets are checked for.
+// A use is the purpose that secrets are checked for.
 type use struct {
 	fit func(kind) bool
 	not string // reported of a secret that is not fit

@@ -56,7 +56,8 @@ func TestEachDestinationHasItsOwnSecrets(t *testing.T) {
 	s := signerFor(t, byHost)
 	for host, own := range map[string]webhook.Secret{"a.test": a, "b.test": b} {
 		mine := verifier(t, []webhook.Secret{own})
-		resp, err := s.Transport(hand(mine.Handler(http.HandlerFunc(ok)))).RoundTrip(newDelivery(t, "https://"+host+"/"))
+		resp, err := s.Transport(hand(mine.Handler(http.HandlerFunc(ok)))).RoundTrip(newDelivery(t,
+			"https://"+host+"/"))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusNoContent, resp.StatusCode)
 	}
@@ -128,7 +129,7 @@ func TestTheTenantOfThePathChoosesTheSecrets(t *testing.T) {
 		{"a", http.StatusNoContent, "", ""},
 		{"b", http.StatusUnauthorized, taxonomy.Unauthenticated,
 			"webhook-signature has no signature of a version that is verified here"},
-		{"nobody", http.StatusUnauthorized, taxonomy.Unauthenticated, "webhook-signature matches no secret"},
+		{"unknown", http.StatusUnauthorized, taxonomy.Unauthenticated, "webhook-signature matches no secret"},
 		{"down", http.StatusServiceUnavailable, taxonomy.Unavailable, "its secrets can't be found now"},
 		{"zero", http.StatusServiceUnavailable, taxonomy.Unavailable, "its secrets can't be found now"},
 	} {
@@ -227,7 +228,8 @@ func TestAFunctionNeedsARequest(t *testing.T) {
 	_, err = webhook.NewSignerFor(nil)
 	require.EqualError(t, err, "webhook: secret refused: the SecretsFunc is nil")
 	_, err = webhook.NewVerifierFor(nil, webhook.MaxBody(-1))
-	require.EqualError(t, err, "webhook: secret refused: the SecretsFunc is nil\nwebhook: option MaxBody: -1 is negative")
+	require.EqualError(t, err,
+		"webhook: secret refused: the SecretsFunc is nil\nwebhook: option MaxBody: -1 is negative")
 }
 
 // A consumer's wrong clock must not cost an event: its response is retried.

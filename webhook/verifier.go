@@ -37,9 +37,9 @@ func NewVerifier(secrets []Secret, opts ...VerifierOption) (*Verifier, error) {
 	return v, nil
 }
 
-// NewVerifierFor returns a Verifier that asks for the secrets of each request, such as those of the tenant in its path.
-// It accepts signatures of any of them. Use it through [Verifier.Verify] or [Verifier.Handler]: [Verifier.VerifyAt] has
-// no request, and fails. The error names each option that is wrong.
+// NewVerifierFor returns a Verifier that fetches the secrets of each request from secrets, such as those of the
+// tenant in its path. It accepts signatures of any of them. Use it through [Verifier.Verify] or
+// [Verifier.Handler]: [Verifier.VerifyAt] has no request, and fails. The error names each option that is wrong.
 func NewVerifierFor(secrets SecretsFunc, opts ...VerifierOption) (*Verifier, error) {
 	v := &Verifier{source: secrets}
 	var err error

@@ -49,8 +49,8 @@ func TestARefusalNamesTheHeaderAndTheReason(t *testing.T) {
 		{"a timestamp beyond int64", "webhook-timestamp", "9223372036854775808", webhook.ErrMalformed,
 			"webhook-timestamp is malformed: it is too large a number"},
 		{"the largest timestamp", "webhook-timestamp", "9223372036854775807", webhook.ErrTooNew,
-			"webhook-timestamp is too new: 9223372036854775807 is 9223372035240510477 seconds after the verifier's clock, " +
-				"1614265330; at most 300 are allowed"},
+			"webhook-timestamp is too new: 9223372036854775807 is 9223372035240510477 seconds after the verifier's " +
+				"clock, 1614265330; at most 300 are allowed"},
 		{"the smallest timestamp", "webhook-timestamp", "0", webhook.ErrTooOld,
 			"webhook-timestamp is too old: 0 is 1614265330 seconds before the verifier's clock, 1614265330; " +
 				"at most 300 are allowed"},
@@ -155,10 +155,14 @@ func TestTheToleranceIsAsGoodAsItsLastSecond(t *testing.T) {
 		{"one second, one late", []webhook.VerifierOption{webhook.Tolerance(time.Second)}, time.Second, nil},
 		{"one second, two late", []webhook.VerifierOption{webhook.Tolerance(time.Second)}, 2 * time.Second,
 			webhook.ErrTooOld},
-		{"no limit to speak of", []webhook.VerifierOption{webhook.Tolerance(math.MaxInt64)}, 100 * 365 * 24 * time.Hour, nil},
+		{
+			"no limit to speak of", []webhook.VerifierOption{webhook.Tolerance(math.MaxInt64)},
+			100 * 365 * 24 * time.Hour, nil,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := verifier(t, secrets, c.opts...).VerifyAt(vectorTime.Add(c.moved), vectorHeader(), []byte(vectorBody))
+			_, err := verifier(t, secrets, c.opts...).VerifyAt(vectorTime.Add(c.moved), vectorHeader(),
+				[]byte(vectorBody))
 			require.ErrorIs(t, err, c.reason)
 		})
 	}
@@ -265,7 +269,8 @@ func TestABodyTakesMemoryAsItArrives(t *testing.T) {
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	require.Less(t, hold(100), uint64(80<<10))
-	require.Greater(t, hold(webhook.DefaultMaxBody/2), uint64(webhook.DefaultMaxBody/2), "a body that does arrive is held")
+	require.Greater(t, hold(webhook.DefaultMaxBody/2), uint64(webhook.DefaultMaxBody/2),
+		"a body that does arrive is held")
 }
 
 func TestAnEmptyBodyIsSignedLikeAnyOther(t *testing.T) {
@@ -333,7 +338,8 @@ func TestHeadersOfBothSetsAreRefused(t *testing.T) {
 			h.Set("svix-"+svix, svixHeader().Get("svix-"+svix))
 			h.Set("webhook-"+standard, vectorHeader().Get("webhook-"+standard))
 			_, err := v.VerifyAt(vectorTime, h, []byte(vectorBody))
-			require.EqualError(t, err, "webhook: svix-"+svix+" is malformed: it was sent together with webhook-"+standard)
+			require.EqualError(t, err,
+				"webhook: svix-"+svix+" is malformed: it was sent together with webhook-"+standard)
 		}
 	}
 	both := vectorHeader()

@@ -5,8 +5,8 @@
 //	go run ./benchmarks/events -url postgres://… -run backlog -backlog 10000000
 //
 // Without -url it takes the connection string of REDO_TEST_POSTGRES. It makes a schema for each contestant and round,
-// and drops it. The contestants take turns, and every other round goes backwards. A figure is the median over the rounds,
-// with the least and the greatest beside it.
+// and drops it. The contestants take turns, and every other round goes backwards. A figure is the median over the
+// rounds, with the least and the greatest beside it.
 //
 //   - drain: events that were enqueued before, to a publisher that does nothing, in events/s.
 //   - enqueue: transactions of one INSERT and one event from 16 producers, in transactions/s and as a part of the same
@@ -15,7 +15,7 @@
 //   - held: the same at 800 events/s while another transaction holds a REPEATABLE READ snapshot.
 //   - backlog: a drain as above of the first events of a backlog, as a part of the drain alone.
 //
-// It is a module of its own and is never released, so that the peers it measures bind nobody.
+// The module is never released, so the peers that it measures bind no user.
 package main
 
 import (
@@ -75,7 +75,8 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	fmt.Printf("command   go run ./benchmarks/events %s\n", strings.Join(os.Args[1:], " "))
-	fmt.Printf("machine   %d processors, %s; %s, synchronous_commit %s\n", runtime.NumCPU(), runtime.Version(), version, sync)
+	fmt.Printf("machine   %d processors, %s; %s, synchronous_commit %s\n",
+		runtime.NumCPU(), runtime.Version(), version, sync)
 	for _, sc := range scenarios {
 		if s.scenario.MatchString(sc.name) {
 			if err := measure(ctx, s, db, sc); err != nil {

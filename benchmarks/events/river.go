@@ -44,7 +44,8 @@ func openRiver(workers int) func(context.Context, place) (queue, error) {
 		if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 			return nil, err
 		}
-		c, err := river.NewClient(driver, &river.Config{Logger: quiet, FetchCooldown: time.Millisecond}) // also limits NOTIFY
+		// also limits NOTIFY
+		c, err := river.NewClient(driver, &river.Config{Logger: quiet, FetchCooldown: time.Millisecond})
 		return riverQueue{c, p, workers}, err
 	}
 }

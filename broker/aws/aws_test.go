@@ -41,7 +41,7 @@ func asMessage(t *testing.T, msg sqstypes.Message) brokertest.Message {
 			m.Header.Set(name, *value.StringValue)
 		}
 	}
-	// Without an ordering key an event is a group of its own.
+	// Without an ordering key an event is a separate group.
 	if group := msg.Attributes["MessageGroupId"]; group != m.Dedup {
 		m.OrderingKey = group
 	}
@@ -93,16 +93,20 @@ func TestNamesOfAFIFOQueueAreThoseThatAWSTakes(t *testing.T) {
 		id, key      string
 		dedup, group string
 	}{
-		"as they are":                 {id: "refund:re_1", key: "customer-7", dedup: "refund:re_1", group: "customer-7"},
+		"as they are": {
+			id: "refund:re_1", key: "customer-7", dedup: "refund:re_1", group: "customer-7",
+		},
 		"each event is its own group": {id: "refund:re_1", dedup: "refund:re_1", group: "refund:re_1"},
 		"all punctuation":             {id: punctuation, key: punctuation, dedup: punctuation, group: punctuation},
-		"128 characters":              {id: strings.Repeat("x", 128), key: "k", dedup: strings.Repeat("x", 128), group: "k"},
+		"128 characters": {
+			id: strings.Repeat("x", 128), key: "k", dedup: strings.Repeat("x", 128), group: "k",
+		},
 		"129 characters are hashed": {
 			id: strings.Repeat("x", 129), key: strings.Repeat("k", 129),
 			dedup: "sha256:", group: "sha256:",
 		},
-		"a space is hashed":          {id: "1", key: "customer 7", dedup: "1", group: "sha256:"},
-		"what is no ASCII is hashed": {id: "1", key: "Zoë", dedup: "1", group: "sha256:"},
+		"a space is hashed":                {id: "1", key: "customer 7", dedup: "1", group: "sha256:"},
+		"a key that is no ASCII is hashed": {id: "1", key: "Zoë", dedup: "1", group: "sha256:"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			r := sent(t, outbox.Event{ID: c.id, OrderingKey: c.key, Destination: standard + ".fifo"})
@@ -163,7 +167,8 @@ func TestErrorsOfSQS(t *testing.T) {
 			http.StatusBadRequest, "InvalidMessageContents;Sender", "InvalidMessageContents", outbox.Dead,
 		},
 		"no such queue": {
-			http.StatusBadRequest, "AWS.SimpleQueueService.NonExistentQueue;Sender", "QueueDoesNotExist", outbox.Waiting,
+			http.StatusBadRequest, "AWS.SimpleQueueService.NonExistentQueue;Sender", "QueueDoesNotExist",
+			outbox.Waiting,
 		},
 		"access denied": {
 			http.StatusForbidden, "AccessDenied;Sender", "AccessDeniedException", outbox.Waiting,
@@ -177,13 +182,16 @@ func TestErrorsOfSQS(t *testing.T) {
 		"a key that is disabled": {
 			http.StatusBadRequest, "KMS.DisabledException;Sender", "KmsDisabled", outbox.Waiting,
 		},
-		"a fault of SQS": {http.StatusInternalServerError, "InternalFailure;Receiver", "InternalFailure", outbox.Waiting},
+		"a fault of SQS": {
+			http.StatusInternalServerError, "InternalFailure;Receiver", "InternalFailure", outbox.Waiting,
+		},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			requests := 0
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				requests++
-				respond(w, c.status, c.queryError, fmt.Sprintf(`{"__type":"com.amazonaws.sqs#%s","message":"no"}`, c.class))
+				respond(w, c.status, c.queryError,
+					fmt.Sprintf(`{"__type":"com.amazonaws.sqs#%s","message":"no"}`, c.class))
 			}))
 			defer srv.Close()
 			publisher, err := redoaws.NewSQS(queues(srv.URL))
@@ -211,7 +219,8 @@ func TestErrorsOfSNS(t *testing.T) {
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				requests++
 				w.WriteHeader(c.status)
-				fmt.Fprintf(w, "<ErrorResponse><Error><Code>%s</Code><Message>no</Message></Error></ErrorResponse>", code)
+				fmt.Fprintf(w, "<ErrorResponse><Error><Code>%s</Code><Message>no</Message></Error></ErrorResponse>",
+					code)
 			}))
 			defer srv.Close()
 			publisher, err := redoaws.NewSNS(topics(srv.URL))

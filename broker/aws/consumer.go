@@ -51,14 +51,15 @@ const (
 // Run consumes until ctx ends, and then waits for the handlers that have started. It returns nil then. Before that it
 // returns an error of SQS that no repetition mends, such as a missing queue. Other errors of SQS it retries.
 //
-// It handles ten messages at a time, and one of a FIFO queue. Call Run several times at once for more.
+// It handles ten messages at a time, and one of a FIFO queue. Call Run several times concurrently for more.
 func (c *Consumer) Run(ctx context.Context) error {
 	in := &sqs.ReceiveMessageInput{
 		QueueUrl: &c.queue, MaxNumberOfMessages: batch, WaitTimeSeconds: int32(poll.Seconds()),
 		MessageAttributeNames: []string{"All"},
 	}
 	if strings.HasSuffix(c.queue, ".fifo") {
-		in.MaxNumberOfMessages = 1 // a second message of the group would outlive its visibility while the first is handled
+		// A second message of the group would outlive its visibility while the first is handled.
+		in.MaxNumberOfMessages = 1
 	}
 	for ctx.Err() == nil {
 		out, err := c.client.ReceiveMessage(ctx, in)
@@ -88,7 +89,8 @@ func (c *Consumer) handle(ctx context.Context, msg sqstypes.Message) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if err == nil {
-		_, _ = c.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &c.queue, ReceiptHandle: msg.ReceiptHandle})
+		_, _ = c.client.DeleteMessage(ctx,
+			&sqs.DeleteMessageInput{QueueUrl: &c.queue, ReceiptHandle: msg.ReceiptHandle})
 		return
 	}
 	wait := min(broker.Wait(err), maxVisibility)

@@ -7,16 +7,16 @@
 //
 // # Producer
 //
-// An event's Destination is a queue's URL, or a topic's ARN. The event's id, type and header are message attributes.
-// Several values of one name are joined by ", ". AWS allows ten attributes, so an event may have eight names in its
-// header, or nine without a type. A payload that is no text in the sense of SQS, or is empty, is sent in base64, and
-// the attribute [Encoding] says so.
+// An event's Destination is a queue's URL, or a topic's ARN. The event's id, type and header are message
+// attributes. Several values of one name are joined by ", ". AWS allows ten attributes, so an event may have eight
+// names in its header, or nine without a type. A payload that is no text in the sense of SQS, or is empty, is sent
+// in base64. The attribute [Encoding] then reports that.
 //
-// A name that ends in ".fifo" is a FIFO queue or topic. The event's id is the deduplication id, with which AWS drops
-// repetitions for five minutes. The ordering key is the message group. Without one each event is a group of its own.
-// An id or a key that AWS does not take, such as one of more than 128 characters, is replaced by its SHA-256. The
-// attribute keeps the whole id. Standard queues and topics do not deduplicate. In both cases the inbox of the consumer
-// remembers the id for days.
+// A name that ends in ".fifo" is a FIFO queue or topic. The event's id is the deduplication id, with which AWS
+// drops repetitions for five minutes. The ordering key is the message group. Without one each event is a separate
+// group. An id or a key that AWS does not take, such as one of more than 128 characters, is replaced by its
+// SHA-256. The attribute keeps the whole id. Standard queues and topics do not deduplicate. In both cases the
+// inbox of the consumer remembers the id for days.
 //
 // # Consumer
 //

@@ -70,7 +70,8 @@ func queueOfOne(deleted func()) http.HandlerFunc {
 		switch r.Header.Get("X-Amz-Target") {
 		case "AmazonSQS.SendMessage":
 			stored = map[string]any{
-				"MessageId": "1", "ReceiptHandle": "r", "Body": in["MessageBody"], "MessageAttributes": in["MessageAttributes"],
+				"MessageId": "1", "ReceiptHandle": "r", "Body": in["MessageBody"],
+				"MessageAttributes": in["MessageAttributes"],
 			}
 			fmt.Println("stored in group", in["MessageGroupId"], "under", in["MessageDeduplicationId"])
 			respond(w, http.StatusOK, "", `{"MessageId":"1"}`)

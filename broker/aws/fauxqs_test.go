@@ -146,7 +146,8 @@ func open(t *testing.T, base, name string, topic, fifo bool) *brokertest.Broker 
 		Foreign: func(t *testing.T, payload string) {
 			in := &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: &payload}
 			if fifo {
-				in.MessageGroupId, in.MessageDeduplicationId = aws.String("foreign"), aws.String(fmt.Sprint(time.Now().UnixNano()))
+				in.MessageGroupId, in.MessageDeduplicationId = aws.String("foreign"),
+					aws.String(fmt.Sprint(time.Now().UnixNano()))
 			}
 			_, err := client.SendMessage(t.Context(), in)
 			require.NoError(t, err)

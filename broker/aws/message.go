@@ -42,7 +42,8 @@ func encode(ev outbox.Event) (message, error) {
 	}
 	if n := len(m.attributes); n > maxAttributes {
 		// SNS would drop the message on its way to SQS.
-		return message{}, fmt.Errorf("redoaws: the event's id, type and header need %d attributes, at most %d are allowed",
+		return message{}, fmt.Errorf("redoaws: the event's id, type and header need %d attributes, at "+
+			"most %d are allowed",
 			n, maxAttributes)
 	}
 	if strings.HasSuffix(ev.Destination, ".fifo") {

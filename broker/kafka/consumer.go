@@ -73,7 +73,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 }
 
-// passing reports whether the client goes on after the error by itself.
+// passing reports whether the client continues after the error without help.
 func passing(err error) bool {
 	_, session := errors.AsType[*kgo.ErrGroupSession](err)
 	_, lost := errors.AsType[*kgo.ErrDataLoss](err)

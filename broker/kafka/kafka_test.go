@@ -56,7 +56,8 @@ func open(t *testing.T) *brokertest.Broker {
 		Stored:      func(t *testing.T) []brokertest.Message { return stored(t, seeds) },
 		Pending:     func(t *testing.T) int { return pending(t, client) },
 		Foreign: func(t *testing.T, payload string) {
-			require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(payload)}).FirstErr())
+			require.NoError(t,
+				client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(payload)}).FirstErr())
 		},
 		Terminal: map[string]outbox.Event{
 			"no topic":                            {ID: "bad"},
@@ -80,7 +81,8 @@ func noise(n int) []byte {
 func consume(ctx context.Context, address, source string, receive broker.Receive) error {
 	consumer, err := redokafka.NewConsumer(source, receive, kgo.SeedBrokers(strings.Split(address, ",")...),
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(time.Second), kgo.HeartbeatInterval(100*time.Millisecond), kgo.FetchMaxWait(100*time.Millisecond))
+		kgo.SessionTimeout(time.Second), kgo.HeartbeatInterval(100*time.Millisecond),
+		kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return err
 	}

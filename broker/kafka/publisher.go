@@ -12,8 +12,9 @@
 // An event's Destination is a topic. The record's key is the ordering key, or the event's id if there is none. So the
 // events of one ordering key are in one partition, in order. Header names keep their case.
 //
-// Kafka does not deduplicate by id. Its idempotent producer recognizes only what one client repeats by itself. An
-// event that a relay publishes twice is two records with one id, and the inbox of the consumer handles it once.
+// Kafka does not deduplicate by id. Its idempotent producer recognizes only the repetitions that one client makes
+// internally. An event that a relay publishes twice is two records with one id, and the inbox of the consumer
+// handles it once.
 //
 // # Consumer
 //
@@ -51,7 +52,8 @@ func NewPublisher(client *kgo.Client) (*Publisher, error) {
 	case client == nil:
 		return nil, errors.New("redokafka: NewPublisher: the client is nil")
 	case client.OptValue(kgo.RequiredAcks) != kgo.AllISRAcks():
-		return nil, errors.New("redokafka: NewPublisher: RequiredAcks must be AllISRAcks, or acknowledged events can be lost")
+		return nil, errors.New("redokafka: NewPublisher: RequiredAcks must be AllISRAcks, or acknowledged " +
+			"events can be lost")
 	case client.OptValue(kgo.DisableIdempotentWrite) == true:
 		return nil, errors.New("redokafka: NewPublisher: with DisableIdempotentWrite a retry can change the order")
 	}
@@ -98,7 +100,8 @@ func classify(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge), errors.Is(err, kerr.InvalidRecord),
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge),
+		errors.Is(err, kerr.InvalidRecord),
 		errors.Is(err, kerr.InvalidTimestamp), errors.Is(err, kerr.InvalidTopicException):
 		return outbox.Reject(fmt.Errorf("redokafka: %w", err))
 	case errors.Is(err, context.Canceled):

@@ -53,7 +53,8 @@ func open(t *testing.T) *brokertest.Broker {
 		Name: "SHOP", Subjects: []string{"shop.>"}, Storage: jetstream.MemoryStorage, MaxMsgSize: 4000,
 	})
 	require.NoError(t, err)
-	consumer, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "inbox", AckWait: time.Second})
+	consumer, err := stream.CreateConsumer(t.Context(),
+		jetstream.ConsumerConfig{Durable: "inbox", AckWait: time.Second})
 	require.NoError(t, err)
 	publisher, err := redonats.NewPublisher(js)
 	require.NoError(t, err)
@@ -121,8 +122,10 @@ func stored(t *testing.T, stream jetstream.Stream) []brokertest.Message {
 		msg, err := stream.GetMsg(t.Context(), seq)
 		require.NoError(t, err)
 		m := brokertest.Message{
-			ID: msg.Header.Get(broker.HeaderID), Dedup: msg.Header.Get(nats.MsgIdHdr), Type: msg.Header.Get(broker.HeaderType),
-			OrderingKey: msg.Header.Get(redonats.HeaderOrderingKey), Header: http.Header(msg.Header), Payload: string(msg.Data),
+			ID: msg.Header.Get(broker.HeaderID), Dedup: msg.Header.Get(nats.MsgIdHdr),
+			Type:        msg.Header.Get(broker.HeaderType),
+			OrderingKey: msg.Header.Get(redonats.HeaderOrderingKey), Header: http.Header(msg.Header),
+			Payload: string(msg.Data),
 		}
 		for _, name := range []string{broker.HeaderID, nats.MsgIdHdr, broker.HeaderType, redonats.HeaderOrderingKey} {
 			m.Header.Del(name)

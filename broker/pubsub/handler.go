@@ -10,9 +10,10 @@ import (
 	"github.com/redo-go/redo/inbox"
 )
 
-// Handler returns a function for Receive of a subscriber. It gives each message to receive as an event of the source,
-// and acknowledges it after receive has returned nil. After an error it waits for [broker.Wait] and tries again. It
-// returns the message to Pub/Sub when Receive's context ends, and at once if the event is refused.
+// Handler returns a function for Receive of a subscriber. It gives each message to receive as an event of the
+// source, and acknowledges it after receive has returned nil. After an error it waits for [broker.Wait] and tries
+// again. It returns the message to Pub/Sub when Receive's context ends, and without a wait if the event is
+// refused.
 //
 // The event's id is the attribute [broker.HeaderID]. A message without it is named by its message id.
 func Handler(source string, receive broker.Receive) func(context.Context, *pubsub.Message) {

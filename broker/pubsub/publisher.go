@@ -19,10 +19,10 @@
 // # Consumer
 //
 // A message is acknowledged after Receive has returned nil. While an event fails, its message stays with this
-// consumer, which gives it to Receive again after the inbox's RetryAfter. The messages behind it in its ordering key
-// wait. It occupies one of the ReceiveSettings' MaxOutstandingMessages, a thousand by default, until the inbox makes a
-// dead letter of it. A message that [broker.Refused] holds for goes back to Pub/Sub at once. Give the subscription a
-// dead-letter topic for those, with a retry policy, or Pub/Sub delivers them without end.
+// consumer, which gives it to Receive again after the inbox's RetryAfter. The messages behind it in its ordering
+// key wait. It occupies one of the ReceiveSettings' MaxOutstandingMessages, a thousand by default, until the inbox
+// makes a dead letter of it. A message that [broker.Refused] holds for goes back to Pub/Sub immediately. Give the
+// subscription a dead-letter topic for those, with a retry policy, or Pub/Sub delivers them without end.
 //
 // # Tested with
 //

@@ -108,8 +108,8 @@ func open(t *testing.T) *brokertest.Broker {
 			return n
 		},
 		Expire: func() {
-			// A minute of the emulator is a second from now on. One jump is not enough: the emulator may then deliver to
-			// the connection of the killed process, before it finds it closed.
+			// A minute of the emulator is a second from now on. One jump is not enough: the emulator may then deliver
+			// to the connection of the killed process, before it finds it closed.
 			start := time.Now()
 			srv.SetTimeNowFunc(func() time.Time { return start.Add(60 * time.Since(start)) })
 		},

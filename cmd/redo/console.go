@@ -20,7 +20,6 @@ type consoling struct {
 	resumption // how operations are resumed
 	address    string
 	author     string
-	schema     string
 	urlFile    string
 }
 
@@ -33,9 +32,10 @@ func newConsole(t terminal) *cobra.Command {
 with their causes. An operator resumes, settles, redrives, enables and forgets there. Each act is logged with
 its author.
 
-STORE is the name of a file (boltstore, boltoutbox) or a URL that begins with postgres://. The console shows the
-operations, the queues of an outbox and an inbox, and the letters that it finds there under their default
-names. A file is used by one process at a time: stop the service first.
+` + storeHelp + `
+
+The console shows the operations, the records and the inbox's letters that it finds there. In a boltstore
+file and in Postgres it also shows the queues of an outbox and an inbox, under their default names.
 
 Only browsers on this machine are served. To serve others, mount package console behind your own login.`,
 		Example: `  redo console payments.redo
@@ -47,7 +47,7 @@ Only browsers on this machine are served. To serve others, mount package console
 	f.StringVar(&c.address, "address", "127.0.0.1:8090", "listen on this loopback `address`; port 0 is any free one")
 	f.StringVar(&c.author, "author", loginName(), "your `name`, which is kept with each finding")
 	f.StringVar(&c.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
-	f.StringVar(&c.schema, "schema", "", "the `schema` of the tables in Postgres (default public)")
+	c.place.flags(f)
 	f.StringVar(&c.urlFile, "url-file", "", "once it listens, write its URL into this `file`")
 	f.BoolVar(&c.body, "body", false, "show payloads and the first bytes of responses too")
 	c.requestFlags(cmd)

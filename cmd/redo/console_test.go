@@ -105,7 +105,10 @@ func TestConsoleSettlesAnOperationOfAFile(t *testing.T) {
 	require.Contains(t, page, "<h2>outbox</h2>")
 	require.NotContains(t, page, "<h2>inbox</h2>", "the file has none, and none is made")
 	require.NotContains(t, page, "very-secret")
+	require.Contains(t, page, "read the resource back, then settle")
 	page = get(t, address+"/operation?name=refund:1")
+	require.Contains(t, page, "read the resource back, then settle")
+	require.NotContains(t, page, "retry with the same key", "a hint for clients, and redo does not send it again")
 	key := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(page)
 	require.NotNil(t, key)
 	resp, err := http.PostForm(address+"/settle", url.Values{ //nolint:noctx // the test's own server

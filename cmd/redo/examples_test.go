@@ -47,8 +47,12 @@ func TestExamplesOfHelpRun(t *testing.T) {
 				require.NoError(t, os.RemoveAll("orders.redo"))
 				require.NoError(t, makeQueue("orders.redo", "redo-outbox"))
 				require.NoError(t, makeQueue("orders.redo", "redo-inbox"))
-				if cmd.CommandPath() == "redo ops drop" {
+				leaveRecords(t)
+				switch cmd.CommandPath() {
+				case "redo ops drop":
 					require.NoError(t, damageText("payments.redo", "/refunds"))
+				case "redo records drop":
+					require.NoError(t, damageText("orders.redo", "/orders/o1"))
 				}
 				words := shellWords(t, elsewhere.Replace(line))
 				runLine(t, words[1:])
@@ -166,6 +170,15 @@ func leaveRefund(t *testing.T, url string) {
 	_, err = client.Do(req)
 	require.Error(t, err)
 	require.NoError(t, client.Close())
+	require.NoError(t, st.Close())
+}
+
+// leaveRecords leaves the records of a server in orders.redo.
+func leaveRecords(t *testing.T) {
+	t.Helper()
+	st, err := boltstore.Open("orders.redo")
+	require.NoError(t, err)
+	recordIn(t, st)
 	require.NoError(t, st.Close())
 }
 

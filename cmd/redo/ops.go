@@ -11,12 +11,12 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/boltstore"
 )
 
 // ops holds the flags that all commands on operations share.
 type ops struct {
 	terminal
+	place
 	scope  string
 	asJSON bool
 }
@@ -26,23 +26,25 @@ func newOps(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ops",
 		Short: "Look after the operations that a client has left pending",
-		Long: `ops works on the file in which a client keeps its operations (boltstore). A file is used by one process
-at a time: stop the client's first.
+		Long: `ops works on the store in which a client keeps its operations. ` + storeHelp + `
 
-A pending operation was begun and has no final response: its effect is unknown. Running the
-client's own code again continues it, and so does resume. Bodies and credentials are never shown,
-save for bodies with --body.`,
+A pending operation was begun and has no final response: its effect is unknown. The client's own code
+continues it when it runs again, and so does resume. Credentials are never shown. Bodies are shown with
+--body only.`,
 		Args: usageArgs(subcommands),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
-	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), o.purge(), o.forget(), o.drop(), o.verify())
+	o.place.flags(cmd.PersistentFlags())
+	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), purge(o.terminal, "ops", &o.place), o.forget(), o.drop(), o.verify())
 	return cmd
 }
 
-// with opens the file and runs f.
-func (o *ops) with(name string, opts []redo.Option, f func(*boltstore.Store, *redo.Client) error) error {
-	return withFile(name, func(st *boltstore.Store) error {
+// with opens the store and a client, and runs f.
+func (o *ops) with(
+	ctx context.Context, name string, opts []redo.Option, f func(recordStore, *redo.Client) error,
+) error {
+	return o.withStore(ctx, name, func(st recordStore) error {
 		client, err := redo.New(append([]redo.Option{redo.WithStore(st), redo.WithScope(o.scope)}, opts...)...)
 		if err != nil {
 			return err
@@ -92,7 +94,7 @@ func (l listed) rests() bool { return l.State == store.StatePending.String() && 
 
 func (o *ops) list() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list [flags] FILE",
+		Use:   "list [flags] STORE",
 		Short: "List the pending operations, oldest first",
 		Long: `list shows the operations that were begun and have no final response, oldest first. A record that
 can't be read is listed by its name, with the state "damaged" or, of a later release, "unreadable". The exit code
@@ -100,7 +102,7 @@ is 1 if there is one, and 0 otherwise. See drop for a damaged one.`,
 		Example: "  redo ops list payments.redo\n  redo ops list payments.redo --json",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.with(args[0], nil, func(_ *boltstore.Store, client *redo.Client) error {
+			return o.with(c.Context(), args[0], nil, func(_ recordStore, client *redo.Client) error {
 				all, ended := pending(c.Context(), client)
 				if err := o.writeList(all, ended == nil); err != nil {
 					return err
@@ -199,36 +201,10 @@ func pending(ctx context.Context, client *redo.Client) ([]listed, error) {
 	return all, nil
 }
 
-func (o *ops) purge() *cobra.Command {
-	return &cobra.Command{
-		Use:     "purge [flags] FILE",
-		Short:   "Delete expired operations",
-		Long:    "purge deletes the records of every scope that have expired: to the client they are gone already.",
-		Example: "  redo ops purge payments.redo",
-		Args:    usageArgs(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, args []string) error {
-			return o.with(args[0], nil, func(st *boltstore.Store, _ *redo.Client) error {
-				const batch = 1000
-				for total := 0; ; {
-					n, err := st.Purge(c.Context(), batch)
-					total += n
-					if err != nil {
-						return failed(fmt.Errorf("%d records were deleted: %w", total, err))
-					}
-					if n < batch {
-						fmt.Fprintf(o.out, "%d deleted\n", total)
-						return nil
-					}
-				}
-			})
-		},
-	}
-}
-
 func (o *ops) forget() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "forget [flags] FILE NAME",
+		Use:   "forget [flags] STORE NAME",
 		Short: "Forget an operation, so that it can be run anew",
 		Long: `forget removes an operation in any state. Its next call is a new operation with a new key, so
 an effect that was made is then made twice. Check the effect first. settle keeps the
@@ -236,7 +212,7 @@ evidence; forget keeps nothing.`,
 		Example: "  redo ops forget payments.redo refund:ch_9ab:1000",
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.with(args[0], nil, func(st *boltstore.Store, client *redo.Client) error {
+			return o.with(c.Context(), args[0], nil, func(st recordStore, client *redo.Client) error {
 				op, err := o.find(c.Context(), st, args[1])
 				if err != nil {
 					return failed(err)

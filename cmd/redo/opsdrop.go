@@ -14,7 +14,7 @@ import (
 func (o *ops) drop() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "drop [flags] FILE NAME",
+		Use:   "drop [flags] STORE NAME",
 		Short: "Remove a damaged record, so that its operation can be run anew",
 		Long: `drop removes the record of an operation if it is damaged. Its key and its request can't be read any
 more, so that the operation can't be resumed, and its next call is a new operation with a new key:
@@ -25,7 +25,7 @@ damaged: use that release.`,
 		Example: "  redo ops drop payments.redo refund:ch_9ab:1000",
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.with(args[0], nil, func(st *boltstore.Store, client *redo.Client) error {
+			return o.with(c.Context(), args[0], nil, func(st recordStore, client *redo.Client) error {
 				id := store.ID{Scope: o.scope, Key: args[1]}
 				_, err := st.Find(c.Context(), id)
 				switch {

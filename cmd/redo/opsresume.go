@@ -15,7 +15,6 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/profile"
-	"github.com/redo-go/redo/store/boltstore"
 )
 
 // resumption holds the flags of ops resume.
@@ -43,7 +42,7 @@ var clientProfiles = func() map[string]redo.Profile {
 func (o *ops) resume() *cobra.Command {
 	r := &resumption{ops: o}
 	cmd := &cobra.Command{
-		Use:   "resume [flags] FILE NAME...",
+		Use:   "resume [flags] STORE NAME...",
 		Short: "Send pending operations again, under their own keys",
 		Long: `resume sends the stored request of each operation again, under the key that it was begun with, and
 retries it as the client does. Each needs a confirmation. Credentials are not stored: give them with
@@ -59,7 +58,7 @@ retries it as the client does. Each needs a confirmation. Credentials are not st
 			if err != nil {
 				return err
 			}
-			return o.with(args[0], opts, func(_ *boltstore.Store, client *redo.Client) error {
+			return o.with(c.Context(), args[0], opts, func(_ recordStore, client *redo.Client) error {
 				return r.run(c.Context(), client, args[1:])
 			})
 		},

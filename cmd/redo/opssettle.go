@@ -8,7 +8,6 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/boltstore"
 )
 
 // settling holds the flags of ops settle.
@@ -21,7 +20,7 @@ type settling struct {
 func (o *ops) settle() *cobra.Command {
 	s := &settling{ops: o}
 	cmd := &cobra.Command{
-		Use:   "settle [flags] FILE NAME",
+		Use:   "settle [flags] STORE NAME",
 		Short: "Record the result of a pending operation",
 		Long: `settle records the result of a pending operation, which you found by reading the resource. Evidence and
 author are kept with the operation, and show prints them.
@@ -38,7 +37,7 @@ A finding that the record contradicts is refused, and changes nothing.`,
 			if s.evidence == "" || s.by == "" {
 				return errors.New("--evidence and --by must not be empty")
 			}
-			return o.with(args[0], nil, func(st *boltstore.Store, client *redo.Client) error {
+			return o.with(c.Context(), args[0], nil, func(st recordStore, client *redo.Client) error {
 				return s.run(c, st, client, args[1])
 			})
 		},
@@ -56,7 +55,7 @@ A finding that the record contradicts is refused, and changes nothing.`,
 }
 
 // run settles one operation.
-func (s *settling) run(c *cobra.Command, st *boltstore.Store, client *redo.Client, nameOrKey string) error {
+func (s *settling) run(c *cobra.Command, st recordStore, client *redo.Client, nameOrKey string) error {
 	op, err := s.find(c.Context(), st, nameOrKey)
 	if err != nil {
 		return failed(err)

@@ -18,7 +18,6 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/boltstore"
 )
 
 // request is the client's record of a pending operation's request. It is JSON, made for an operator to read.
@@ -39,13 +38,13 @@ const requestVersion = 1
 func (o *ops) show() *cobra.Command {
 	var body bool
 	cmd := &cobra.Command{
-		Use:   "show [flags] FILE NAME|KEY",
+		Use:   "show [flags] STORE NAME|KEY",
 		Short: "Show one operation, by its name, or by its key while it is pending",
 		Example: "  redo ops show payments.redo refund:ch_9ab:1000\n  redo ops show payments.redo " +
 			"refund:ch_9ab:1000 --body",
 		Args: usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.with(args[0], nil, func(st *boltstore.Store, client *redo.Client) error {
+			return o.with(c.Context(), args[0], nil, func(st recordStore, client *redo.Client) error {
 				op, err := o.find(c.Context(), st, args[1])
 				if err != nil {
 					return failed(err)
@@ -71,7 +70,7 @@ func (o *ops) show() *cobra.Command {
 }
 
 // find returns the operation with the name, or the pending operation with the key.
-func (o *ops) find(ctx context.Context, st *boltstore.Store, nameOrKey string) (listed, error) {
+func (o *ops) find(ctx context.Context, st recordStore, nameOrKey string) (listed, error) {
 	rec, err := st.Find(ctx, store.ID{Scope: o.scope, Key: nameOrKey})
 	if err == nil {
 		return operationOf(rec), nil

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
@@ -13,7 +12,7 @@ func (o *ops) verify() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [flags] FILE",
 		Short: "Check the whole file for damage",
-		Long: `verify reads the whole file. It runs bbolt's check of the pages, reads every record of every scope, and
+		Long: `verify reads a whole boltstore file. It runs bbolt's check of the pages, reads every record of every scope, and
 compares the records with their indexes, which shows that records are missing. It changes nothing. The exit
 code is 1 if there is damage. Run it after an error of the disk and after the restore of a backup.
 
@@ -21,7 +20,7 @@ A damaged record is named: see drop. Pages that are damaged are not repaired: re
 		Example: "  redo ops verify payments.redo",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.with(args[0], nil, func(st *boltstore.Store, _ *redo.Client) error {
+			return withFile(args[0], func(st *boltstore.Store) error {
 				if err := st.Verify(c.Context()); err != nil {
 					return failed(err)
 				}

@@ -25,7 +25,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A RefundRequest asks for a refund. The amount is in cents.
+// A RefundRequest is the body of a refund's request. The amount is in cents.
 type RefundRequest struct {
 	Charge string `json:"charge"`
 	Amount int    `json:"amount"`

@@ -46,7 +46,7 @@ func serve(upstream, address, file string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	go func() { log.Print(g.Run(ctx)) }() // continues what a killed gateway has left behind
+	go func() { log.Print(g.Run(ctx)) }() // continues the operations of a killed gateway
 	srv := &http.Server{Addr: address, Handler: g, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- srv.ListenAndServe() }()

@@ -28,7 +28,7 @@ const (
 	kills  = 5
 )
 
-// story sends the taps, kills gateways, and prints what the service did.
+// story sends the taps, kills gateways, and prints the service's effects.
 func story() error {
 	dir, err := os.MkdirTemp("", "gateway")
 	if err != nil {
@@ -157,7 +157,8 @@ func compare(upstream, gateway string) error {
 		var took []time.Duration
 		for i := range 300 {
 			begun := time.Now()
-			if _, status, err := post("http://"+way.base, "timed", fmt.Sprint(way.name, i)); err != nil || status >= 300 {
+			if _, status, err := post("http://"+way.base, "timed", fmt.Sprint(way.name, i)); err != nil ||
+				status >= 300 {
 				return fmt.Errorf("%s: status %d: %w", way.name, status, err)
 			}
 			took = append(took, time.Since(begun))
@@ -170,7 +171,7 @@ func compare(upstream, gateway string) error {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// A process is a gateway in a process of its own.
+// A process is a gateway in a separate process.
 type process struct {
 	cmd                     *exec.Cmd
 	upstream, address, file string

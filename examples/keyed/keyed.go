@@ -34,14 +34,14 @@ type Row[T any] struct {
 	Constraint string
 	// Insert inserts the row and returns it. It may be called again after a rollback.
 	Insert func(ctx context.Context, tx pgx.Tx) (T, error)
-	// Find returns the row with the key, or an error that wraps pgx.ErrNoRows. It runs in a transaction of its own.
+	// Find returns the row with the key, or an error that wraps pgx.ErrNoRows. It runs in a separate transaction.
 	Find func(ctx context.Context, tx pgx.Tx) (T, error)
 	// Same reports whether the row that was found was made from this caller's payload.
 	Same func(found T) bool
 }
 
 const (
-	// attempts is how often a row may be deleted between the violation and Find.
+	// attempts is the number of times that a row may be deleted between the violation and Find.
 	attempts        = 10
 	rollbackTimeout = 10 * time.Second
 	uniqueViolation = "23505"
@@ -50,11 +50,11 @@ const (
 // Insert inserts the row, or returns the row that has its key, with inserted false. If that was made from another
 // payload, the error wraps taxonomy.PayloadMismatch.
 //
-// On a pool or a connection the insert is a transaction of its own. If the error wraps store.ErrUnknown, its commit may
-// have been made: call Insert again. In a pgx.Tx the insert is a savepoint, and the transaction can go on after a
-// violation. An insert waits for another one of the same key until that is committed or rolled back, or ctx ends. A row
-// that is deleted between the violation and Find is inserted anew. If that happens ten times, or if the transaction is
-// repeatable read and can't see the row, the error wraps store.ErrUnavailable.
+// On a pool or a connection the insert is a separate transaction. If the error wraps store.ErrUnknown, its commit
+// may have been made: call Insert again. In a pgx.Tx the insert is a savepoint, and the transaction can go on
+// after a violation. An insert waits for another one of the same key until that is committed or rolled back, or
+// ctx ends. A row that is deleted between the violation and Find is inserted anew. If that happens ten times, or
+// if the transaction is repeatable read and can't see the row, the error wraps store.ErrUnavailable.
 func Insert[T any](ctx context.Context, db Beginner, k Row[T]) (row T, inserted bool, err error) {
 	var zero T
 	if db == nil || k.Constraint == "" || k.Insert == nil || k.Find == nil || k.Same == nil {

@@ -36,8 +36,8 @@ func main() {
 	}
 }
 
-// serve serves until SIGTERM. pause is how long the cluster may need to send no more requests to this pod. The pod's
-// terminationGracePeriodSeconds must be longer than pause and the 70 s together.
+// serve serves until SIGTERM. pause is the time that the cluster may need to stop sending requests to this pod.
+// The pod's terminationGracePeriodSeconds must be longer than pause and the 70 s together.
 func serve(address, file string, pause time.Duration, up func(url string)) error {
 	st, err := boltstore.Open(file)
 	if err != nil {
@@ -84,7 +84,7 @@ func customer(r *http.Request) string {
 
 var running = make(chan struct{}, 1)
 
-// createPayment stands for work that takes a while.
+// createPayment is an example of work that takes a while.
 func createPayment(w http.ResponseWriter, _ *http.Request) {
 	running <- struct{}{}
 	time.Sleep(100 * time.Millisecond)

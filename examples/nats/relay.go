@@ -50,9 +50,15 @@ func show(ctx context.Context, out io.Writer, conn *nats.Conn) (err error) {
 		return err
 	}
 	events := []outbox.Event{
-		{ID: "refund-re_1-created", Destination: name + ".created", OrderingKey: "re_1", Payload: []byte(`{"id":"re_1"}`)},
+		{
+			ID: "refund-re_1-created", Destination: name + ".created", OrderingKey: "re_1",
+			Payload: []byte(`{"id":"re_1"}`),
+		},
 		{ID: "refund-re_1-paid", Destination: name + ".paid", OrderingKey: "re_1", Payload: []byte(`{"id":"re_1"}`)},
-		{ID: "refund-re_2-created", Destination: name + ".created", OrderingKey: "re_2", Payload: []byte(`{"id":"re_2"}`)},
+		{
+			ID: "refund-re_2-created", Destination: name + ".created", OrderingKey: "re_2",
+			Payload: []byte(`{"id":"re_2"}`),
+		},
 	}
 	err = st.Update(ctx, func(tx *boltstore.Tx) error {
 		for _, ev := range events {

@@ -18,7 +18,7 @@ import (
 	"github.com/redo-go/redo/store/pgstore"
 )
 
-// demo makes refunds in both modes, in a schema of its own.
+// demo makes refunds in both modes, in a new schema.
 func demo(ctx context.Context, url string) (err error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {

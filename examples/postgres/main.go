@@ -6,8 +6,8 @@
 //	one transaction: refunds: 1
 //	two steps: refunds: 2
 //
-// It uses the Postgres at the URL in its argument or in REDO_TEST_POSTGRES, or else the one on this machine. It makes a
-// schema of its own and drops it at the end. "go run ./verify/postgres" kills such a service many times, and counts
+// It uses the Postgres at the URL in its argument or in REDO_TEST_POSTGRES, or else the one on this machine. It
+// makes a schema and drops it at the end. "go run ./verify/postgres" kills such a service many times, and counts
 // its ledger.
 package main
 

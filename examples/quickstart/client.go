@@ -50,7 +50,7 @@ func act(r role) error {
 	return run(ctx, c)
 }
 
-// parts are what the client does in each scene.
+// parts holds the client's part of each scene.
 var parts = map[string]func(context.Context, customer) error{
 	"pay":        func(ctx context.Context, c customer) error { return c.pay(ctx, "payment:order-1138", 10_000) },
 	"lost":       func(ctx context.Context, c customer) error { return c.refund(ctx, "refund:1138:shoes", 1_000) },
@@ -70,19 +70,21 @@ var parts = map[string]func(context.Context, customer) error{
 }
 
 func (c customer) pay(ctx context.Context, name string, amount int) error {
-	_, err := redo.Call[Receipt](redo.WithOperation(ctx, name), c.client, "POST", c.url+"/payments", PaymentRequest{Reference: name, Amount: amount})
+	_, err := redo.Call[Receipt](redo.WithOperation(ctx, name), c.client, "POST", c.url+"/payments",
+		PaymentRequest{Reference: name, Amount: amount})
 	return err
 }
 
 // refund is all that an application writes: a name, and a call.
 func (c customer) refund(ctx context.Context, name string, amount int) error {
 	ctx = redo.WithOperation(ctx, name)
-	_, err := redo.Call[Receipt](ctx, c.client, "POST", c.url+"/refunds", RefundRequest{Reference: name, Payment: "py_1", Amount: amount})
+	_, err := redo.Call[Receipt](ctx, c.client, "POST", c.url+"/refunds",
+		RefundRequest{Reference: name, Payment: "py_1", Amount: amount})
 	return err
 }
 
-// duplicates calls the same operation ten times at once: a double click, a redelivered message. Each call has a client of
-// its own, since one client would share a single flight.
+// duplicates calls the same operation ten times concurrently: a double click, a redelivered message. Each call has
+// a separate client, since one client would share a single flight.
 func duplicates(ctx context.Context, c customer) error {
 	errs := make([]error, 10)
 	var wg sync.WaitGroup
@@ -109,7 +111,7 @@ func mismatch(ctx context.Context, c customer) error {
 	return nil
 }
 
-// terminal asks for too much, is refused for good, and asks again for less: a new try of the same operation.
+// terminal refunds too much and is refused for good. Then it refunds less: a new try of the same operation.
 func terminal(ctx context.Context, c customer) error {
 	err := c.refund(ctx, "refund:1138:coat", 99_900)
 	e, ok := errors.AsType[*redo.Error](err)
@@ -120,7 +122,7 @@ func terminal(ctx context.Context, c customer) error {
 	return c.refund(ctx, "refund:1138:coat", 2_000)
 }
 
-// resume is what a program does when it starts: it finishes what a crash left behind.
+// resume finishes the operations that a crash left pending. A program calls it when it starts.
 func resume(ctx context.Context, c customer) error {
 	for op, err := range c.client.Pending(ctx) {
 		if err != nil {
@@ -141,11 +143,11 @@ func resume(ctx context.Context, c customer) error {
 	return nil
 }
 
-// campaignSize is how many operations the crash campaign has.
+// campaignSize is the number of operations of the crash campaign.
 const campaignSize = 40
 
-// campaign does many refunds, a few at a time. Killed and started again it does them all again, and what is done
-// stays done.
+// campaign does many refunds, a few at a time. A client that is killed and started again does them all again, and
+// a finished refund has no second effect.
 func campaign(ctx context.Context, c customer) error {
 	errs := make([]error, campaignSize)
 	var wg sync.WaitGroup
@@ -165,7 +167,7 @@ func campaignName(i int) string { return fmt.Sprintf("refund:campaign:%d", i) }
 
 const voice = stage.Voice("client")
 
-// A narrator reports what the client does. Tracing is added in the same way.
+// A narrator reports the client's steps. Tracing is added in the same way.
 type narrator struct{}
 
 func (narrator) StartOperation(ctx context.Context, _ redo.OperationStart) context.Context {
@@ -177,9 +179,9 @@ func (narrator) EndOperation(_ context.Context, end redo.OperationEnd) {
 	case end.Err != nil:
 		voice.Say("%s: %s, effect %s", end.Operation, end.Err.Code, end.Effect)
 	case end.Stored:
-		voice.Good("%s was complete: answered from the client's own file, nothing was sent", end.Operation)
+		voice.Good("%s was complete: the client's own file has its result, nothing was sent", end.Operation)
 	case end.Replayed:
-		voice.Good("%s complete: the service replayed its first answer", end.Operation)
+		voice.Good("%s complete: the service replayed its first response", end.Operation)
 	default:
 		voice.Good("%s complete", end.Operation)
 	}
@@ -197,7 +199,7 @@ func (narrator) EndAttempt(_ context.Context, end redo.AttemptEnd) {
 	}
 	what := fmt.Sprint(a.Status, " ", http.StatusText(a.Status))
 	if a.Status == 0 {
-		what = "no answer"
+		what = "no response"
 	}
 	voice.Say("%s: %s (%s), again in %v", end.Operation, what, a.Code, a.Wait.Round(time.Millisecond))
 }

@@ -21,16 +21,16 @@ type Entry struct {
 	Amount    int    `json:"amount"`
 }
 
-// errRefused: the business says no. Nothing was written.
+// errRefused is the refusal of a request that the business does not allow. Nothing was written.
 var errRefused = errors.New("refused")
 
-// A ledger is the service's own record of what it did, in a file of its own: one JSON line an effect, synced before
-// anybody is told. It notes keys and never refuses one, so that it can bear witness.
+// A ledger is the service's record of its effects, in a separate file: one JSON line an effect, synced before the
+// response. It notes keys and never refuses one, so that it can prove a duplicate.
 type ledger struct {
 	mu   sync.Mutex
 	file *os.File
 	done []Entry
-	left map[string]int // what is left of each payment
+	left map[string]int // the rest of each payment
 }
 
 func openLedger(path string) (*ledger, error) {
@@ -63,9 +63,12 @@ func (l *ledger) refund(key string, r RefundRequest) (Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if left := l.left[r.Payment]; r.Amount <= 0 || r.Amount > left {
-		return Entry{}, fmt.Errorf("%w: a refund of %s, %s are left of %s", errRefused, cents(r.Amount), cents(left), r.Payment)
+		return Entry{}, fmt.Errorf("%w: a refund of %s, %s are left of %s",
+			errRefused, cents(r.Amount), cents(left), r.Payment)
 	}
-	return l.write(Entry{ID: l.id("rf"), Kind: "refund", Key: key, Reference: r.Reference, Payment: r.Payment, Amount: r.Amount})
+	return l.write(Entry{
+		ID: l.id("rf"), Kind: "refund", Key: key, Reference: r.Reference, Payment: r.Payment, Amount: r.Amount,
+	})
 }
 
 func (l *ledger) void(key string, r VoidRequest) (Entry, error) {
@@ -74,12 +77,14 @@ func (l *ledger) void(key string, r VoidRequest) (Entry, error) {
 	if l.left[r.Payment] == 0 {
 		return Entry{}, fmt.Errorf("%w: nothing is left of %s", errRefused, r.Payment)
 	}
-	return l.write(Entry{ID: l.id("vd"), Kind: "void", Key: key, Reference: r.Reference, Payment: r.Payment, Amount: l.left[r.Payment]})
+	return l.write(Entry{
+		ID: l.id("vd"), Kind: "void", Key: key, Reference: r.Reference, Payment: r.Payment, Amount: l.left[r.Payment],
+	})
 }
 
 func (l *ledger) id(prefix string) string { return fmt.Sprintf("%s_%d", prefix, len(l.done)+1) }
 
-// find returns what was done for a key. Keys are the client's, and this service has one client.
+// find returns the effect of a key. Keys are the client's, and this service has one client.
 func (l *ledger) find(key string) (Entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Quickstart shows what redo is for: a refund service and a client, each in a process of its own with a file of its
-// own, and everything that goes wrong between them. At the end the service's ledger holds each operation once.
+// Quickstart shows the purpose of redo: a refund service and a client, each with its own process and file, and the
+// faults between them. At the end the service's ledger holds each operation once.
 //
 //	go run ./examples/quickstart
 //
@@ -19,7 +19,7 @@ type role struct {
 	File    string `json:"file"` // of its store
 	Address string `json:"address"`
 	Ledger  string `json:"ledger,omitempty"` // the file of the service's ledger
-	Part    string `json:"part,omitempty"`   // what the client does
+	Part    string `json:"part,omitempty"`   // the client's part
 }
 
 func main() {

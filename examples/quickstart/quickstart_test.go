@@ -28,7 +28,7 @@ func TestEveryOperationTakesEffectOnceWhateverHappens(t *testing.T) {
 	t.Log(text)
 	require.True(t, strings.HasSuffix(text, "\noperations=8 effects=8 duplicates=0 lost=0\n"))
 	for _, line := range []string{
-		"and the answer is lost: connection reset",
+		"and the response is lost: connection reset",
 		"503 Service Unavailable (DEPENDENCY.unavailable), again in ",
 		"429 Too Many Requests (RATE_LIMIT.exceeded), again in 1s",
 		"CONFLICT.idempotency.payload_mismatch, nothing was sent",
@@ -40,7 +40,7 @@ func TestEveryOperationTakesEffectOnceWhateverHappens(t *testing.T) {
 	} {
 		require.Contains(t, text, line)
 	}
-	require.Equal(t, 10, heard(text, "refund:1138:scarf complete"), "each of the ten duplicates is answered")
+	require.Equal(t, 10, heard(text, "refund:1138:scarf complete"), "each of the ten duplicates gets a response")
 	require.Equal(t, 1, strings.Count(text, "refund rf_4 of"), "and one of them runs")
 	require.NotContains(t, text, "\x1b[", "plain text where there is no terminal")
 	keys := regexp.MustCompile(`refund:1138:gloves: attempt 1, key (\S+)`).FindAllStringSubmatch(text, -1)
@@ -48,10 +48,10 @@ func TestEveryOperationTakesEffectOnceWhateverHappens(t *testing.T) {
 	require.Equal(t, keys[0][1], keys[1][1], "the restarted client sends the same key")
 }
 
-// times is how a line says that it was said more than once.
+// times matches the end of a line that replaces several equal ones.
 var times = regexp.MustCompile(`\((\d+) times\)$`)
 
-// heard counts how many times something was said.
+// heard returns the number of times that something was reported.
 func heard(text, what string) int {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -76,11 +76,20 @@ func TestTheCountFailsWhenTheLedgerIsWrong(t *testing.T) {
 		want    string
 		ok      bool
 	}{
-		"each once":     {[]string{"a", "b"}, []Entry{entry("a"), entry("b")}, "operations=2 effects=2 duplicates=0 lost=0", true},
-		"one twice":     {[]string{"a", "b"}, []Entry{entry("a"), entry("b"), entry("b")}, "operations=2 effects=3 duplicates=1 lost=0", false},
-		"one lost":      {[]string{"a", "b"}, []Entry{entry("a")}, "operations=2 effects=1 duplicates=0 lost=1", false},
-		"both at once":  {[]string{"a", "b"}, []Entry{entry("a"), entry("a")}, "operations=2 effects=2 duplicates=1 lost=1", false},
-		"not asked for": {[]string{"a"}, []Entry{entry("a"), entry("z")}, "operations=1 effects=2 duplicates=0 lost=0", false},
+		"each once": {
+			[]string{"a", "b"}, []Entry{entry("a"), entry("b")}, "operations=2 effects=2 duplicates=0 lost=0", true,
+		},
+		"one twice": {
+			[]string{"a", "b"}, []Entry{entry("a"), entry("b"), entry("b")},
+			"operations=2 effects=3 duplicates=1 lost=0", false,
+		},
+		"one lost": {[]string{"a", "b"}, []Entry{entry("a")}, "operations=2 effects=1 duplicates=0 lost=1", false},
+		"both together": {
+			[]string{"a", "b"}, []Entry{entry("a"), entry("a")}, "operations=2 effects=2 duplicates=1 lost=1", false,
+		},
+		"not asked for": {
+			[]string{"a"}, []Entry{entry("a"), entry("z")}, "operations=1 effects=2 duplicates=0 lost=0", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := count(c.wanted, c.entries)

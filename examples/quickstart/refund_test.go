@@ -35,7 +35,8 @@ func newShop(t *testing.T) shop {
 	srv := httptest.NewServer(newService(st, book, t.Logf))
 	t.Cleanup(srv.Close)
 	s := shop{srv.URL, book}
-	receipt, err := redo.Call[Receipt](redo.WithKey(t.Context(), "payment-1"), newClient(t), "POST", s.url+"/payments", PaymentRequest{Reference: "order-1", Amount: 10_000})
+	receipt, err := redo.Call[Receipt](redo.WithKey(t.Context(), "payment-1"), newClient(t), "POST", s.url+"/payments",
+		PaymentRequest{Reference: "order-1", Amount: 10_000})
 	require.NoError(t, err)
 	require.Equal(t, Receipt{ID: "py_1", Amount: 10_000}, receipt)
 	return s
@@ -49,7 +50,8 @@ func newClient(t *testing.T, opts ...redo.Option) *redo.Client {
 }
 
 func (s shop) refund(ctx context.Context, c *redo.Client, amount int) (Receipt, error) {
-	return redo.Call[Receipt](ctx, c, "POST", s.url+"/refunds", RefundRequest{Reference: "refund", Payment: "py_1", Amount: amount})
+	return redo.Call[Receipt](ctx, c, "POST", s.url+"/refunds",
+		RefundRequest{Reference: "refund", Payment: "py_1", Amount: amount})
 }
 
 func TestTheSameKeyTwiceIsTheSameRefundAndOneEntry(t *testing.T) {
@@ -83,7 +85,7 @@ func TestAnotherAmountUnderTheSameKeyIsAMismatch(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, http.StatusConflict, e.StatusCode)
 	require.Equal(t, taxonomy.Code("CONFLICT.idempotency.payload_mismatch"), e.Code)
-	require.True(t, e.Said(), "the server said so")
+	require.True(t, e.Said(), "the server reported it")
 	require.False(t, redo.SafeToRetry(err))
 	require.Len(t, s.book.entries(), 2)
 }
@@ -105,7 +107,8 @@ func TestCreatesAndTheirReversesAreAllCovered(t *testing.T) {
 		var receipts [2]Receipt
 		for i := range receipts {
 			var err error
-			receipts[i], err = redo.Call[Receipt](redo.WithOperation(t.Context(), step.name), c, "POST", s.url+step.path, step.in)
+			receipts[i], err = redo.Call[Receipt](redo.WithOperation(t.Context(), step.name), c, "POST",
+				s.url+step.path, step.in)
 			require.NoError(t, err, step.name)
 		}
 		require.Equal(t, receipts[0], receipts[1], step.name)
@@ -114,15 +117,15 @@ func TestCreatesAndTheirReversesAreAllCovered(t *testing.T) {
 	require.Zero(t, s.book.left["py_2"])
 }
 
-// A gateway stands between the phone and the provider. Its own call runs under an operation that is named after the
-// key that it was called with, so that a retry of the whole reaches the provider under one key.
+// A gateway is between the phone and the provider. It names its operation after the key that the phone sent. A
+// retry of the whole therefore reaches the provider under one key.
 func TestAGatewayTimeoutAndARetryMakeOnePayout(t *testing.T) {
 	provider := newShop(t)
 	timeouts := 1
 	network := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := httptest.NewRecorder()
 		forward(t, provider.url, rec, r)
-		if timeouts > 0 { // the provider has paid out, and its answer comes too late
+		if timeouts > 0 { // the provider has paid out, and its response comes too late
 			timeouts--
 			w.WriteHeader(http.StatusGatewayTimeout)
 			return
@@ -133,15 +136,18 @@ func TestAGatewayTimeoutAndARetryMakeOnePayout(t *testing.T) {
 	}))
 	t.Cleanup(network.Close)
 
-	gatewayClient := newClient(t, redo.WithKeys(redo.DerivedKeys("gateway")), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+	gatewayClient := newClient(t, redo.WithKeys(redo.DerivedKeys("gateway")),
+		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 	st := memstore.New()
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	var runs int
 	mux := http.NewServeMux()
-	mux.Handle("POST /payouts", server.Middleware(st, server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /payouts", server.Middleware(st, server.Required(),
+		server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runs++
 		ctx := redo.WithOperation(r.Context(), server.Key(r.Context())+":refund")
-		receipt, err := redo.Call[Receipt](ctx, gatewayClient, "POST", network.URL+"/refunds", RefundRequest{Reference: "payout", Payment: "py_1", Amount: 1_000})
+		receipt, err := redo.Call[Receipt](ctx, gatewayClient, "POST", network.URL+"/refunds",
+			RefundRequest{Reference: "payout", Payment: "py_1", Amount: 1_000})
 		if err != nil {
 			w.WriteHeader(http.StatusGatewayTimeout)
 			return

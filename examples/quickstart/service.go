@@ -13,9 +13,9 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 )
 
-// Payment, Refund and Void are what the service keeps.
+// The requests and the response of the service.
 type (
-	// PaymentRequest asks for a payment. Amounts are in cents.
+	// PaymentRequest is the body of a request for a payment. Amounts are in cents.
 	PaymentRequest struct {
 		Reference string `json:"reference"`
 		Amount    int    `json:"amount"`
@@ -31,24 +31,24 @@ type (
 		Reference string `json:"reference"`
 		Payment   string `json:"payment"`
 	}
-	// Receipt is the answer to all of them.
+	// Receipt is the body of each response.
 	Receipt struct {
 		ID     string `json:"id"`
 		Amount int    `json:"amount"`
 	}
 )
 
-// newService returns the service: three routes, each of which creates or reverses something, and each of which
-// takes effect once per key because the middleware stands before it.
+// newService returns the service. Each of its three routes creates or reverses something. The middleware in front
+// of it makes each take effect once per key.
 func newService(st store.Store, book *ledger, say func(string, ...any)) http.Handler {
 	// One client calls this service, so its keys are shared. A service with several customers uses server.Principal.
 	//
-	// A process that dies between an effect and its record leaves the key to the next request. This service can find
-	// out what it did, so it does, instead of running again.
+	// A process that dies between an effect and its record leaves the key to the next request. This service can
+	// find the effect in its ledger, so it does that instead of running again.
 	once := server.Middleware(st, server.Required(), server.SharedKeys(), server.TakeOver(server.Recover(
 		func(_ context.Context, _ *http.Request, key string, _ []byte) (http.Handler, error) {
 			if entry, found := book.find(key); found {
-				say("finds in its ledger what it did for this key before it died: %s", entry.ID)
+				say("finds in its ledger the effect of this key, made before it died: %s", entry.ID)
 				return receipt(entry), nil
 			}
 			return nil, nil // it did nothing: run
@@ -74,7 +74,9 @@ func apply[T any](effect func(string, T) (Entry, error), say func(string, ...any
 			say("%v", err)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusUnprocessableEntity)
-			_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": "VALIDATION.amount", "message": err.Error()}})
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{
+				"code": "VALIDATION.amount", "message": err.Error(),
+			}})
 			return
 		case err != nil:
 			http.Error(w, "the ledger can't be written", http.StatusInternalServerError)
@@ -85,7 +87,7 @@ func apply[T any](effect func(string, T) (Entry, error), say func(string, ...any
 	})
 }
 
-// receipt answers with an effect.
+// receipt responds with an effect.
 func receipt(e Entry) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

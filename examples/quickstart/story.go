@@ -13,15 +13,15 @@ import (
 // A scene is one thing that goes wrong.
 type scene struct {
 	title   string
-	part    string // what the client does
-	faults  string // what happens to its requests
+	part    string // the client's part
+	faults  string // the faults of its requests
 	dies    string // the process that is killed while the response is held back
 	applies string // the operation that must have taken effect once at the end
 }
 
 var scenes = []scene{
 	{title: "A payment, and nothing goes wrong", part: "pay", applies: "payment:order-1138"},
-	{title: "The answer is lost", part: "lost", faults: stage.Lose, applies: "refund:1138:shoes"},
+	{title: "The response is lost", part: "lost", faults: stage.Lose, applies: "refund:1138:shoes"},
 	{
 		title: "503, then 429 with Retry-After", part: "overload",
 		faults: stage.Unavailable + " " + stage.Limited, applies: "refund:1138:hat",
@@ -30,7 +30,7 @@ var scenes = []scene{
 	{title: "The same name with another payload", part: "mismatch"},
 	{title: "A terminal 422, corrected", part: "terminal", applies: "refund:1138:coat"},
 	{
-		title: "The client is killed after the effect and before the answer", part: "killed",
+		title: "The client is killed after the effect and before the response", part: "killed",
 		faults: stage.Hold, dies: "client", applies: "refund:1138:gloves",
 	},
 	{
@@ -131,7 +131,7 @@ func (s *story) startClient(part string) (*stage.Process, error) {
 	})
 }
 
-// A tally compares the ledger with what was asked for.
+// A tally compares the ledger with the requested operations.
 type tally struct{ operations, effects, duplicates, lost int }
 
 func count(wanted []string, entries []Entry) tally {

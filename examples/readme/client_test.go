@@ -63,7 +63,7 @@ func (b bankOfRefunds) RefundOf(_ context.Context, reference string) (string, er
 }
 
 func newProbing(ops store.Store, bank bankOfRefunds) (*redo.Client, error) {
-	client, err := redo.New(redo.WithStore(ops), redo.WithProbe(func(ctx context.Context, op redo.Operation) (redo.Finding, error) {
+	probe := func(ctx context.Context, op redo.Operation) (redo.Finding, error) {
 		id, err := bank.RefundOf(ctx, op.Name)
 		switch {
 		case err != nil:
@@ -72,7 +72,8 @@ func newProbing(ops store.Store, bank bankOfRefunds) (*redo.Client, error) {
 			return redo.Finding{Effect: redo.NotApplied, Evidence: "the bank has no such refund"}, nil
 		}
 		return redo.Finding{Effect: redo.Applied, Evidence: "the bank has refund " + id}, nil
-	}))
+	}
+	client, err := redo.New(redo.WithStore(ops), redo.WithProbe(probe))
 	return client, err
 }
 
@@ -83,7 +84,7 @@ func settle(ctx context.Context, client *redo.Client) (err error) {
 	return err
 }
 
-// unknowing is a service that never learns what its first request did.
+// unknowing is a service that never learns the effect of its first request.
 var unknowing = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Error-Code", string(taxonomy.OutcomeUnknown))
 	w.WriteHeader(http.StatusConflict)
@@ -124,7 +125,7 @@ func TestTheProbeSettlesWhatStaysUnknown(t *testing.T) {
 	}
 }
 
-// A bankSDK stands for any SDK. It makes a key for each call, and errors of its own.
+// A bankSDK is an example of any SDK. It makes a key for each call, and has its own errors.
 type bankSDK struct {
 	http *http.Client
 	url  string
@@ -152,7 +153,8 @@ func (b bankSDK) Refund(ctx context.Context, charge string, amount int) error {
 
 func Example_transport() {
 	var runs, made int
-	srv := httptest.NewServer(server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	once := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())
+	srv := httptest.NewServer(once(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if runs++; r.URL.Path == "/closed" {
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -170,7 +172,7 @@ func Example_transport() {
 		ctx, report := redo.WithReport(redo.WithOperation(ctx, "refund:ch_9ab:1000"))
 		err = sdk.Refund(ctx, "ch_9ab", 1000)
 		if e := report.Err(); e != nil {
-			fmt.Println(e.Code, e.Effect) // what redo knows, whatever error the SDK made of it
+			fmt.Println(e.Code, e.Effect) // redo's own facts, under any error of the SDK
 		}
 		fmt.Println(err, runs)
 	}

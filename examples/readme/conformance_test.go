@@ -15,10 +15,13 @@ import (
 var ordered atomic.Int64
 
 // handler is a service that a team would hold to the rules.
-var handler = server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusCreated)
-	fmt.Fprintf(w, `{"id":%d}`, ordered.Add(1))
-}))
+var (
+	once    = server.Middleware(memstore.New(), server.Required(), server.SharedKeys())
+	handler = once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"id":%d}`, ordered.Add(1))
+	}))
+)
 
 func TestIdempotency(t *testing.T) {
 	servertest.Check(t, handler, conformance.Target{

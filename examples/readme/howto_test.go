@@ -12,7 +12,9 @@ import (
 
 // likeRetryablehttp is the snippet of docs/from-retryablehttp.md.
 func likeRetryablehttp(req *http.Request) error {
-	client, err := redo.New(redo.WithRetry(redo.RetryPolicy{MaxAttempts: 5, BaseDelay: time.Second, MaxDelay: 30 * time.Second}))
+	client, err := redo.New(redo.WithRetry(redo.RetryPolicy{
+		MaxAttempts: 5, BaseDelay: time.Second, MaxDelay: 30 * time.Second,
+	}))
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type (
 	ChargeRequest struct{ Amount int }
 )
 
-// refund is the README's first snippet, followed by the ones about errors and about what is pending.
+// refund is the README's first snippet, followed by the ones about errors and about pending operations.
 func refund(ctx context.Context, url string) error {
 	ops, err := boltstore.Open("payments.redo") // operations survive a crash
 	if err != nil {
@@ -96,8 +96,8 @@ func inEmptyDirectory(f func() error) error {
 	return f()
 }
 
-// Example_client runs the client's snippets against the README's own server: first while it answers every request
-// with 503, so that the operation stays pending, and then after it has come back.
+// Example_client runs the client's snippets against the README's own server. First the server responds to every
+// request with 503, so that the operation stays pending. Then it has come back.
 func Example_client() {
 	down := true
 	service := refunds()
@@ -128,7 +128,8 @@ func Example_client() {
 func refunds() http.Handler {
 	var runs int
 	mux := http.NewServeMux()
-	mux.Handle("POST /refunds", server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	once := server.Middleware(memstore.New(), server.Required(), server.SharedKeys())
+	mux.Handle("POST /refunds", once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		runs++
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, `{"ID":"rf_%d"}`, runs)
@@ -223,12 +224,14 @@ func Example_server() {
 }
 
 func TestOneRefundWhateverTheNetworkDoes(t *testing.T) {
-	srv := servertest.New(t, servertest.Script("k1", servertest.ResetAfterEffect(), servertest.Status(503), servertest.OK()))
+	srv := servertest.New(t,
+		servertest.Script("k1", servertest.ResetAfterEffect(), servertest.Status(503), servertest.OK()))
 	client, err := redo.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = redo.Call[any](redo.WithKey(t.Context(), "k1"), client, "POST", srv.URL+"/refunds", map[string]int{"amount": 1000})
+	_, err = redo.Call[any](redo.WithKey(t.Context(), "k1"), client, "POST", srv.URL+"/refunds",
+		map[string]int{"amount": 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,12 +35,14 @@ func newTutorial(t *testing.T) tutorial {
 		secret: regexp.MustCompile(`WEBHOOK_SECRET=\S+`).FindString(string(text)),
 		ports:  strings.NewReplacer("localhost:8080", freeAddress(t), "localhost:8081", freeAddress(t)),
 	}
-	programs := regexp.MustCompile("(?s)Write `(\\w+)/main.go`:\n\n```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	program := regexp.MustCompile("(?s)Write `(\\w+)/main.go`:\n\n```go\n(.*?)```")
+	programs := program.FindAllStringSubmatch(string(text), -1)
 	require.Len(t, programs, 4)
 	for _, p := range programs {
 		source := filepath.Join(tut.dir, p[1]+".go")
 		require.NoError(t, os.WriteFile(source, []byte(tut.ports.Replace(p[2])), 0o600))
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(tut.dir, p[1]), source).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(tut.dir, p[1]),
+			source).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
 	return tut
@@ -54,7 +56,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// output is what a running program has printed.
+// output holds the text that a running program has printed.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -147,5 +149,7 @@ func TestTheTutorialDoesWhatItSays(t *testing.T) {
 
 	shop, _ := tut.serve(t, "shop", "localhost:8081")
 	tut.start(t, "bank", "re_1")
-	require.Eventually(t, func() bool { return shop.count("handled ") == 1 && shop.count("re_1") == 1 }, timeLimit, tick)
+	require.Eventually(t, func() bool {
+		return shop.count("handled ") == 1 && shop.count("re_1") == 1
+	}, timeLimit, tick)
 }

@@ -36,7 +36,8 @@ func (b *bank) createRefund(w http.ResponseWriter, r *http.Request) {
 	id, err := b.write(tx, r.Body)
 	if err == nil {
 		_, err = b.queue.Enqueue(r.Context(), tx, outbox.Event{
-			Type: "refund.created", Destination: b.shop, Payload: []byte(`{"type":"refund.created","refund":"` + id + `"}`),
+			Type: "refund.created", Destination: b.shop,
+			Payload: []byte(`{"type":"refund.created","refund":"` + id + `"}`),
 		})
 	}
 	if err != nil {
@@ -99,9 +100,10 @@ func deliver(ctx context.Context, queue outbox.Queue, client *redo.Client, opts 
 	return relay.Run(ctx) // until ctx ends
 }
 
-// redrive redrives what a consumer refused until it was repaired.
+// redrive redrives the events that a consumer refused until it was repaired.
 func redrive(ctx context.Context, queue outbox.Backlog, url string, repaired time.Time) (int, error) {
-	done, err := outbox.RedriveAll(ctx, queue, outbox.Selection{Destination: url, Until: repaired}, outbox.PerSecond(50))
+	done, err := outbox.RedriveAll(ctx, queue, outbox.Selection{Destination: url, Until: repaired},
+		outbox.PerSecond(50))
 	return done.Redriven, err
 }
 
@@ -122,7 +124,7 @@ func receiveRefunds(st *boltstore.Store, secret webhook.Secret, mux *http.ServeM
 func enterRefund(_ context.Context, tx *boltstore.Tx, ev inbox.Event) error {
 	var refund struct{ Refund string }
 	if err := json.Unmarshal(ev.Payload, &refund); err != nil {
-		return inbox.Reject(err) // a dead letter at once: it will not get better
+		return inbox.Reject(err) // a dead letter immediately: it will not get better
 	}
 	ledger, err := tx.CreateBucketIfNotExists([]byte("ledger"))
 	if err != nil {
@@ -151,7 +153,7 @@ func TestARefundIsToldOnceHoweverOftenItIsAskedForAndDelivered(t *testing.T) {
 		if err != nil {
 			return
 		}
-		for range 2 { // whatever is sent arrives twice
+		for range 2 { // each event arrives twice
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			rec := httptest.NewRecorder()
 			mux.ServeHTTP(rec, r)
@@ -212,7 +214,8 @@ func TestWhatAConsumerRefusedIsRedrivenUnderItsOwnID(t *testing.T) {
 	queue, err := boltoutbox.New(t.Context(), st)
 	require.NoError(t, err)
 	err = st.Update(t.Context(), func(tx *boltstore.Tx) error {
-		_, err := queue.Enqueue(t.Context(), tx, outbox.Event{Destination: network.URL + "/webhooks/bank", Payload: []byte(`{"refund":"re_1"}`)})
+		_, err := queue.Enqueue(t.Context(), tx,
+			outbox.Event{Destination: network.URL + "/webhooks/bank", Payload: []byte(`{"refund":"re_1"}`)})
 		return err
 	})
 	require.NoError(t, err)
@@ -245,7 +248,9 @@ func TestWhatAConsumerRefusedIsRedrivenUnderItsOwnID(t *testing.T) {
 func TestTheRelaysClientReachesNoServerOfItsOwnHost(t *testing.T) {
 	secret, err := webhook.NewSecret(nil)
 	require.NoError(t, err)
-	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was reached") }))
+	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("it was reached")
+	}))
 	t.Cleanup(inner.Close)
 	client, err := newClient(secret)
 	require.NoError(t, err)

@@ -69,7 +69,9 @@ func TestThePodHasTimeToStop(t *testing.T) {
 	require.NoError(t, err)
 	var d deployment
 	require.NoError(t, strict(yamlBlock.FindStringSubmatch(string(page))[1], &d))
-	seconds, err := strconv.Atoi(regexp.MustCompile(`Background\(\), (\d+)\*time\.Second`).FindStringSubmatch(string(page))[1])
+	timeout := regexp.MustCompile(`Background\(\), (\d+)\*time\.Second`).FindStringSubmatch(string(page))
+	require.NotNil(t, timeout)
+	seconds, err := strconv.Atoi(timeout[1])
 	require.NoError(t, err)
 	pod := d.Spec.Template.Spec
 	require.Greater(t, time.Duration(seconds)*time.Second, server.DefaultHandlerTimeout+server.DefaultStoreTimeout)

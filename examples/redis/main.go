@@ -1,12 +1,13 @@
-// Redis shows several machines that share one memory of what was done. Two copies of an order service stand behind a
-// load balancer that sends every retry to the other copy, as a phone on a bad network would meet it. They share their
-// records in Redis, so that an order is made once, whichever copy is asked, and however often at once.
+// Redis shows several machines that share one memory of effects. Two copies of an order service run behind a load
+// balancer that sends every retry to the other copy, as a phone on a bad network would meet it. They share their
+// records in Redis, so that an order is made once, whichever copies get its requests, and however many come
+// concurrently.
 //
 //	go run ./examples/redis
 //	go run ./examples/redis -redis redis://cache:6379/0
 //
-// It wants a Redis or Valkey whose maxmemory-policy is noeviction: on this machine, or where -redis or REDO_TEST_REDIS
-// says. Its keys there begin with "redo-orders", and its records expire after a minute.
+// It needs a Redis or Valkey whose maxmemory-policy is noeviction: on this machine, or at the URL in -redis or
+// REDO_TEST_REDIS. Its keys there begin with "redo-orders", and its records expire after a minute.
 package main
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/redo-go/redo/store/redisstore"
 )
 
-// here is where Redis is looked for when nothing says otherwise.
+// here is the default URL of Redis.
 const here = "redis://127.0.0.1:6379/0"
 
 func main() {
@@ -47,7 +48,7 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 	book := &orders{}
 	var copies [2]*httptest.Server
 	for i := range copies {
-		// Each copy has a store of its own, as each machine would. They meet in Redis.
+		// Each copy has its own store, as each machine would. The stores share Redis.
 		opening, cancel := context.WithTimeout(ctx, 5*time.Second)
 		st, err := redisstore.Open(opening, *url, redisstore.WithPrefix("redo-orders"))
 		cancel()
@@ -55,10 +56,12 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		if err != nil {
-			return fmt.Errorf("no Redis answers; start one (redis-server, or docker run --rm -p 6379:6379 redis) or name one with -redis: %w", err)
+			return fmt.Errorf("no Redis responds; start one (redis-server, or docker run --rm -p 6379:6379 redis) or "+
+				"name one with -redis: %w", err)
 		}
 		defer func() { _ = st.Close() }()
-		once := server.Middleware(st, server.Required(), server.Principal(customer), server.Wait(5*time.Second), server.Retention(time.Minute))
+		once := server.Middleware(st, server.Required(), server.Principal(customer), server.Wait(5*time.Second),
+			server.Retention(time.Minute))
 		mux := http.NewServeMux()
 		mux.Handle("POST /orders", once(book.handler(i+1)))
 		copies[i] = httptest.NewServer(authenticate(mux))

@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// An OrderRequest asks for an order.
+// An OrderRequest is the body of an order's request.
 type OrderRequest struct {
 	Article string `json:"article"`
 	Pieces  int    `json:"pieces"`
 }
 
-// An Order is the answer.
+// An Order is the body of the response.
 type Order struct {
 	Number int `json:"number"`
-	Copy   int `json:"copy"` // which copy of the service made it
+	Copy   int `json:"copy"` // the copy of the service that made it
 }
 
-// orders is the effect, which both copies write to. It numbers what it is asked for, and refuses nothing.
+// orders is the effect that both copies write. It numbers each order, and refuses nothing.
 type orders struct {
 	mu   sync.Mutex
 	last int
@@ -38,7 +38,7 @@ func (o *orders) handler(number int) http.Handler {
 		o.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(made) // a client that is gone asks again
+		_ = json.NewEncoder(w).Encode(made) // a client that is gone repeats the request
 	})
 }
 

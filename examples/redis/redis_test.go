@@ -11,17 +11,17 @@ import (
 func TestTwoCopiesMakeAnOrderOnce(t *testing.T) {
 	var out strings.Builder
 	err := tell(t.Context(), nil, &out)
-	if err != nil && strings.HasPrefix(err.Error(), "no Redis answers") && os.Getenv("REDO_TEST_REQUIRE") == "" {
+	if err != nil && strings.HasPrefix(err.Error(), "no Redis responds") && os.Getenv("REDO_TEST_REQUIRE") == "" {
 		t.Skip(err)
 	}
 	require.NoError(t, err, "%s", &out)
 	t.Log(out.String())
-	require.Contains(t, out.String(), "20 callers were told number 2\n")
+	require.Contains(t, out.String(), "20 callers got number 2\n")
 	require.True(t, strings.HasSuffix(out.String(), "\noperations=3 effects=3\n"))
 }
 
 func TestWithoutRedisTheErrorSaysWhatToDo(t *testing.T) {
 	err := tell(t.Context(), []string{"-redis", "redis://app:secret@127.0.0.1:1/0"}, &strings.Builder{})
-	require.ErrorContains(t, err, "no Redis answers; start one")
+	require.ErrorContains(t, err, "no Redis responds; start one")
 	require.NotContains(t, err.Error(), "secret")
 }

@@ -26,7 +26,8 @@ func shop(ctx context.Context, out io.Writer, book *orders, copies [2]string) er
 	defer func() { _ = bob.Close() }()
 	suffix := "-" + rand.Text() // the records of an earlier run may still be there
 	orderBy := func(client *redo.Client, key string, to, pieces int) (Order, error) {
-		return redo.Call[Order](redo.WithKey(ctx, key+suffix), client, "POST", copies[to]+"/orders", OrderRequest{Article: "shoes", Pieces: pieces})
+		return redo.Call[Order](redo.WithKey(ctx, key+suffix), client, "POST", copies[to]+"/orders",
+			OrderRequest{Article: "shoes", Pieces: pieces})
 	}
 	order := func(key string, to, pieces int) (Order, error) { return orderBy(alice, key, to, pieces) }
 
@@ -38,7 +39,8 @@ func shop(ctx context.Context, out io.Writer, book *orders, copies [2]string) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "order-1138: made by copy %d as number %d; the retry, which reached copy 2, was told number %d\n", first.Copy, first.Number, again.Number)
+	fmt.Fprintf(out, "order-1138: made by copy %d as number %d; the retry, which reached copy 2, got number %d\n",
+		first.Copy, first.Number, again.Number)
 
 	var all sync.WaitGroup
 	var told [20]Order
@@ -56,7 +58,8 @@ func shop(ctx context.Context, out io.Writer, book *orders, copies [2]string) er
 			same++
 		}
 	}
-	fmt.Fprintf(out, "order-1139: asked for 20 times at once on both copies; %d callers were told number %d\n", same, told[0].Number)
+	fmt.Fprintf(out, "order-1139: 20 concurrent requests to both copies; %d callers got number %d\n",
+		same, told[0].Number)
 
 	_, err = order("order-1139", 0, 7)
 	if !errors.Is(err, taxonomy.PayloadMismatch) {
@@ -68,7 +71,7 @@ func shop(ctx context.Context, out io.Writer, book *orders, copies [2]string) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "order-1138 of another customer: number %d, an order of its own\n", other.Number)
+	fmt.Fprintf(out, "order-1138 of another customer: number %d, another order\n", other.Number)
 
 	made := book.made()
 	fmt.Fprintf(out, "\noperations=3 effects=%d\n", made)

@@ -1,5 +1,5 @@
 // Resume finishes the operations that a killed process has left behind. A process is killed with SIGKILL while the API
-// works on its refund. The next process finds the refund in its file, and sends the stored request under the stored key.
+// works on its refund. The next process finds the refund in its file, and sends it again under its key.
 //
 //	$ go run ./examples/resume
 //	killed: the API has made 1 refund, and no response has arrived
@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// resume continues what is pending in the file. Call it when the program starts. Client.ResumeEvery does it in the
-// background, and processes that share a store take turns.
+// resume continues the pending operations of the file. Call it when the program starts. Client.ResumeEvery does it
+// in the background, and processes that share a store take turns.
 func resume(ctx context.Context, file string) error {
 	ops, err := boltstore.Open(file)
 	if err != nil {

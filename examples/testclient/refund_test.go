@@ -20,7 +20,8 @@ import (
 // refund is the code under test.
 func refund(ctx context.Context, client *redo.Client, url, charge string, amount int) error {
 	ctx = redo.WithOperation(ctx, "refund:"+charge)
-	_, err := redo.Call[any](ctx, client, http.MethodPost, url+"/refunds", map[string]any{"charge": charge, "amount": amount})
+	_, err := redo.Call[any](ctx, client, http.MethodPost, url+"/refunds",
+		map[string]any{"charge": charge, "amount": amount})
 	return err
 }
 

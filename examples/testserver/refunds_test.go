@@ -79,7 +79,8 @@ func TestARefundIsMadeOnceAlthoughTheResponseIsLost(t *testing.T) {
 	}
 	defer client.Close()
 	ctx := redo.WithKey(t.Context(), "refund-1")
-	if _, err := redo.Call[any](ctx, client, http.MethodPost, srv.URL+"/refunds", map[string]int{"amount": 1000}); err != nil {
+	if _, err := redo.Call[any](ctx, client, http.MethodPost, srv.URL+"/refunds",
+		map[string]int{"amount": 1000}); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.refunds.Load(); n != 1 {

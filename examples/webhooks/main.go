@@ -98,7 +98,8 @@ func lossy(h http.Handler, stop func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, r)
-		line := fmt.Sprint("shop: ", r.Header.Get(webhook.HeaderID), ": ", rec.Code, " ", rec.Header().Get("Idempotency-Status"))
+		line := fmt.Sprint("shop: ", r.Header.Get(webhook.HeaderID), ": ", rec.Code, " ",
+			rec.Header().Get("Idempotency-Status"))
 		if deliveries++; deliveries == 1 {
 			fmt.Println(line + ", and the response is lost")
 			panic(http.ErrAbortHandler)

@@ -96,7 +96,9 @@ func (s *sender) write(ctx context.Context, tx *boltstore.Tx, made *refund) erro
 
 // relay sends the outbox's events until ctx ends. network is nil in production: it then refuses addresses that lead
 // into the sender's own network.
-func (s *sender) relay(ctx context.Context, secret webhook.Secret, network http.RoundTripper, opts ...outbox.Option) error {
+func (s *sender) relay(
+	ctx context.Context, secret webhook.Secret, network http.RoundTripper, opts ...outbox.Option,
+) error {
 	signer, err := webhook.NewSigner([]webhook.Secret{secret})
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 // source replaces rand.Float64 unless it is nil.
 var source atomic.Pointer[func() float64]
 
-// Float64 returns a number in [0, 1). By default it takes no lock: each thread has a random source of its own.
+// Float64 returns a number in [0, 1). By default it takes no lock: each thread has its own random source.
 func Float64() float64 {
 	if f := source.Load(); f != nil {
 		return (*f)()

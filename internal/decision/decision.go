@@ -1,5 +1,5 @@
-// Package decision decides what follows an attempt: another attempt or none, and what is known of the effect. Both are
-// pure functions of the evidence.
+// Package decision decides two things after an attempt: whether another one follows, and which effect is known.
+// Both are pure functions of the evidence.
 package decision
 
 import (
@@ -28,7 +28,7 @@ type Evidence struct {
 	Replayable bool          // the body, if any, can be sent again
 	Last       bool          // the policy allows no other attempt
 	Schedule   time.Duration // the wait of the policy
-	Hint       time.Duration // the wait that the server asks for; zero if it asks for none
+	Hint       time.Duration // the wait in the server's hint; zero if there is none
 	Left       time.Duration // the rest of the caller's deadline, of MaxElapsed, and of the key's retention
 }
 

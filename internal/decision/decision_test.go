@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 			func(s *Evidence) { s.Verdict.Class = taxonomy.ClassTerminal }, Decision{},
 		},
 		{
-			"a terminal failure is not retried whatever the hint",
+			"a terminal failure is not retried with any hint",
 			func(s *Evidence) { s.Verdict.Class, s.Hint = taxonomy.ClassTerminal, ms }, Decision{},
 		},
 

@@ -28,7 +28,8 @@ func (k Knowledge) Effect(v taxonomy.Verdict) taxonomy.Effect {
 	switch {
 	case k.Applied:
 		return taxonomy.Applied
-	case v.Effect == taxonomy.NotApplied && (v.Final || !k.Unknown && (!k.Prior || v.Code.In(taxonomy.PayloadMismatch))):
+	case v.Effect == taxonomy.NotApplied &&
+		(v.Final || !k.Unknown && (!k.Prior || v.Code.In(taxonomy.PayloadMismatch))):
 		return taxonomy.NotApplied
 	}
 	return taxonomy.EffectUnknown

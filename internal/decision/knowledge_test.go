@@ -8,7 +8,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// TestKnowledge states what a sequence of attempts shows of the operation's effect. The last one is the call's.
+// TestKnowledge states the effect that a sequence of attempts proves. The last attempt is the call's.
 func TestKnowledge(t *testing.T) {
 	type attempt struct {
 		verdict taxonomy.Verdict
@@ -35,9 +35,12 @@ func TestKnowledge(t *testing.T) {
 		{"a success was applied", false, []attempt{done}, taxonomy.Applied},
 		{"a success after losses was applied", false, []attempt{lost, unsent, done}, taxonomy.Applied},
 		{"a lost response is unknown", false, []attempt{lost}, taxonomy.EffectUnknown},
-		{"what was never sent was not applied", false, []attempt{unsent, unsent}, taxonomy.NotApplied},
+		{"a request that was never sent was not applied", false, []attempt{unsent, unsent}, taxonomy.NotApplied},
 		{"a refusal was not applied", false, []attempt{refused}, taxonomy.NotApplied},
-		{"a refusal after attempts that were not sent was not applied", false, []attempt{unsent, refused}, taxonomy.NotApplied},
+		{
+			"a refusal after attempts that were not sent was not applied", false, []attempt{unsent, refused},
+			taxonomy.NotApplied,
+		},
 
 		{"a refusal settles nothing that was lost before", false, []attempt{lost, refused}, taxonomy.EffectUnknown},
 		{"nor does an attempt that was not sent", false, []attempt{lost, unsent}, taxonomy.EffectUnknown},
@@ -45,7 +48,10 @@ func TestKnowledge(t *testing.T) {
 		{"a loss after a refusal is unknown", false, []attempt{refused, lost}, taxonomy.EffectUnknown},
 
 		{"a refusal settles nothing of an earlier call", true, []attempt{refused}, taxonomy.EffectUnknown},
-		{"nor does an attempt that was not sent, after an earlier call", true, []attempt{unsent}, taxonomy.EffectUnknown},
+		{
+			"nor does an attempt that was not sent, after an earlier call", true, []attempt{unsent},
+			taxonomy.EffectUnknown,
+		},
 		{"a refusal from the key's record settles an earlier call", true, []attempt{recorded}, taxonomy.NotApplied},
 		{"a success settles an earlier call", true, []attempt{done}, taxonomy.Applied},
 
@@ -53,9 +59,9 @@ func TestKnowledge(t *testing.T) {
 		{"a refusal from the key's record settles both sends", false, []attempt{resent(recorded)}, taxonomy.NotApplied},
 		{"a success settles both sends", false, []attempt{resent(done)}, taxonomy.Applied},
 
-		{"what was applied once stays so after a loss", false, []attempt{done, lost}, taxonomy.Applied},
-		{"what was applied once stays so after a refusal", false, []attempt{done, recorded}, taxonomy.Applied},
-		{"what was applied once stays so after nothing was sent", true, []attempt{done, unsent}, taxonomy.Applied},
+		{"an applied operation stays so after a loss", false, []attempt{done, lost}, taxonomy.Applied},
+		{"an applied operation stays so after a refusal", false, []attempt{done, recorded}, taxonomy.Applied},
+		{"an applied operation stays so after nothing was sent", true, []attempt{done, unsent}, taxonomy.Applied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			known := Knowledge{Prior: c.prior}

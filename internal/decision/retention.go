@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Retention is how long an API remembers a key. It is safe for concurrent use.
+// A Retention is the time for which an API remembers a key. It is safe for concurrent use.
 type Retention struct {
 	known    time.Duration
 	shortest atomic.Int64 // that the API advertised, in nanoseconds; 0: none

@@ -18,7 +18,10 @@ func TestHowLongAKeyMayBeSent(t *testing.T) {
 		{"a short retention has a margin of an eighth", 4 * time.Hour, nil, 210 * time.Minute},
 		{"a shorter one is learned", 24 * time.Hour, []time.Duration{8 * time.Hour}, 7 * time.Hour},
 		{"a longer one is not", 24 * time.Hour, []time.Duration{48 * time.Hour}, 23 * time.Hour},
-		{"the shortest counts", 24 * time.Hour, []time.Duration{16 * time.Hour, 8 * time.Hour, 12 * time.Hour}, 7 * time.Hour},
+		{
+			"the shortest counts", 24 * time.Hour, []time.Duration{16 * time.Hour, 8 * time.Hour, 12 * time.Hour},
+			7 * time.Hour,
+		},
 		{"none is ignored", 24 * time.Hour, []time.Duration{0, -time.Hour}, 23 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {

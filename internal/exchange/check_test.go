@@ -24,8 +24,14 @@ func TestCheck(t *testing.T) {
 		{"no host", func(r *http.Request) { r.URL.Host = "" }, taxonomy.BadURL},
 		{"a method of two words", func(r *http.Request) { r.Method = "GE T" }, taxonomy.InvalidRequest},
 		{"a name of two words", func(r *http.Request) { r.Header["X A"] = nil }, taxonomy.InvalidRequest},
-		{"a line break in a value", func(r *http.Request) { r.Header["X-A"] = []string{"a\nb"} }, taxonomy.InvalidRequest},
-		{"a trailer's value too", func(r *http.Request) { r.Trailer = http.Header{"X-A": {"\x00"}} }, taxonomy.InvalidRequest},
+		{
+			"a line break in a value", func(r *http.Request) { r.Header["X-A"] = []string{"a\nb"} },
+			taxonomy.InvalidRequest,
+		},
+		{
+			"a trailer's value too", func(r *http.Request) { r.Trailer = http.Header{"X-A": {"\x00"}} },
+			taxonomy.InvalidRequest,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req, err := http.NewRequest(http.MethodPost, "https://bank.test/", nil)

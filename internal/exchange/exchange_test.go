@@ -25,7 +25,8 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func respond(status int, header http.Header, body string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
-			StatusCode: status, Header: header, Request: r, ContentLength: -1, Body: io.NopCloser(strings.NewReader(body)),
+			StatusCode: status, Header: header, Request: r, ContentLength: -1,
+			Body: io.NopCloser(strings.NewReader(body)),
 		}, nil
 	}
 }
@@ -38,7 +39,9 @@ func start(t *testing.T, method string, rt http.RoundTripper, limit time.Duratio
 	body := BodyOf(req)
 	connections := new(Connections)
 	x := &Exchange{
-		Transport: rt, Connections: connections, Body: &body, Keyed: true, Lost: func(*http.Request) bool { return false },
+		Transport: rt, Connections: connections, Body: &body, Keyed: true, Lost: func(*http.Request) bool {
+			return false
+		},
 	}
 	out := req.WithContext(x.Begin(connections.Watch(req.Context(), false), limit))
 	out.Header = http.Header{"Accept": {"*/*"}, "Idempotency-Key": {"k1"}, "Cookie": {"c"}}
@@ -62,7 +65,9 @@ func TestATransportThatBreaksItsRules(t *testing.T) {
 	_, err := x.Send(r)
 	require.ErrorIs(t, err, ErrNoResponse)
 
-	x, r = start(t, "POST", roundTrip(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 201}, nil }), 0)
+	x, r = start(t, "POST", roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 201}, nil
+	}), 0)
 	resp, err := x.Send(r)
 	require.NoError(t, err)
 	require.Same(t, r, resp.Request, "a response knows its request")
@@ -138,14 +143,15 @@ func TestWhetherARequestWasSent(t *testing.T) {
 			connections := new(Connections) // with those of an earlier exchange of the call
 			connections.asked.Store(1)
 			connections.got.Store(1)
-			x := &Exchange{Connections: connections, Body: &body, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-				for _, f := range c.trace {
-					if httptrace.ContextClientTrace(r.Context()).GetConn != nil || !c.traced {
-						f(r)
+			x := &Exchange{Connections: connections, Body: &body,
+				Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					for _, f := range c.trace {
+						if httptrace.ContextClientTrace(r.Context()).GetConn != nil || !c.traced {
+							f(r)
+						}
 					}
-				}
-				return nil, c.err
-			})}
+					return nil, c.err
+				})}
 			r := (&http.Request{}).WithContext(x.Begin(connections.Watch(t.Context(), c.traced), 0))
 			require.Zero(t, x.Sends())
 			_, err := x.Send(r)
@@ -178,8 +184,12 @@ func TestRedirects(t *testing.T) {
 				http.Header{"Accept": {"*/*"}, "Idempotency-Key": {"k1"}, "Cookie": {"c"}}, ""},
 		},
 		{
-			"a safe request keeps only what is not private on another origin", "GET", 302, "https://shop.test/", false, false,
-			want{[]string{"GET https://bank.test/refunds", "GET https://shop.test/"}, http.Header{"Accept": {"*/*"}}, ""},
+			"a safe request keeps only headers that are not private on another origin", "GET", 302,
+			"https://shop.test/", false, false,
+			want{
+				[]string{"GET https://bank.test/refunds", "GET https://shop.test/"}, http.Header{"Accept": {"*/*"}},
+				"",
+			},
 		},
 		{
 			"303 of a safe request is a GET", "QUERY", 303, "/v2", false, false,
@@ -207,7 +217,10 @@ func TestRedirects(t *testing.T) {
 			want{[]string{"POST https://bank.test/refunds"}, nil, ""},
 		},
 		{"so is 304", "GET", 304, "/v2", false, false, want{[]string{"GET https://bank.test/refunds"}, nil, ""}},
-		{"so is one without a target", "GET", 302, "", false, false, want{[]string{"GET https://bank.test/refunds"}, nil, ""}},
+		{
+			"so is one without a target", "GET", 302, "", false, false,
+			want{[]string{"GET https://bank.test/refunds"}, nil, ""},
+		},
 		{
 			"another scheme is an error", "GET", 302, "ftp://bank.test/", false, false,
 			want{[]string{"GET https://bank.test/refunds"}, nil, taxonomy.BadURL},

@@ -43,7 +43,7 @@ func (x *Exchange) Receive(resp *http.Response, want Reading) (Received, error) 
 	return got, x.explain(err)
 }
 
-// Fail releases what an exchange holds that got no response, or one that is not used. It returns err, or ErrTimeout
+// Fail releases the resources of an exchange whose response is missing or not used. It returns err, or ErrTimeout
 // with it if the time limit caused it.
 func (x *Exchange) Fail(resp *http.Response, err error) error {
 	if resp != nil {
@@ -130,8 +130,9 @@ func (x *Exchange) receiveWhole(resp *http.Response, limit int) (Received, error
 	b, err := wire.ReadBody(resp.Body, resp.ContentLength, limit)
 	switch {
 	case errors.Is(err, wire.ErrBodyTooLarge):
-		return Received{}, x.lose(resp, &Refused{Code: taxonomy.Provider + ".response_too_large", Effect: taxonomy.Applied,
-			Err: fmt.Errorf("redo: the response has more than the %d bytes of WithMaxResponse", limit)})
+		return Received{}, x.lose(resp,
+			&Refused{Code: taxonomy.Provider + ".response_too_large", Effect: taxonomy.Applied,
+				Err: fmt.Errorf("redo: the response has more than the %d bytes of WithMaxResponse", limit)})
 	case err != nil:
 		return Received{}, x.lose(resp, err)
 	}

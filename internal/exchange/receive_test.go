@@ -28,16 +28,22 @@ func TestHowMuchOfAResponseIsRead(t *testing.T) {
 		want   Reading
 		head   string
 		cut    error
-		rest   string // what the caller reads
+		rest   string // the bytes that the caller reads
 		end    error  // after it
 	}{
 		{"nothing of a success", 200, nil, "rf_1", false, Reading{}, "", nil, "rf_1", nil},
 		{"all of one", 200, nil, "rf_1", false, Reading{Whole: 4}, "rf_1", nil, "rf_1", nil},
 		{"all of a short one", 200, nil, "rf_1", false, Reading{Head: 4}, "rf_1", nil, "rf_1", nil},
-		{"the head of a long one", 200, nil, "rf_11", false, Reading{Head: 4}, "rf_11", io.ErrUnexpectedEOF, "rf_11", nil},
+		{
+			"the head of a long one", 200, nil, "rf_11", false, Reading{Head: 4}, "rf_11", io.ErrUnexpectedEOF,
+			"rf_11", nil,
+		},
 		{"nothing of a stream", 200, events, "data: 1", false, Reading{Head: 40}, "", nil, "data: 1", nil},
 		{"an error", 503, nil, "down", false, Reading{}, "down", nil, "down", nil},
-		{"an error, whatever is wanted of a success", 503, events, "down", false, Reading{Whole: 1}, "down", nil, "down", nil},
+		{
+			"an error, with any kind of wanted success", 503, events, "down", false, Reading{Whole: 1}, "down", nil,
+			"down", nil,
+		},
 		{"the head of a long error", 503, nil, long, false, Reading{}, long[1:], nil, long[1:], nil},
 		{"an outer client reads the rest", 503, nil, long, true, Reading{}, long[1:], io.ErrUnexpectedEOF, long, nil},
 	} {
@@ -114,7 +120,7 @@ func TestAResponseThatIsTooLongIsRefused(t *testing.T) {
 	require.EqualError(t, err, "redo: the response has more than the 4 bytes of WithMaxResponse")
 }
 
-// A body that stalls ends with the clock, or under an outer client with a patience of its own.
+// A body that stalls ends with the clock, or with the time limit of an outer client.
 func TestAStalledErrorBodyEnds(t *testing.T) {
 	for _, outer := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -206,12 +212,13 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := 0
-			body := Record(io.NopCloser(iotest.OneByteReader(strings.NewReader("rf_1"))), c.limit, func(b []byte, whole bool) error {
-				calls++
-				require.Equal(t, c.body, b)
-				require.Equal(t, c.whole, whole)
-				return ended
-			})
+			body := Record(io.NopCloser(iotest.OneByteReader(strings.NewReader("rf_1"))), c.limit,
+				func(b []byte, whole bool) error {
+					calls++
+					require.Equal(t, c.body, b)
+					require.Equal(t, c.whole, whole)
+					return ended
+				})
 			_, readErr := io.CopyN(io.Discard, body, int64(c.read))
 			closeErr := body.Close()
 			require.True(t, errors.Is(readErr, ended) != errors.Is(closeErr, ended), "it is returned once")

@@ -2,9 +2,9 @@ package exchange
 
 import "io"
 
-// Record returns a body that keeps what the caller reads of it, up to limit bytes. It calls end once, when the caller
-// has read the body to its end or closes it. whole is false if body is not the whole body. An error of end is returned
-// by the Read or the Close that called it.
+// Record returns a body that keeps the bytes that the caller reads, up to limit bytes. It calls end once, when the
+// caller has read the body to its end or closes it. whole is false if body is not the whole body. An error of end
+// is returned by the Read or the Close that called it.
 func Record(body io.ReadCloser, limit int, end func(body []byte, whole bool) error) io.ReadCloser {
 	return &recording{ReadCloser: body, limit: limit, end: end, whole: true}
 }

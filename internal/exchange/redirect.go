@@ -46,9 +46,11 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 	case !valid && x.Outer:
 		return nil, nil
 	case err != nil:
-		return nil, refuse(resp, taxonomy.BadURL, "redo: the Location of the response (status %d) is no URL", resp.StatusCode)
+		return nil, refuse(resp, taxonomy.BadURL, "redo: the Location of the response (status %d) is no URL",
+			resp.StatusCode)
 	case !valid:
-		return nil, refuse(resp, taxonomy.BadURL, "redo: status %d redirects to the scheme %q", resp.StatusCode, to.Scheme)
+		return nil, refuse(resp, taxonomy.BadURL, "redo: status %d redirects to the scheme %q",
+			resp.StatusCode, to.Scheme)
 	}
 	same := wire.SameOrigin(r.URL, to)
 	switch {

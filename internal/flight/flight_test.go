@@ -36,7 +36,7 @@ func TestCallersOfOneNameShareOneCall(t *testing.T) {
 		require.False(t, group.UnderWay("a"))
 
 		again, first := group.Join("a")
-		require.True(t, first, "a later caller makes a call of its own")
+		require.True(t, first, "a later caller makes a new call")
 		group.Leave("a", again, "")
 	})
 }

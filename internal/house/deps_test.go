@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// depsFile is the golden list of what the root module requires.
+// depsFile is the golden list of the root module's requirements.
 const depsFile = "internal/house/testdata/root-deps.txt"
 
 func checkDependencies(t *tree) []string {
@@ -31,7 +31,8 @@ func checkDependencies(t *tree) []string {
 	var found []string
 	for _, r := range required {
 		if !slices.Contains(agreed, r) {
-			found = append(found, fmt.Sprintf("go.mod: requires %q, which %s does not list: no dependency without a reason", r, depsFile))
+			found = append(found,
+				fmt.Sprintf("go.mod: requires %q, which %s does not list: no dependency without a reason", r, depsFile))
 		}
 		if p, ok := strings.CutPrefix(r, "direct "); ok && !strings.Contains(string(contributing), "`"+p+"`") {
 			found = append(found, fmt.Sprintf("CONTRIBUTING.md: gives no reason for the dependency %s", p))
@@ -91,8 +92,9 @@ func block(file, directive string) []string {
 	return lines
 }
 
-// targetsDir holds servers that somebody else wrote, to be tried by redo check. Each is a module that stays out of
-// go.work: a workspace has one version of everything, so what a target pins would bind our modules, and ours the target.
+// targetsDir holds servers of other projects, to be tried by redo check. Each is a module that stays out of
+// go.work. A workspace has one version of everything, so a target's pinned versions would bind our modules, and
+// ours the target.
 const targetsDir = "conformance/targets"
 
 // checkModules compares go.work with the modules that there are.
@@ -114,7 +116,8 @@ func checkModules(t *tree) []string {
 		case target && slices.Contains(used, path.Dir(p)):
 			found = append(found, fmt.Sprintf("go.work: uses %s, whose versions would bind all modules", path.Dir(p)))
 		case !target && !slices.Contains(used, path.Dir(p)):
-			found = append(found, fmt.Sprintf("go.work: does not use %s, so \"go test work\" would miss its tests", path.Dir(p)))
+			found = append(found,
+				fmt.Sprintf("go.work: does not use %s, so \"go test work\" would miss its tests", path.Dir(p)))
 		}
 		mod, err := fs.ReadFile(t.fsys, p)
 		if err != nil {
@@ -125,7 +128,8 @@ func checkModules(t *tree) []string {
 			found = append(found, fmt.Sprintf("%s: the module is %v, its place makes it %s", p, got, want))
 		}
 		if got := block(string(mod), "go"); !slices.Equal(got, goLine) {
-			found = append(found, fmt.Sprintf("%s: the go line is %v, go.work's is %v: all modules move together", p, got, goLine))
+			found = append(found,
+				fmt.Sprintf("%s: the go line is %v, go.work's is %v: all modules move together", p, got, goLine))
 		}
 	}
 	return found
@@ -134,7 +138,8 @@ func checkModules(t *tree) []string {
 func TestDependencies(t *testing.T) { holds(t, checkDependencies) }
 
 func TestDependenciesCanFail(t *testing.T) {
-	const mod = "module m\n\ngo 1.26.0\n\nrequire example.com/a v1.0.0\n\nrequire (\n\t// why\n\texample.com/b v1.0.0\n\texample.com/c v1.0.0 // indirect\n)\n"
+	const mod = "module m\n\ngo 1.26.0\n\nrequire example.com/a v1.0.0\n\nrequire (\n\t// why\n\texample.com/b " +
+		"v1.0.0\n\texample.com/c v1.0.0 // indirect\n)\n"
 	finds(t, checkDependencies, []breach{
 		{
 			rule: "a list that agrees is no violation",
@@ -147,12 +152,14 @@ func TestDependenciesCanFail(t *testing.T) {
 		{
 			rule: "a new dependency, a lost one and one without a reason are violations",
 			files: map[string]string{
-				"go.mod":          mod,
-				depsFile:          "direct example.com/a\nindirect example.com/b\nindirect example.com/c\nindirect example.com/d\n",
+				"go.mod": mod,
+				depsFile: "direct example.com/a\nindirect example.com/b\nindirect " +
+					"example.com/c\nindirect example.com/d\n",
 				"CONTRIBUTING.md": "`example.com/a`",
 			},
 			want: []string{
-				`go.mod: requires "direct example.com/b", which ` + depsFile + ` does not list: no dependency without a reason`,
+				`go.mod: requires "direct example.com/b", which ` + depsFile +
+					` does not list: no dependency without a reason`,
 				`CONTRIBUTING.md: gives no reason for the dependency example.com/b`,
 				depsFile + `: lists "indirect example.com/b", which go.mod does not require`,
 				depsFile + `: lists "indirect example.com/d", which go.mod does not require`,

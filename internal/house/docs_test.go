@@ -25,7 +25,8 @@ func checkPackageComments(t *tree) []string {
 		name := pkgs[dir][0].syntax.Name.Name
 		switch {
 		case len(comments) != 1:
-			found = append(found, fmt.Sprintf("%s: package %s has %d package comments, it must have one", dir, name, len(comments)))
+			found = append(found,
+				fmt.Sprintf("%s: package %s has %d package comments, it must have one", dir, name, len(comments)))
 		case name != "main" && !strings.HasPrefix(comments[0], "Package "+name+" "):
 			found = append(found, fmt.Sprintf("%s: the package comment must start with \"Package %s \"", dir, name))
 		}
@@ -59,8 +60,8 @@ func checkExamples(t *tree) []string {
 	return found
 }
 
-// checkExported wants a comment on every exported name. Constants and variables may share their block's, or have
-// one at the end of their line; a method of an interface may be told of in the interface's own comment.
+// checkExported requires a comment on every exported name. Constants and variables may share their block's, or
+// have one at the end of their line. The comment of an interface may describe its methods.
 func checkExported(t *tree) []string {
 	var found []string
 	for _, f := range t.files {
@@ -146,11 +147,11 @@ func TestPackageCommentsCanFail(t *testing.T) {
 		rule: "none, two, and one that go doc would not show well are violations",
 		files: map[string]string{
 			"a/a.go":      "package a",
-			"a/a_test.go": "// Package a is told in the wrong file.\npackage a",
-			"b/b.go":      "// Package b is told twice.\npackage b",
-			"b/doc.go":    "// Package b is told twice.\npackage b",
+			"a/a_test.go": "// Package a is documented in the wrong file.\npackage a",
+			"b/b.go":      "// Package b is documented twice.\npackage b",
+			"b/doc.go":    "// Package b is documented twice.\npackage b",
 			"c/c.go":      "// This is package c.\npackage c",
-			"d/d.go":      "// Package d is told.\npackage d",
+			"d/d.go":      "// Package d is documented.\npackage d",
 			"d/more.go":   "package d",
 			"e/main.go":   "// Command e runs.\npackage main",
 		},
@@ -239,11 +240,11 @@ type I interface {
 			},
 		},
 		{
-			rule: "what is documented or not exported is no violation",
+			rule: "a name that is documented or not exported is no violation",
 			files: map[string]string{
 				"a/a.go": `package a
 
-// F is told.
+// F is documented.
 func F() {}
 
 func f() {}
@@ -252,28 +253,28 @@ type t struct{}
 
 func (t) String() string { return "" }
 
-// The block is told.
+// The block is documented.
 const (
 	A = 1
 	B = 2
 )
 
 var (
-	// C is told above.
+	// C is documented above.
 	C int
-	D int // D is told beside
+	D int // D is documented beside
 )
 
 type (
-	// U is told.
+	// U is documented.
 	U int
 )
 
-// I is told.
+// I is documented.
 type I interface {
-	// P is told.
+	// P is documented.
 	P()
-	Q() // told beside
+	Q() // documented beside
 	hidden()
 }
 

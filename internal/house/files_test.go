@@ -18,13 +18,14 @@ func checkSizes(t *tree) []string {
 	var found []string
 	for _, f := range t.files {
 		if f.lines >= maxLines {
-			found = append(found, fmt.Sprintf("%s: %d lines, a file has fewer than %d: one noun a file", f.path, f.lines, maxLines))
+			found = append(found,
+				fmt.Sprintf("%s: %d lines, a file has fewer than %d: one noun a file", f.path, f.lines, maxLines))
 		}
 	}
 	return found
 }
 
-// emptyNames say what a thing is made of and not what it is for; whatever is put there has a better place.
+// emptyNames do not name a purpose. Anything put there has a better place.
 var emptyNames = []string{"common", "helper", "helpers", "misc", "types", "util", "utils"}
 
 func checkNames(t *tree) []string {
@@ -34,7 +35,7 @@ func checkNames(t *tree) []string {
 		pkg := f.syntax.Name.Name
 		if slices.Contains(emptyNames, strings.TrimSuffix(pkg, "_test")) && !named[f.dir] {
 			named[f.dir] = true
-			found = append(found, fmt.Sprintf("%s: package %s: a package is named after what it provides", f.path, pkg))
+			found = append(found, fmt.Sprintf("%s: package %s: a package is named after its contents", f.path, pkg))
 		}
 		base := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.path), ".go"), "_test")
 		if slices.Contains(emptyNames, base) {
@@ -45,9 +46,11 @@ func checkNames(t *tree) []string {
 }
 
 var (
-	// machinePath matches an absolute path in a home or a work directory. What stands before it must not be part
-	// of a longer path or a URL. The directories are joined here so that this file does not hold what it forbids.
-	machinePath = regexp.MustCompile(`(?:^|[^\w.~%/})-])/(?:` + strings.Join([]string{"work", "root", "home", "Users"}, "|") + `)/\w`)
+	// machinePath matches an absolute path in a home or a work directory. The text before it must not be part of a
+	// longer path or a URL. The directories are joined here so that this file does not hold the paths that it
+	// forbids.
+	machinePath = regexp.MustCompile(`(?:^|[^\w.~%/})-])/(?:` +
+		strings.Join([]string{"work", "root", "home", "Users"}, "|") + `)/\w`)
 
 	// registryHost matches the hosts that packages are fetched from. Which one is used is the environment's choice.
 	registryHost = regexp.MustCompile(`\b(?:` + strings.Join([]string{
@@ -78,7 +81,8 @@ func checkLeaks(t *tree) []string {
 				found = append(found, fmt.Sprintf("%s:%d: holds an absolute path of one machine", p, number))
 			}
 			if registryHost.Match(line) {
-				found = append(found, fmt.Sprintf("%s:%d: names a package registry's host: GOPROXY says which is used", p, number))
+				found = append(found,
+					fmt.Sprintf("%s:%d: names a package registry's host: GOPROXY sets the one to use", p, number))
 			}
 		}
 	}
@@ -113,7 +117,7 @@ func TestNamesCanFail(t *testing.T) {
 		},
 		want: []string{
 			"a/types.go: a file is named after its noun",
-			"b/one.go: package util: a package is named after what it provides",
+			"b/one.go: package util: a package is named after its contents",
 			"c/helpers_test.go: a file is named after its noun",
 		},
 	}})
@@ -124,28 +128,29 @@ func TestLeaks(t *testing.T) { holds(t, checkLeaks) }
 func TestLeaksCanFail(t *testing.T) {
 	const slash = "/"
 	leaks := map[string]string{
-		"a.md":            "see `" + slash + "root/go/pkg`",
-		"b/testdata/x":    "one\ncd " + slash + "work/checkout",
-		"c.go":            "package c\n// dir=" + slash + "home/someone",
-		"d.yml":           slash + "Users/someone",
-		"e":               "GOPROXY=https://proxy." + "golang.org,direct",
-		"f":               "https://pypi." + "org/simple",
-		"fine.md":         "https://example.com" + slash + "work/orders and go.work, ./root/x, {base}" + slash + "work/x, the " + slash + "work route",
+		"a.md":         "see `" + slash + "root/go/pkg`",
+		"b/testdata/x": "one\ncd " + slash + "work/checkout",
+		"c.go":         "package c\n// dir=" + slash + "home/someone",
+		"d.yml":        slash + "Users/someone",
+		"e":            "GOPROXY=https://proxy." + "golang.org,direct",
+		"f":            "https://pypi." + "org/simple",
+		"fine.md": "https://example.com" + slash + "work/orders and go.work, ./root/x, {base}" + slash +
+			"work/x, the " + slash + "work route",
 		"fine.bin":        "\x00" + slash + "root/go",
 		".git/config":     slash + "root/go",
 		"fine/pkg.md":     "https://pkg.go.dev/net/http",
 		".cache/bin/lint": slash + "root/go",
 	}
 	finds(t, checkLeaks, []breach{{
-		rule:  "each leak is found where it stands",
+		rule:  "each leak is found in its place",
 		files: leaks,
 		want: []string{
 			"a.md:1: holds an absolute path of one machine",
 			"b/testdata/x:2: holds an absolute path of one machine",
 			"c.go:2: holds an absolute path of one machine",
 			"d.yml:1: holds an absolute path of one machine",
-			"e:1: names a package registry's host: GOPROXY says which is used",
-			"f:1: names a package registry's host: GOPROXY says which is used",
+			"e:1: names a package registry's host: GOPROXY sets the one to use",
+			"f:1: names a package registry's host: GOPROXY sets the one to use",
 		},
 	}})
 }

@@ -15,7 +15,7 @@ import (
 type importRule struct {
 	module   []string // packages of this project, "." being the client
 	vendors  []string // packages of other modules
-	nested   bool     // the package is a module of its own: its go.mod lists the other modules that it uses
+	nested   bool     // the package is a separate module: its go.mod lists the other modules that it uses
 	anything bool     // the package and those below it may import every package of this project
 	testing  bool     // the package is made for tests, and may import "testing"
 }
@@ -53,6 +53,7 @@ var importRules = map[string]importRule{
 		module:  []string{"store", "taxonomy", "store/sqltx"},
 		vendors: []string{"github.com/go-sql-driver/mysql"},
 	},
+	"store/mysqlstore/mysqltest": {vendors: []string{"github.com/go-sql-driver/mysql"}, testing: true},
 	"store/sqlitestore": {
 		module:  []string{"store", "taxonomy", "store/sqltx"},
 		vendors: []string{"modernc.org/sqlite"},
@@ -62,7 +63,8 @@ var importRules = map[string]importRule{
 	".": {
 		module: []string{
 			"taxonomy", "store", "limit",
-			"internal/wire", "internal/exchange", "internal/decision", "internal/journal", "internal/flight", "internal/turn",
+			"internal/wire", "internal/exchange", "internal/decision", "internal/journal", "internal/flight",
+			"internal/turn",
 			"internal/chance",
 		},
 		vendors: []string{
@@ -72,9 +74,10 @@ var importRules = map[string]importRule{
 	},
 	"profile": {module: []string{".", "taxonomy"}},
 	"server":  {module: []string{"taxonomy", "store", "internal/wire", "internal/chance"}},
-	"server/framework/internal/frametest": {module: []string{"server", "store/memstore"}, testing: true, vendors: []string{
-		"github.com/stretchr/testify/require",
-	}},
+	"server/framework/internal/frametest": {module: []string{"server", "store/memstore"}, testing: true,
+		vendors: []string{
+			"github.com/stretchr/testify/require",
+		}},
 	"server/framework/gin":     {vendors: []string{"github.com/gin-gonic/gin"}},
 	"server/framework/echo":    {vendors: []string{"github.com/labstack/echo/v4"}},
 	"server/framework/echov5":  {vendors: []string{"github.com/labstack/echo/v5"}},
@@ -84,7 +87,9 @@ var importRules = map[string]importRule{
 	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire"}},
 	"console":                  {module: []string{".", "store", "inbox", "outbox", "taxonomy"}},
 	"inbox":                    {module: []string{"taxonomy", "store", "webhook", "outbox", "internal/wire"}},
-	"outbox":                   {module: []string{"taxonomy", "store", "webhook", ".", "internal/wire", "internal/chance"}},
+	"outbox": {module: []string{
+		"taxonomy", "store", "webhook", ".", "internal/wire", "internal/chance",
+	}},
 	"outbox/boltoutbox": {
 		module:  []string{"taxonomy", "store", "store/boltstore", "outbox"},
 		vendors: []string{"go.etcd.io/bbolt"},
@@ -130,8 +135,8 @@ var importRules = map[string]importRule{
 	"verify/sdks": {nested: true, anything: true},
 }
 
-// ruledBy returns the package whose rule binds the package in dir: its own, that of the package whose internal/
-// directory it stands in, or that of a directory which may import anything. It is empty when there is none.
+// ruledBy returns the package whose rule binds the package in dir. That is dir itself, the package that has dir in
+// its internal/ directory, or a directory that may import anything. It returns "" if there is none.
 func ruledBy(dir string) string {
 	for d := dir; ; d = path.Dir(d) {
 		r, ok := importRules[d]
@@ -209,44 +214,53 @@ func TestImportsCanFail(t *testing.T) {
 	}
 	finds(t, checkImports, []breach{
 		{
-			rule: "what the rules allow is no violation",
+			rule: "an import that the rules allow is no violation",
 			files: map[string]string{
-				"client.go":                          imports("redo", modulePath+"/store", modulePath+"/limit", "github.com/hashicorp/go-retryablehttp", "net/http"),
-				"limit/l.go":                         imports("limit", "golang.org/x/time/rate", "sync"),
-				"client_test.go":                     imports("redo", modulePath+"/server", "github.com/jarcoal/httpmock"),
+				"client.go": imports("redo", modulePath+"/store", modulePath+"/limit",
+					"github.com/hashicorp/go-retryablehttp", "net/http"),
+				"limit/l.go": imports("limit", "golang.org/x/time/rate", "sync"),
+				"client_test.go": imports("redo", modulePath+"/server",
+					"github.com/jarcoal/httpmock"),
 				"store/boltstore/internal/page/a.go": imports("page", "go.etcd.io/bbolt/errors"),
 				"store/boltstore/b.go":               imports("boltstore", modulePath+"/store/boltstore/internal/page"),
 				"store/redisstore/r.go":              imports("redisstore", "github.com/redis/rueidis"),
 				"otelredo/o.go":                      imports("otelredo", "example.com/sdk"),
 				"store/storetest/s.go":               imports("storetest", "testing", "testing/synctest"),
-				"examples/gateway/main.go":           imports("main", modulePath+"/server", modulePath, "example.com/sdk"),
+				"examples/gateway/main.go": imports("main", modulePath+"/server", modulePath,
+					"example.com/sdk"),
 			},
 		},
 		{
 			rule:  "the client never imports the server side",
 			files: map[string]string{"client.go": imports("redo", modulePath+"/server")},
 			want: []string{"client.go:2: imports " + modulePath + "/server: . may import of this project only " +
-				"[taxonomy store limit internal/wire internal/exchange internal/decision internal/journal internal/flight internal/turn internal/chance]"},
+				"[taxonomy store limit internal/wire internal/exchange internal/decision internal/journal " +
+				"internal/flight internal/turn internal/chance]"},
 		},
 		{
 			rule:  "servertest never imports the client",
 			files: map[string]string{"servertest/s.go": imports("servertest", modulePath)},
-			want:  []string{"servertest/s.go:2: imports " + modulePath + ": servertest may import of this project only [taxonomy store store/memstore server conformance internal/wire]"},
+			want: []string{"servertest/s.go:2: imports " + modulePath +
+				": servertest may import of this project only [taxonomy store store/memstore server " +
+				"conformance internal/wire]"},
 		},
 		{
 			rule:  "stores never import each other",
 			files: map[string]string{"store/boltstore/b.go": imports("boltstore", modulePath+"/store/memstore")},
-			want:  []string{"store/boltstore/b.go:2: imports " + modulePath + "/store/memstore: store/boltstore may import of this project only [store taxonomy]"},
+			want: []string{"store/boltstore/b.go:2: imports " + modulePath +
+				"/store/memstore: store/boltstore may import of this project only [store taxonomy]"},
 		},
 		{
 			rule:  "the contract never imports an implementation",
 			files: map[string]string{"store/s.go": imports("store", modulePath+"/store/memstore")},
-			want:  []string{"store/s.go:2: imports " + modulePath + "/store/memstore: store may import of this project only [taxonomy]"},
+			want: []string{"store/s.go:2: imports " + modulePath +
+				"/store/memstore: store may import of this project only [taxonomy]"},
 		},
 		{
 			rule:  "a leaf imports the standard library alone",
 			files: map[string]string{"taxonomy/t.go": imports("taxonomy", "errors", "github.com/google/uuid")},
-			want:  []string{"taxonomy/t.go:3: imports github.com/google/uuid: taxonomy may import of other modules only []"},
+			want: []string{"taxonomy/t.go:3: imports github.com/google/uuid: taxonomy may import of " +
+				"other modules only []"},
 		},
 		{
 			rule:  "storm control never imports the client",
@@ -259,7 +273,7 @@ func TestImportsCanFail(t *testing.T) {
 			want:  []string{"server/s.go:2: imports go.etcd.io/bbolt: server may import of other modules only []"},
 		},
 		{
-			rule:  "a store that is a module of its own imports its driver alone",
+			rule:  "a store that is a separate module imports its driver alone",
 			files: map[string]string{"store/redisstore/r.go": imports("redisstore", "example.com/driver")},
 			want: []string{"store/redisstore/r.go:2: imports example.com/driver: " +
 				"store/redisstore may import of other modules only [github.com/redis/rueidis]"},
@@ -268,14 +282,18 @@ func TestImportsCanFail(t *testing.T) {
 			rule:  "a path that only starts like an allowed one is another module",
 			files: map[string]string{"keys.go": imports("redo", "github.com/google/uuidx", modulePath+"x/store")},
 			want: []string{
-				"keys.go:2: imports github.com/google/uuidx: . may import of other modules only [github.com/google/uuid github.com/hashicorp/go-retryablehttp]",
-				"keys.go:3: imports " + modulePath + "x/store: . may import of other modules only [github.com/google/uuid github.com/hashicorp/go-retryablehttp]",
+				"keys.go:2: imports github.com/google/uuidx: . may import of other modules only " +
+					"[github.com/google/uuid github.com/hashicorp/go-retryablehttp]",
+				"keys.go:3: imports " + modulePath +
+					"x/store: . may import of other modules only [github.com/google/uuid " +
+					"github.com/hashicorp/go-retryablehttp]",
 			},
 		},
 		{
 			rule:  "conformance never imports testing",
 			files: map[string]string{"conformance/c.go": imports("conformance", "testing")},
-			want:  []string{"conformance/c.go:2: imports testing: only packages made for tests may import testing, or its flags reach every program"},
+			want: []string{"conformance/c.go:2: imports testing: only packages made for tests may import testing, " +
+				"or its flags reach every program"},
 		},
 		{
 			rule:  "a package without a rule is a violation",

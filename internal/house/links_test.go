@@ -16,7 +16,7 @@ var (
 	codeSpan      = regexp.MustCompile("`([^`]+)`")
 	hasScheme     = regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
 
-	// namedFile matches what can only be meant as a file or a directory of this repository.
+	// namedFile matches a name that can only mean a file or a directory of this repository.
 	namedFile = regexp.MustCompile(`^(?:\./[\w./-]*|(?:[\w.*-]+/)*(?:[\w.*-]+\.(?:go|json|md|mod|sh|sum|txt|work|ya?ml)|LICENSE|Makefile|\.gitignore|\.editorconfig)|\.ci/run|(?:[\w.-]+/)+)$`)
 
 	// writtenFile matches a file of the reader's own, whose text follows.
@@ -57,13 +57,13 @@ func checkLinks(t *tree) []string {
 	return found
 }
 
-// isWritten reports whether name is a file that a page tells its reader to write, or the directory of that file.
+// isWritten reports whether name is a file that the reader of a page writes, or the directory of that file.
 func isWritten(file, name string) bool {
 	name = path.Clean(name)
 	return name == file || name == path.Dir(file)
 }
 
-// missing returns what a line of the Markdown file p names that does not exist.
+// missing returns the names in a line of the Markdown file p that do not exist.
 func (t *tree) missing(p, line string, fenced bool) []string {
 	var missing []string
 	if fenced {
@@ -74,7 +74,7 @@ func (t *tree) missing(p, line string, fenced bool) []string {
 		}
 		return missing
 	}
-	// CHANGELOG.md is history: what it names may be gone since. Its links still have to lead somewhere.
+	// CHANGELOG.md is history: a file that it names may be gone since. Its links must still lead somewhere.
 	if path.Base(p) != "CHANGELOG.md" {
 		for _, span := range codeSpan.FindAllStringSubmatch(line, -1) {
 			for word := range strings.FieldsSeq(span[1]) {
@@ -102,8 +102,9 @@ func (t *tree) exists(dir, target string) bool {
 	return target == "." || slices.Contains(t.paths, target)
 }
 
-// named reports whether the repository has what prose calls name: a path from the root if it starts with "./",
-// otherwise the end of some path, since prose may say "doc.go" or "testdata/" of any package.
+// named reports whether the repository has the file or directory that prose calls name. A name that starts with
+// "./" is a path from the root. Any other name is the end of some path, since prose may mention "doc.go" or
+// "testdata/" of any package.
 func (t *tree) named(name string) bool {
 	if strings.HasPrefix(name, "./") {
 		return t.exists(".", name)
@@ -122,15 +123,17 @@ func TestLinks(t *testing.T) { holds(t, checkLinks) }
 func TestLinksCanFail(t *testing.T) {
 	finds(t, checkLinks, []breach{
 		{
-			rule: "what exists, lies elsewhere or is no path is no violation",
+			rule: "a name that exists, lies elsewhere or is no path is no violation",
 			files: map[string]string{
 				"doc.go":              "package redo",
 				"LICENSE":             "",
 				".ci/run":             "",
 				"taxonomy/codes.json": "",
-				"docs/one.md":         "[up](../README.md) [beside](two.md#part) [site](https://example.com/x.md)\n\n[ref]: ../LICENSE\n",
-				"docs/two.md":         "[here](#part) `[x](gone.md)`",
-				"README.md": "`doc.go`, `.ci/run`, `taxonomy/`, `codes.json`, `*.json`, `go test ./...`, `encoding/json`, `net/http`, `payments.redo`, `m => ../`\n" +
+				"docs/one.md": "[up](../README.md) [beside](two.md#part) " +
+					"[site](https://example.com/x.md)\n\n[ref]: ../LICENSE\n",
+				"docs/two.md": "[here](#part) `[x](gone.md)`",
+				"README.md": "`doc.go`, `.ci/run`, `taxonomy/`, `codes.json`, `*.json`, `go test ./...`, " +
+					"`encoding/json`, `net/http`, `payments.redo`, `m => ../`\n" +
 					"```sh\ngo test ./taxonomy/...\nredo -store ./payments.redo\n[x](gone.md)\n```\n",
 				"CHANGELOG.md": "`gone.go`",
 				"tutorial.md":  "Write `mine/main.go`:\n```sh\ngo run ./mine\n```\n",
@@ -139,8 +142,9 @@ func TestLinksCanFail(t *testing.T) {
 		{
 			rule: "each link, file and command path that leads nowhere is found",
 			files: map[string]string{
-				"docs/one.md":  "[up](../gone.md)\n[ref]: gone.png\n",
-				"README.md":    "`gone.go` and `store/gone/` and `./gone`\n```sh\ngo run ./examples/gone\n```\n`go run ./gone.go`",
+				"docs/one.md": "[up](../gone.md)\n[ref]: gone.png\n",
+				"README.md": "`gone.go` and `store/gone/` and `./gone`\n```sh\ngo run " +
+					"./examples/gone\n```\n`go run ./gone.go`",
 				"CHANGELOG.md": "[old](gone.md)",
 				"tutorial.md":  "Write `mine/main.go`:\n```sh\ngo run ./yours\n```\n",
 			},

@@ -46,7 +46,8 @@ func returnsOption(results *ast.FieldList) bool {
 // optionPage returns the page: the options of each package.
 func optionPage(t *tree) string {
 	var b strings.Builder
-	b.WriteString("# Options\n\nEach option's comment has its default, its unit and the meaning of zero: `go doc " + modulePath + "/server Wait`.\n" +
+	b.WriteString("# Options\n\nEach option's comment has its default, its unit and the meaning of zero: `go doc " +
+		modulePath + "/server Wait`.\n" +
 		"This page is made from these comments: `REDO_TEST_UPDATE=1 go test ./internal/house` writes it.\n")
 	for _, dir := range optionsOf {
 		name := strings.TrimSuffix(modulePath+"/"+dir, "/.")
@@ -55,7 +56,7 @@ func optionPage(t *tree) string {
 	return b.String()
 }
 
-// checkOptions wants the page of options to be what the comments say.
+// checkOptions requires that the page of options matches the comments.
 func checkOptions(t *tree) []string {
 	page, err := fs.ReadFile(t.fsys, optionsPage)
 	if err != nil || string(page) != optionPage(t) {
@@ -85,11 +86,15 @@ func TestOptionsCanFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := optionPage(tr)
-	if want := "\n## server\n\n| Option | Meaning |\n|---|---|\n| `Wait` | waits. |\n\n## outbox"; !strings.Contains(page, want) {
+	if want := "\n## server\n\n| Option | Meaning |\n|---|---|\n| `Wait` | " +
+		"waits. |\n\n## outbox"; !strings.Contains(page, want) {
 		t.Errorf("the page is\n%s", page)
 	}
 	finds(t, checkOptions, []breach{
-		{rule: "a page made from the comments is no violation", files: map[string]string{"server/a.go": source, optionsPage: page}},
+		{
+			rule:  "a page made from the comments is no violation",
+			files: map[string]string{"server/a.go": source, optionsPage: page},
+		},
 		{
 			rule:  "an option that the page lacks is found",
 			files: map[string]string{"server/a.go": strings.ReplaceAll(source, "Wait", "Rest"), optionsPage: page},

@@ -129,7 +129,8 @@ func TestAnchorsCanFail(t *testing.T) {
 		{
 			rule: "anchors of headings, other files and https URLs are no violation",
 			files: map[string]string{
-				"a.md":   page + "[1](#a-page) [2](#do-and-more) [3](#twice-1) [4](doc.go#L1) [5](https://example.com/x#y)\n",
+				"a.md": page +
+					"[1](#a-page) [2](#do-and-more) [3](#twice-1) [4](doc.go#L1) [5](https://example.com/x#y)\n",
 				"d/b.md": "[1](../a.md#twice)\n`[x](#gone)`\n",
 				"doc.go": "package redo",
 			},
@@ -179,7 +180,8 @@ func TestNamedPagesCanFail(t *testing.T) {
 		rule: "a comment that names a page that is gone is found",
 		files: map[string]string{
 			"docs/one.md": "",
-			"a.go":        "// Package a: see docs/one.md, not docs/of/others.md.\npackage a\n\n// f: see docs/gone.md.\nfunc f() {}\n",
+			"a.go": "// Package a: see docs/one.md, not docs/of/others.md.\npackage a\n\n// f: see " +
+				"docs/gone.md.\nfunc f() {}\n",
 		},
 		want: []string{"a.go:4: docs/gone.md does not exist"},
 	}})

@@ -14,9 +14,9 @@ var (
 	elision = regexp.MustCompile(`(?m)^\s*…\n`)
 )
 
-// checkSnippets wants each fragment of Go in README.md and docs to be in one file, line by line and in order. The file
-// is a test or part of examples or verify, so it is compiled and run. Indentation does not count, and a line "…" stands
-// for other lines. Whole programs are not checked here: .ci/release builds them as a user does.
+// checkSnippets requires that each fragment of Go in README.md and docs is in one file, line by line and in order.
+// The file is a test or part of examples or verify, so it is compiled and run. Indentation does not count, and a
+// line "…" means any other lines. Whole programs are not checked here: .ci/release builds them as a user does.
 func checkSnippets(t *tree) []string {
 	var sources []string
 	for _, f := range t.files {
@@ -79,22 +79,24 @@ func TestSnippetsCanFail(t *testing.T) {
 	block := func(code string) string { return "text\n\n```go\n" + code + "```\n" }
 	finds(t, checkSnippets, []breach{
 		{
-			rule: "what a test or an example has, without its indentation and in parts, is no violation",
+			rule: "a snippet of a test or an example, without its indentation and in parts, is no violation",
 			files: map[string]string{
 				"a_test.go":          source,
 				"examples/b/main.go": "package main\n\nfunc main() {\n\tb()\n}\n",
-				"README.md":          block("one()\n\ttwo()\n") + block("one()\n…\n  three()\n") + "```sh\nnothing\n```\n",
-				"docs/b.md":          block("b()\n") + block("package main\n\nfunc whole() {}\n"),
-				"CHANGELOG.md":       block("gone()\n"),
+				"README.md": block("one()\n\ttwo()\n") + block("one()\n…\n  three()\n") +
+					"```sh\nnothing\n```\n",
+				"docs/b.md":    block("b()\n") + block("package main\n\nfunc whole() {}\n"),
+				"CHANGELOG.md": block("gone()\n"),
 			},
 		},
 		{
-			rule: "what no test has, half a line, another order and two files are found",
+			rule: "a snippet of no test, half a line, another order and two files are found",
 			files: map[string]string{
 				"a_test.go": source,
 				"b_test.go": "package b\n\nfunc g() {\n\tfour()\n}\n",
 				"a.go":      "package a\n\nfunc h() {\n\tfive()\n}\n",
-				"docs/a.md": block("five()\n") + block("wo()\n") + block("two()\n…\none()\n") + block("one()\n…\nfour()\n"),
+				"docs/a.md": block("five()\n") + block("wo()\n") + block("two()\n…\none()\n") +
+					block("one()\n…\nfour()\n"),
 			},
 			want: []string{
 				"docs/a.md:3: no test has this snippet",

@@ -23,7 +23,7 @@ const modulePath = "github.com/redo-go/redo"
 type tree struct {
 	fsys  fs.FS
 	fset  *token.FileSet
-	paths []string // files and directories, all but what never belongs to the repository
+	paths []string // files and directories, except those that never belong to the repository
 	files []goFile // Go files that the go command builds, so none below testdata
 }
 
@@ -87,7 +87,7 @@ func hidden(p string) bool {
 	return false
 }
 
-// packages groups the files that are not tests by directory; what holds tests alone is no package.
+// packages groups the files that are not tests by directory. A directory of tests alone is no package.
 func (t *tree) packages() map[string][]goFile {
 	byDir := map[string][]goFile{}
 	for _, f := range t.files {
@@ -104,7 +104,7 @@ func (t *tree) at(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// A check finds the violations of one rule, each as "place: what is wrong and what the rule is".
+// A check finds the violations of one rule, each as "place: the fault and the rule".
 type check func(*tree) []string
 
 // checkout is this repository, read once for all rules.
@@ -125,14 +125,14 @@ func holds(t *testing.T, c check) {
 	}
 }
 
-// A breach is a tree in memory and the violations that a check has to find there.
+// A breach is a tree in memory and the violations that a check must find there.
 type breach struct {
 	rule  string
 	files map[string]string
 	want  []string
 }
 
-// finds proves that the check finds what each breach breaks, and nothing else.
+// finds proves that the check finds the violations of each breach, and nothing else.
 func finds(t *testing.T, c check, breaches []breach) {
 	t.Helper()
 	for _, b := range breaches {

@@ -81,7 +81,8 @@ func with(h http.Header, name string, values []string) http.Header {
 // Request returns the stored form of the described request. whole is true if body is its whole body.
 func (d Description) Request(key string, body []byte, whole bool) Request {
 	r := Request{
-		Version: Version, Key: key, Method: d.method, URL: d.url.String(), Host: d.host, Header: d.header, Dropped: d.dropped,
+		Version: Version, Key: key, Method: d.method, URL: d.url.String(), Host: d.host, Header: d.header,
+		Dropped: d.dropped,
 	}
 	if d.kept != nil {
 		r.Header = maps.Clone(d.kept)

@@ -17,7 +17,8 @@ import (
 func TestStorable(t *testing.T) {
 	const secret = "hunter2"
 	build := func(t *testing.T) *http.Request {
-		req, err := http.NewRequest(http.MethodPost, "https://user:"+secret+"@bank.test/a%2Fb?x=1&y=2#part", strings.NewReader("1000"))
+		req, err := http.NewRequest(http.MethodPost, "https://user:"+secret+"@bank.test/a%2Fb?x=1&y=2#part",
+			strings.NewReader("1000"))
 		require.NoError(t, err)
 		req.Host = "front.test"
 		for name, value := range map[string]string{
@@ -62,10 +63,12 @@ func TestStorable(t *testing.T) {
 			},
 		},
 		{
-			"the profile names what else is kept", &Rules{Own: []string{"Idempotency-Key"}}, nil,
+			"the profile names further headers to keep", &Rules{Own: []string{"Idempotency-Key"}}, nil,
 			[]byte("1000"), true, func(s *Request) {
 				delete(s.Header, "Stripe-Version")
-				s.Dropped = []string{"Authorization", "Cookie", "Stripe-Version", "X-Api-Key", "X-Auth-Token", "X-Other"}
+				s.Dropped = []string{
+					"Authorization", "Cookie", "Stripe-Version", "X-Api-Key", "X-Auth-Token", "X-Other",
+				}
 			},
 		},
 		{
@@ -74,7 +77,7 @@ func TestStorable(t *testing.T) {
 				s.Body, s.Whole = nil, false // the URL is not the request's any more
 			},
 		},
-		// JSON would replace the bytes, and what is resumed would be another request.
+		// JSON would replace the bytes, and a resumed request would be another one.
 		{
 			"a header that is no text can't be resumed", nil, func(r *http.Request) { r.Header.Set("Prefer", "\xff") },
 			[]byte("1000"), true, func(s *Request) {
@@ -125,8 +128,10 @@ func TestMeaning(t *testing.T) {
 	rules := Rules{Own: []string{"X-Key", "X-Left", "X-First"}, Stored: []string{"Acme-Version"}}
 	d := rules.Describe(&http.Request{URL: &url.URL{}, Header: http.Header{
 		"Accept": {"a"}, "content-type": {"b"}, "ACME-Version": {"c"}, // stored
-		"X-Key": {"k1"}, "X-Left": {"1"}, "x-first": {"now"}, "User-Agent": {"u"}, "Accept-Encoding": {"gzip"}, // no meaning
-		"X-Request-Id": {"r"}, "Traceparent": {"t"}, "Connection": {"close"}, "Te": {"trailers"}, // of one request or one hop
+		// No meaning.
+		"X-Key": {"k1"}, "X-Left": {"1"}, "x-first": {"now"}, "User-Agent": {"u"}, "Accept-Encoding": {"gzip"},
+		// Of one request or one hop.
+		"X-Request-Id": {"r"}, "Traceparent": {"t"}, "Connection": {"close"}, "Te": {"trailers"},
 		"Cookie": {"c"}, "x-other": {"o"}, "Authorization": {"a"}, "Idempotency-Key": {"not this API's key"}, // dropped
 	}})
 	require.Equal(t, http.Header{"Accept": {"a"}, "Content-Type": {"b"}, "Acme-Version": {"c"}}, d.header)
@@ -201,17 +206,19 @@ func TestTheFingerprintHasAllThatChangesTheMeaning(t *testing.T) {
 func TestTheFingerprintHasNothingElse(t *testing.T) {
 	same := fingerprintOf(t, func(*http.Request) {})
 	for name, change := range map[string]func(*http.Request){
-		"a refreshed token":               func(r *http.Request) { r.Header.Set("Authorization", "Bearer 2") },
-		"a trace":                         func(r *http.Request) { r.Header.Set("Traceparent", "00-1") },
-		"the client's name":               func(r *http.Request) { r.Header.Set("User-Agent", "v2") },
-		"a header that is not stored":     func(r *http.Request) { r.Header.Set("X-Other", "o") },
-		"the key":                         func(r *http.Request) { r.Header.Set("Idempotency-Key", "k2") },
-		"a token in the query":            func(r *http.Request) { r.URL.RawQuery = "x=1&access_token=2" },
-		"a signature before the rest":     func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=2&x=1" },
-		"a password":                      func(r *http.Request) { r.URL.User = url.UserPassword("user", "hunter2") },
-		"a fragment":                      func(r *http.Request) { r.URL.Fragment = "part" },
-		"another reader of the body":      func(r *http.Request) { body(r, "1000") },
-		"the case of a header's name":     func(r *http.Request) { r.Header = http.Header{"content-type": {"text/plain"}} },
+		"a refreshed token":           func(r *http.Request) { r.Header.Set("Authorization", "Bearer 2") },
+		"a trace":                     func(r *http.Request) { r.Header.Set("Traceparent", "00-1") },
+		"the client's name":           func(r *http.Request) { r.Header.Set("User-Agent", "v2") },
+		"a header that is not stored": func(r *http.Request) { r.Header.Set("X-Other", "o") },
+		"the key":                     func(r *http.Request) { r.Header.Set("Idempotency-Key", "k2") },
+		"a token in the query":        func(r *http.Request) { r.URL.RawQuery = "x=1&access_token=2" },
+		"a signature before the rest": func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=2&x=1" },
+		"a password":                  func(r *http.Request) { r.URL.User = url.UserPassword("user", "hunter2") },
+		"a fragment":                  func(r *http.Request) { r.URL.Fragment = "part" },
+		"another reader of the body":  func(r *http.Request) { body(r, "1000") },
+		"the case of a header's name": func(r *http.Request) {
+			r.Header = http.Header{"content-type": {"text/plain"}}
+		},
 		"an empty Host, which is the URL": func(r *http.Request) { r.Host = "" },
 	} {
 		require.Equal(t, same, fingerprintOf(t, change), name)

@@ -60,11 +60,12 @@ func NewOwner(now time.Time) string {
 	return strconv.FormatInt(now.UnixMilli(), 36) + "." + rand.Text()
 }
 
-// maxSkew is how far another process's clock may be ahead of this one's and still be believed.
+// maxSkew is the longest time by which another process's clock may be ahead of this one's and still be believed.
 const maxSkew = time.Minute
 
-// Idle returns how long ago, at now, a pending operation was last called. The owner of its claim holds that instant, by
-// the clock of its own process. Without an owner, or with an instant in the future, Idle returns the age of the record.
+// Idle returns the time from the last call of a pending operation to now. The owner of its claim holds the instant
+// of that call, by the owner's clock. Without an owner, or with an instant in the future, Idle returns
+// the age of the record.
 func Idle(rec store.Record, now time.Time) time.Duration {
 	at, _, _ := strings.Cut(rec.Owner, ".")
 	ms, err := strconv.ParseInt(at, 36, 64)

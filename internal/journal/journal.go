@@ -15,7 +15,7 @@ import (
 type Journal struct {
 	Store store.Store
 	Scope string
-	// Keep is how long a settled operation is kept.
+	// Keep is the time for which a settled operation is kept.
 	Keep time.Duration
 }
 
@@ -96,7 +96,8 @@ func (j Journal) Pending(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		lister, ok := j.Store.(store.Lister)
 		if !ok {
-			yield(Entry{}, fmt.Errorf("redo: Pending: %T can't list pending operations: it is no store.Lister", j.Store))
+			yield(Entry{},
+				fmt.Errorf("redo: Pending: %T can't list pending operations: it is no store.Lister", j.Store))
 			return
 		}
 		for rec, err := range lister.Pending(ctx, j.Scope) {

@@ -22,7 +22,9 @@ func claim(t *testing.T, j journal.Journal, key string) (store.Claim, journal.Re
 	request := journal.Request{Version: journal.Version, Key: key}
 	meta, err := request.Encode()
 	require.NoError(t, err)
-	return store.Claim{ID: j.ID("refund:1"), Owner: journal.NewOwner(time.Now()), Retention: store.Forever, Meta: meta}, request
+	return store.Claim{
+		ID: j.ID("refund:1"), Owner: journal.NewOwner(time.Now()), Retention: store.Forever, Meta: meta,
+	}, request
 }
 
 // A lossyStore loses the response of a Reserve that it has made, or the whole request.
@@ -58,7 +60,7 @@ func TestAClaimWhoseResponseWasLostIsFoundByItsOwner(t *testing.T) {
 	}
 }
 
-// The twin: a claim that was never made holds nothing, whatever is in the store.
+// The twin: a claim that was never made holds nothing, with any record in the store.
 func TestAClaimThatWasNeverMadeHoldsNothing(t *testing.T) {
 	for _, earlier := range []bool{false, true} {
 		st := memstore.New()
@@ -85,7 +87,10 @@ func TestSettle(t *testing.T) {
 	}{
 		{"an effect completes", journal.Settlement{Effect: taxonomy.Applied}, true, store.StateComplete, true},
 		{"so does an unknown one", journal.Settlement{Code: taxonomy.Internal}, true, store.StateComplete, true},
-		{"no effect fails", journal.Settlement{Code: taxonomy.NotFound, Effect: taxonomy.NotApplied}, true, store.StateFailed, true},
+		{
+			"no effect fails", journal.Settlement{Code: taxonomy.NotFound, Effect: taxonomy.NotApplied}, true,
+			store.StateFailed, true,
+		},
 		{
 			"a store that can't forget a failure has none",
 			journal.Settlement{Code: taxonomy.NotFound, Effect: taxonomy.NotApplied}, false, store.StateFailed, false,
@@ -168,7 +173,10 @@ func TestTheEffectOfAPendingOperation(t *testing.T) {
 	}{
 		{"is unknown once it may have been sent", journal.Request{Key: "k1"}, taxonomy.EffectUnknown},
 		{"is none while each attempt was refused", journal.Request{Key: "k1", Unapplied: true}, taxonomy.NotApplied},
-		{"is that of the response it rests on", journal.Request{Key: "k1", Unapplied: true, Rest: rest.Encode()}, taxonomy.EffectUnknown},
+		{
+			"is that of the response it rests on", journal.Request{Key: "k1", Unapplied: true, Rest: rest.Encode()},
+			taxonomy.EffectUnknown,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.req.Version = journal.Version

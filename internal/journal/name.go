@@ -16,7 +16,8 @@ func CheckName(name string) error {
 	case name == "":
 		return errors.New("redo: the operation's name is empty")
 	case len(name) > MaxName:
-		return fmt.Errorf("redo: the operation's name has %d bytes, at most %d are allowed: %.32q…", len(name), MaxName, name)
+		return fmt.Errorf("redo: the operation's name has %d bytes, at most %d are allowed: %.32q…",
+			len(name), MaxName, name)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("redo: the operation's name %q is not UTF-8", name)
 	}

@@ -38,7 +38,7 @@ func TestStoredRequestIsFrozen(t *testing.T) {
 			`{"v":1,"key":"a\"\u003cb","method":"POST","url":"https://bank.test/?a=1\u0026b=2","header":{"If-Match":["\"x\"","y"]},"body":"AP8i","whole":true}`,
 		},
 		{
-			"what was left out, and the outcome it rests on",
+			"the parts that were left out, and the outcome that it rests on",
 			Request{
 				Version: 1, Key: "k1", Method: "POST", URL: "https://bank.test/", Whole: true,
 				Dropped:   []string{"Authorization", "X-Other"},
@@ -97,7 +97,10 @@ func TestResumable(t *testing.T) {
 	}{
 		{"a whole request", Request{Whole: true}, false, ""},
 		{"a whole request of a client with credentials", Request{Whole: true}, true, ""},
-		{"credentials that the client adds", Request{Whole: true, Dropped: []string{"Authorization", "Cookie"}}, true, ""},
+		{
+			"credentials that the client adds", Request{Whole: true, Dropped: []string{"Authorization", "Cookie"}},
+			true, "",
+		},
 		{
 			"credentials that nothing adds", Request{Whole: true, Dropped: []string{"Authorization"}}, false,
 			"the header Authorization is never stored: add it with WithCredentials",

@@ -65,18 +65,24 @@ func TestSettlementsComeBackAsTheyWere(t *testing.T) {
 		name string
 		out  Settlement
 	}{
-		{"said, and unknown", Settlement{Code: taxonomy.Internal, Said: true, BodyKept: true}},
+		{"reported, and unknown", Settlement{Code: taxonomy.Internal, Said: true, BodyKept: true}},
 		{
 			"a body that was not kept",
 			Settlement{Effect: taxonomy.Applied, Response: &wire.Response{Status: 200, Header: http.Header{}}},
 		},
 		{
 			"no body",
-			Settlement{Effect: taxonomy.Applied, BodyKept: true, Response: &wire.Response{Status: 204, Header: http.Header{}}},
+			Settlement{
+				Effect: taxonomy.Applied, BodyKept: true,
+				Response: &wire.Response{Status: 204, Header: http.Header{}},
+			},
 		},
 		{
 			"an empty body",
-			Settlement{Effect: taxonomy.Applied, BodyKept: true, Response: &wire.Response{Status: 200, Header: http.Header{}, Body: []byte{}}},
+			Settlement{
+				Effect: taxonomy.Applied, BodyKept: true,
+				Response: &wire.Response{Status: 200, Header: http.Header{}, Body: []byte{}},
+			},
 		},
 		{"several values, and none", Settlement{Effect: taxonomy.Applied, BodyKept: true, Response: &wire.Response{
 			Status: 200, Header: http.Header{"Link": {"a", "", "b"}, "X-None": nil}, Body: []byte{0, 1, 255},
@@ -91,7 +97,10 @@ func TestSettlementsComeBackAsTheyWere(t *testing.T) {
 			Finding:  &Finding{Evidence: strings.Repeat("e", 1000), By: "probe"},
 			Response: &wire.Response{Status: 201, Header: http.Header{"Etag": {"x"}}, Body: []byte("rf_1")},
 		}},
-		{"a long code", Settlement{Code: taxonomy.Code("PROVIDER." + strings.Repeat("x", 1000)), Effect: taxonomy.NotApplied}},
+		{
+			"a long code",
+			Settlement{Code: taxonomy.Code("PROVIDER." + strings.Repeat("x", 1000)), Effect: taxonomy.NotApplied},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := DecodeSettlement(c.out.Encode())
@@ -123,11 +132,13 @@ func TestAnotherVersionIsAnErrorOfItsOwn(t *testing.T) {
 func TestWhatIsCutOffIsAnError(t *testing.T) {
 	withBody := Settlement{
 		Code: taxonomy.NotFound, Effect: taxonomy.NotApplied, BodyKept: true,
-		Response: &wire.Response{Status: 404, Header: http.Header{"Etag": {"x"}, "Vary": {"a", "b"}}, Body: []byte("gone")},
+		Response: &wire.Response{
+			Status: 404, Header: http.Header{"Etag": {"x"}, "Vary": {"a", "b"}}, Body: []byte("gone"),
+		},
 	}
 	for name, c := range map[string]struct {
 		out  Settlement
-		tail int // bytes whose loss can't be told: the body is the rest
+		tail int // bytes whose loss does not show: the body is the rest
 	}{
 		"a code alone":  {Settlement{Code: taxonomy.NotFound}, 0},
 		"a response":    {Settlement{Response: &wire.Response{Status: 204, Header: http.Header{"Etag": {"x"}}}}, 0},

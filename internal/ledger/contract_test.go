@@ -11,7 +11,10 @@ import (
 
 // The reference is held to the contract by the same suites as every store.
 func TestContract(t *testing.T) {
-	for name, open := range map[string]func() *ledger.Store{"many writers": ledger.New, "single writer": ledger.NewSingleWriter} {
+	for name, open := range map[string]func() *ledger.Store{
+		"many writers":  ledger.New,
+		"single writer": ledger.NewSingleWriter,
+	} {
 		t.Run(name, func(t *testing.T) {
 			opts := []storetest.Option{storetest.Virtual(), storetest.Beside(itself), storetest.Reopen(itself)}
 			storetest.Run(t, func(*testing.T) store.Store { return open() }, opts...)

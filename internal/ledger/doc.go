@@ -2,5 +2,5 @@
 // whose records commit with them. It is written to be read beside the contract, and not to be fast.
 //
 // It treats a record that an open transaction holds as a database treats a locked row. Begin and Reserve return
-// InFlight, other writes wait until the transaction ends, and readers see what is committed.
+// InFlight, other writes wait until the transaction ends, and readers see the committed record.
 package ledger

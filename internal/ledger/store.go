@@ -269,7 +269,7 @@ func (s *Store) wake() {
 	s.changed = make(chan struct{})
 }
 
-// detach returns the record as it is read now, with bytes of its own.
+// detach returns the record as it is read now, with copies of its bytes.
 func detach(r store.Record, now time.Time) store.Record {
 	r.Result, r.Meta, r.ReadAt = bytes.Clone(r.Result), bytes.Clone(r.Meta), now
 	return r

@@ -20,7 +20,7 @@ type Tx struct {
 	rolledBack bool  // by Rollback, which refused
 }
 
-// ErrStatement is what a failed statement returns, and every one after it, as in Postgres.
+// ErrStatement is the error of a failed statement and of every one after it, as in Postgres.
 var ErrStatement = errors.New("ledger: a statement failed")
 
 var errOver = errors.New("ledger: the transaction has ended")

@@ -1,10 +1,10 @@
-// Package racetest tells tests whether the race detector is on.
+// Package racetest reports to tests whether the race detector is on.
 package racetest
 
 import "testing"
 
-// Repeats skips a test under the race detector. Call it from a test that runs the code of another test with other
-// settings of an engine, or in a browser: the detector would see the same code again, many times slower.
+// Repeats skips a test under the race detector. Call it from a test that runs the code of another test in a
+// browser or with other settings of an engine. The detector would see the same code again, many times slower.
 func Repeats(t testing.TB) {
 	t.Helper()
 	if Enabled {

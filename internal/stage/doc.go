@@ -1,5 +1,6 @@
-// Package stage runs the parts of a program as processes that can be killed, and prints what they report on a timeline.
-// It also plays faults of the network before a part that serves HTTP. Programs in examples and verify use it.
+// Package stage runs the parts of a program as processes that can be killed, and prints their reports on a
+// timeline. It also plays faults of the network before a part that serves HTTP. Programs in examples and verify
+// use it.
 //
 // A part is another copy of the program. The parent starts it with Start, which sends the part's role as a line of JSON
 // to its standard input. The program's main function calls Play if IsPart returns true:

@@ -87,13 +87,13 @@ func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.voice.Say("a request is lost: connection reset")
 		f.cut(w, "")
 	case Lose:
-		f.voice.Say("answers %d, and the answer is lost: connection reset", f.run(r).Code)
+		f.voice.Say("returns %d, and the response is lost: connection reset", f.run(r).Code)
 		f.cut(w, "")
 	case Truncate:
-		f.voice.Say("answers %d, and the answer is cut off", f.run(r).Code)
+		f.voice.Say("returns %d, and the response is cut off", f.run(r).Code)
 		f.cut(w, "HTTP/1.1 200 OK\r\nContent-Le")
 	case Hold:
-		text := fmt.Sprintf("answers %d, and the answer is still under way", f.run(r).Code)
+		text := fmt.Sprintf("returns %d, and the response is still under way", f.run(r).Code)
 		emit(message{Actor: string(f.voice), Text: text, Held: true})
 		time.Sleep(Patience) // a process is killed long before
 		f.cut(w, "")
@@ -107,9 +107,9 @@ func (f *faults) run(r *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	f.next.ServeHTTP(rec, r)
 	if rec.Header().Get("Idempotency-Status") == "replayed" {
-		f.voice.Good("answered from its record, nothing was run")
+		f.voice.Good("replays its record, nothing was run")
 	} else if code := rec.Header().Get("Error-Code"); code != "" {
-		f.voice.Say("answered %d %s", rec.Code, code)
+		f.voice.Say("returned %d %s", rec.Code, code)
 	}
 	return rec
 }

@@ -63,7 +63,7 @@ func Up(address string) { emit(message{Up: true, Address: address}) }
 // A Voice is the name under which a part reports.
 type Voice string
 
-// Say reports what happens.
+// Say reports an event.
 func (v Voice) Say(format string, args ...any) {
 	emit(message{Actor: string(v), Text: fmt.Sprintf(format, args...)})
 }
@@ -75,7 +75,7 @@ func (v Voice) Good(format string, args ...any) {
 
 var commands sync.Map
 
-// On sets the function that answers a command. Its value is sent as JSON.
+// On sets the function that runs a command. Its value is sent as JSON.
 func On(command string, f func(args []string) (any, error)) { commands.Store(command, f) }
 
 func obey(line string) {

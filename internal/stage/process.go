@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Patience is how long a parent waits for a report or an answer.
+// Patience is the longest time that a parent waits for a report or a result.
 const Patience = 20 * time.Second
 
 // part is the argument of a program that is started as a part.
@@ -35,7 +35,7 @@ type Process struct {
 	reap    func() error // waits for the process once
 }
 
-// An answer is the result of a command.
+// An answer holds the result of a command.
 type answer struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	Error string          `json:"error,omitempty"`
@@ -115,13 +115,13 @@ func (p *Process) Held() error {
 	return err
 }
 
-// Ask sends a command to the part and returns its answer. All earlier reports of the part are on the timeline then. The
-// empty command is answered with nothing.
+// Ask sends a command to the part and returns its result. All earlier reports of the part are on the timeline
+// then. The empty command has no result.
 func Ask[T any](p *Process, command string) (value T, err error) {
 	if _, err := fmt.Fprintln(p.in, command); err != nil {
 		return value, p.failed(err)
 	}
-	a, err := await(p, p.answers, "it answered "+command)
+	a, err := await(p, p.answers, "it ran "+command)
 	switch {
 	case err != nil:
 		return value, err
@@ -145,7 +145,7 @@ func await[T any](p *Process, from <-chan T, event string) (value T, err error) 
 	}
 }
 
-// Wait waits for the process to end by itself. A process that does not end is killed.
+// Wait waits for the process to end. A process that does not end is killed.
 func (p *Process) Wait() error {
 	select {
 	case <-p.Ended:

@@ -19,7 +19,8 @@ type Pace struct {
 // Take takes the turn at the task that id names, and returns a lease that excludes other processes until the next turn
 // is due. It returns nil if no turn is due. The record's meta counts the turns. Release of the lease forgets them.
 func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*store.Lease, error) {
-	grant, err := st.Reserve(ctx, store.Claim{ID: id, Lease: p.Interval, Retention: 2 * (p.Most + p.Interval), Meta: []byte{0}})
+	grant, err := st.Reserve(ctx,
+		store.Claim{ID: id, Lease: p.Interval, Retention: 2 * (p.Most + p.Interval), Meta: []byte{0}})
 	if err != nil || !grant.Verdict.Owned() {
 		return nil, err
 	}

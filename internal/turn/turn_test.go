@@ -15,7 +15,7 @@ import (
 
 var task = store.ID{Scope: "turns", Key: "a"}
 
-// due returns the minutes, up to the last, at which a process that asks each minute gets the turn.
+// due returns the minutes, up to the last, in which a process that tries each minute gets the turn.
 func due(t *testing.T, st store.Store, p turn.Pace, last int) (minutes []int) {
 	t.Helper()
 	for minute := range last + 1 {
@@ -37,7 +37,9 @@ func TestTheWaitGrowsBetweenItsBounds(t *testing.T) {
 		"twice as long each time, up to the most": {
 			turn.Pace{Interval: time.Minute, Most: 4 * time.Minute}, []int{0, 1, 3, 7, 11, 15},
 		},
-		"never less than the least":        {turn.Pace{Interval: time.Minute, Least: 5 * time.Minute, Most: time.Minute}, []int{0, 5, 10, 15}},
+		"never less than the least": {turn.Pace{
+			Interval: time.Minute, Least: 5 * time.Minute, Most: time.Minute,
+		}, []int{0, 5, 10, 15}},
 		"an interval longer than the most": {turn.Pace{Interval: 6 * time.Minute, Most: time.Minute}, []int{0, 6, 12}},
 	} {
 		t.Run(name, func(t *testing.T) {

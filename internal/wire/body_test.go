@@ -54,7 +54,7 @@ func TestReadHead(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, "head", string(b), "the bytes before an error are kept")
 	b, err = wire.ReadHead(io.MultiReader(strings.NewReader("head"), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, 4)
-	require.NoError(t, err, "what comes after the limit is not read")
+	require.NoError(t, err, "bytes after the limit are not read")
 	require.Equal(t, "head", string(b))
 }
 

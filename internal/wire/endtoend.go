@@ -11,7 +11,7 @@ import (
 var neverReplayed = func() map[string]bool {
 	names := map[string]bool{}
 	for _, name := range []string{
-		// Hop by hop: RFC 9110 section 7.6.1, and what RFC 2616 listed before it. Proxy-* is a prefix, below.
+		// Hop by hop: RFC 9110 section 7.6.1, and the list of RFC 2616 before it. Proxy-* is a prefix, below.
 		"Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
 		// About one response, set by the server or the cache that sends it.
 		"Date", "Content-Length", "Age", "Via", "Alt-Svc", "Server-Timing", "Cache-Status", "X-Cache", "X-Runtime",
@@ -38,7 +38,8 @@ var neverReplayed = func() map[string]bool {
 
 // neverReplayedPrefixes lists the starts of further names that are never replayed.
 var neverReplayedPrefixes = [...]string{
-	"Proxy-", "Access-Control-", "Ratelimit", "X-Ratelimit", "X-Rate-Limit", "Rate-Limit", "X-B3-", "X-Datadog-", http.TrailerPrefix,
+	"Proxy-", "Access-Control-", "Ratelimit", "X-Ratelimit", "X-Rate-Limit", "Rate-Limit", "X-B3-", "X-Datadog-",
+	http.TrailerPrefix,
 }
 
 // Replayable reports whether a header of this name, in any case, may be stored and replayed. It does not see the

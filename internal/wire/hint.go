@@ -17,7 +17,7 @@ func RetryAfter(wait time.Duration) string {
 // seconds to wait in that header. A wait of this many seconds is over thirty years.
 const epochFloor = 1_000_000_000
 
-// Hint returns how long the server asks the client to wait before the next request. It reads these headers in order,
+// Hint returns the wait before the next request that the server's headers give. It reads these headers in order,
 // and the first one with a valid value decides:
 //
 //   - retry-after-ms, in milliseconds
@@ -29,9 +29,9 @@ const epochFloor = 1_000_000_000
 // Hint reads the last three only if limited is true. Many servers send them with every response, so they are a hint
 // only in a response that reports "too many requests".
 //
-// A zero wait is a hint: the client may send at once. Hint ignores garbage, negative and overflowing values, and
-// dates that have passed. It measures dates from the response's own Date, so that a skewed clock of the client does
-// not shorten them. It measures from now if there is no Date. A nil header has no hint.
+// A zero wait is a hint: the client may send immediately. Hint ignores garbage, negative and overflowing values,
+// and dates that have passed. It measures dates from the response's own Date, so that a skewed clock of the client
+// does not shorten them. It measures from now if there is no Date. A nil header has no hint.
 func Hint(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
 	if len(h) == 0 {
 		return 0, false

@@ -39,10 +39,14 @@ func TestHeaderValue(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	for _, name := range []string{"Authorization", "authorization", "Cookie", "x-api-key", "DPoP", "Proxy-Authorization"} {
+	for _, name := range []string{
+		"Authorization", "authorization", "Cookie", "x-api-key", "DPoP", "Proxy-Authorization",
+	} {
 		require.True(t, CredentialHeader(name), name)
 	}
-	for _, name := range []string{"I-Twilio-Idempotency-Token", "X-Author-Id", "Idempotency-Key", "Content-Type", "Stripe-Account"} {
+	for _, name := range []string{
+		"I-Twilio-Idempotency-Token", "X-Author-Id", "Idempotency-Key", "Content-Type", "Stripe-Account",
+	} {
 		require.False(t, CredentialHeader(name), name)
 	}
 	require.True(t, CredentialParameter("API_Key", "1"))

@@ -20,7 +20,10 @@ func TestParseKey(t *testing.T) {
 		{"white space around the key is not part of it", []string{" \tabc\t "}, "abc"},
 		{"inner spaces are part of a bare key", []string{"a b"}, "a b"},
 		{"a bare key keeps its semicolons and backslashes", []string{`a;b\c`}, `a;b\c`},
-		{"parameters of a string are ignored", []string{`"k";x=1; y;*z="a\"b";t=%"caf%c3%a9";b=:YQ==:;c=?1;d=@12;e=-1.5`}, "k"},
+		{
+			"parameters of a string are ignored",
+			[]string{`"k";x=1; y;*z="a\"b";t=%"caf%c3%a9";b=:YQ==:;c=?1;d=@12;e=-1.5`}, "k",
+		},
 		{"identical lines are one key", []string{"abc", `"abc"`, "abc"}, "abc"},
 		{"an identical list is one key", []string{`abc, "abc" ,abc`}, "abc"},
 		{"a comma inside the quotes is no list", []string{`"a,b", "a,b";x`}, "a,b"},
@@ -46,7 +49,10 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"an empty string", []string{`""`}, "it is empty"},
 		{"a string that starts with a space", []string{`" a"`}, "starts with a space"},
 		{"a string that ends with a space", []string{`"a "`}, "ends with a space"},
-		{"256 bytes", []string{strings.Repeat("k", 256)}, `"kkkkkkkkkkkkkkkk"... has 256 bytes, at most 255 are allowed`},
+		{
+			"256 bytes", []string{strings.Repeat("k", 256)},
+			`"kkkkkkkkkkkkkkkk"... has 256 bytes, at most 255 are allowed`,
+		},
 		{"256 bytes in quotes", []string{`"` + strings.Repeat("k", 256) + `"`}, "has 256 bytes"},
 		{"a control byte", []string{"a\x01b"}, "byte 1 is 0x01"},
 		{"a tab inside", []string{"a\tb"}, "byte 1 is 0x09"},
@@ -110,7 +116,7 @@ func FuzzParseKey(f *testing.F) {
 		for _, lines := range [][]string{{a}, {a, b}, {a + "," + b}} {
 			key, err := ParseKey(lines)
 			if err == nil {
-				require.NoError(t, CheckKey(key), "what is parsed is valid")
+				require.NoError(t, CheckKey(key), "a parsed key is valid")
 			} else {
 				require.ErrorIs(t, err, ErrKeyMalformed)
 				require.Empty(t, key)

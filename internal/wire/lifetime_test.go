@@ -9,7 +9,8 @@ import (
 
 func TestLifetime(t *testing.T) {
 	for v, want := range map[string]time.Duration{
-		"86400": 24 * time.Hour, " 60 ": time.Minute, "PT30M": 30 * time.Minute, "P1D": 24 * time.Hour, "P1W": 168 * time.Hour,
+		"86400": 24 * time.Hour, " 60 ": time.Minute, "PT30M": 30 * time.Minute, "P1D": 24 * time.Hour,
+		"P1W":     168 * time.Hour,
 		"P1DT12H": 36 * time.Hour, "PT1H30M5S": time.Hour + 30*time.Minute + 5*time.Second,
 	} {
 		got, ok := Lifetime(v)
@@ -17,7 +18,8 @@ func TestLifetime(t *testing.T) {
 		require.Equal(t, want, got, v)
 	}
 	for _, v := range []string{
-		"", "0", "-5", "99999999999999999999", "9223372036854775807", "P", "PT", "P1", "PT5X", "PTM", "P1M", "PT5M1H", "PT5M5M", "1h", "P-1D", "P99999999999D",
+		"", "0", "-5", "99999999999999999999", "9223372036854775807", "P", "PT", "P1", "PT5X", "PTM", "P1M", "PT5M1H",
+		"PT5M5M", "1h", "P-1D", "P99999999999D",
 		"P4294967295WT1S",
 	} {
 		_, ok := Lifetime(v)

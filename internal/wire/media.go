@@ -26,7 +26,8 @@ func Streams(resp *http.Response) bool {
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch mediaType {
-	case "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
+	case "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl",
+		"application/x-jsonlines",
 		"application/json-seq", "application/stream+json", "multipart/x-mixed-replace", "multipart/mixed":
 		return true
 	}

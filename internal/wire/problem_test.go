@@ -11,7 +11,9 @@ import (
 func TestWriteProblem(t *testing.T) {
 	t.Run("the document, the code and the length are written", func(t *testing.T) {
 		w := httptest.NewRecorder()
-		WriteProblem(w, Problem{Status: 409, Title: "In flight", Detail: "wait", Code: "CONFLICT.idempotency.in_flight", Retryable: true})
+		WriteProblem(w, Problem{
+			Status: 409, Title: "In flight", Detail: "wait", Code: "CONFLICT.idempotency.in_flight", Retryable: true,
+		})
 		require.Equal(t, 409, w.Code)
 		require.JSONEq(t, `{"type":"https://redo-go.github.io/redo/problems/CONFLICT.idempotency.in_flight",
 			"title":"In flight","status":409,"detail":"wait","code":"CONFLICT.idempotency.in_flight","retryable":true}`, w.Body.String())
@@ -22,7 +24,7 @@ func TestWriteProblem(t *testing.T) {
 		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
 		require.EqualValues(t, w.Body.Len(), w.Result().ContentLength)
 	})
-	t.Run("what described another body is taken out, hints stay", func(t *testing.T) {
+	t.Run("headers of another body are taken out, hints stay", func(t *testing.T) {
 		w := httptest.NewRecorder()
 		h := w.Header()
 		for _, name := range contentHeaders {
@@ -36,9 +38,10 @@ func TestWriteProblem(t *testing.T) {
 		}
 		require.NotContains(t, h, "Error-Code")
 		require.Equal(t, "3", h.Get("Retry-After"))
-		require.JSONEq(t, `{"type":"about:blank","title":"Service Unavailable","status":503,"retryable":false}`, w.Body.String())
+		require.JSONEq(t, `{"type":"about:blank","title":"Service Unavailable","status":503,"retryable":false}`,
+			w.Body.String())
 	})
-	t.Run("a status that is no error is answered as 500", func(t *testing.T) {
+	t.Run("a status that is no error becomes 500", func(t *testing.T) {
 		for _, status := range []int{0, -1, 200, 399, 600} {
 			w := httptest.NewRecorder()
 			WriteProblem(w, Problem{Status: status})
@@ -48,7 +51,7 @@ func TestWriteProblem(t *testing.T) {
 }
 
 func TestProblemUnmarshal(t *testing.T) {
-	t.Run("what is written is read back", func(t *testing.T) {
+	t.Run("a written problem is read back", func(t *testing.T) {
 		want := Problem{Type: "t", Title: "T", Status: 409, Detail: "d", Code: "c", Retryable: true}
 		b, err := json.Marshal(want)
 		require.NoError(t, err)
@@ -58,10 +61,12 @@ func TestProblemUnmarshal(t *testing.T) {
 	})
 	t.Run("a member of the wrong type is ignored and the others are read", func(t *testing.T) {
 		var got Problem
-		require.NoError(t, json.Unmarshal([]byte(`{"type":1,"title":null,"status":"409","detail":[],"code":"C","retryable":"yes"}`), &got))
+		require.NoError(t,
+			json.Unmarshal([]byte(`{"type":1,"title":null,"status":"409","detail":[],"code":"C","retryable":"yes"}`),
+				&got))
 		require.Equal(t, Problem{Code: "C"}, got)
 	})
-	t.Run("what is no object is an error", func(t *testing.T) {
+	t.Run("a body that is no object is an error", func(t *testing.T) {
 		for _, s := range []string{`[]`, `"x"`, `1`, `{`} {
 			require.Error(t, json.Unmarshal([]byte(s), new(Problem)), s)
 		}

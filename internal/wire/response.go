@@ -30,8 +30,8 @@ const (
 //	header section: for each name, in order: the name, its number of values, the values
 //	body: the rest
 //
-// The kinds are noBody, withBody and tombstone. A tombstone stands for a response that was too large. It ends after
-// the status.
+// The kinds are noBody, withBody and tombstone. A tombstone marks a response that was too large. It ends after the
+// status.
 const (
 	envelopeV1 = 1
 

@@ -21,7 +21,10 @@ func TestEnvelopeV1IsFrozen(t *testing.T) {
 		{"an empty body", Response{Status: 200, Header: http.Header{}, Body: []byte{}}, "0101c801000000"},
 		{
 			"headers in order, several values, none, a body",
-			Response{Status: 201, Header: http.Header{"Vary": {"A", ""}, "Etag": {`"x"`}, "X-Off": nil}, Body: []byte("ok")},
+			Response{
+				Status: 201, Header: http.Header{"Vary": {"A", ""}, "Etag": {`"x"`}, "X-Off": nil},
+				Body: []byte("ok"),
+			},
 			"0101c90103031a" + "04457461670103227822" + "0456617279020141" + "00" + "05582d4f666600" + "6f6b",
 		},
 	} {
@@ -48,7 +51,7 @@ func TestAppendResponse(t *testing.T) {
 	for i := range 100 {
 		big.Header["X-"+strconv.Itoa(i)] = []string{strconv.Itoa(i), "v"}
 	}
-	t.Run("is the same bytes each time, whatever the map's order", func(t *testing.T) {
+	t.Run("is the same bytes each time, in any order of the map", func(t *testing.T) {
 		want := AppendResponse(nil, big)
 		for range 20 {
 			require.Equal(t, want, AppendResponse(nil, big))
@@ -68,7 +71,8 @@ func TestAppendResponse(t *testing.T) {
 }
 
 func TestDecodeResponse(t *testing.T) {
-	valid := AppendResponse(nil, Response{Status: 201, Header: http.Header{"A": {"1", "2"}, "B": {"3"}}, Body: []byte("body")})
+	valid := AppendResponse(nil,
+		Response{Status: 201, Header: http.Header{"A": {"1", "2"}, "B": {"3"}}, Body: []byte("body")})
 	t.Run("a newer version is ErrVersion and never a guess", func(t *testing.T) {
 		for _, version := range []byte{2, 255} {
 			_, err := DecodeResponse(append([]byte{version}, valid[1:]...))
@@ -103,7 +107,7 @@ func TestDecodeResponse(t *testing.T) {
 		{"a status below 200", "010064000000"},
 		{"a status above 999", "0100e807000000"},
 		{"a number written longer than needed", "0100c80180000000"},
-		{"a body that is said to be absent", "0100c801000000ff"},
+		{"a body that is marked as absent", "0100c801000000ff"},
 		{"bytes after a tombstone", "0102c80100"},
 		{"names out of order", "0100c801020006" + "014200" + "014100"},
 		{"the same name twice", "0100c801020006" + "014100" + "014100"},
@@ -131,12 +135,15 @@ func TestResponseCheck(t *testing.T) {
 	require.ErrorContains(t, Response{Status: 1000}.Check(), "status 1000")
 	require.ErrorIs(t, Response{Status: 200, Header: names}.Check(), ErrTooLarge)
 	require.ErrorIs(t, Response{Status: 200, Header: values}.Check(), ErrTooLarge)
-	require.ErrorIs(t, Response{Status: 200, Header: http.Header{"A": {strings.Repeat("x", MaxHeaderBytes)}}}.Check(), ErrTooLarge)
+	require.ErrorIs(t, Response{Status: 200, Header: http.Header{"A": {strings.Repeat("x", MaxHeaderBytes)}}}.Check(),
+		ErrTooLarge)
 	delete(names, "0")
-	for _, r := range []Response{{Status: 999, Header: names}, {Status: 200, Header: http.Header{"A": make([]string, MaxHeaderValues)}}} {
+	for _, r := range []Response{
+		{Status: 999, Header: names}, {Status: 200, Header: http.Header{"A": make([]string, MaxHeaderValues)}},
+	} {
 		require.NoError(t, r.Check())
 		got, err := DecodeResponse(AppendResponse(nil, r))
-		require.NoError(t, err, "what Check allows is read back")
+		require.NoError(t, err, "a response that Check allows is read back")
 		require.Equal(t, r, got)
 	}
 }

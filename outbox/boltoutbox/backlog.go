@@ -181,7 +181,8 @@ func (q *Queue) Drop(ctx context.Context, id, destination string) error {
 // Purge implements [outbox.Backlog].
 func (q *Queue) Purge(ctx context.Context, age time.Duration, limit int) (int, error) {
 	if age < 0 || limit < 1 {
-		return 0, fmt.Errorf("boltoutbox: %w: the age is %v and the limit %d, they must not be negative and be positive",
+		return 0, fmt.Errorf("boltoutbox: %w: the age is %v and the limit %d, they must not be "+
+			"negative and be positive",
 			store.ErrInvalid, age, limit)
 	}
 	return value(ctx, q, func(f *file) int { return f.purge(f.now-int64(min(age, time.Duration(f.now))), limit) })

@@ -22,8 +22,8 @@ import (
 //	go test -run '^$' -bench . -benchtime 3000x -count 6 ./outbox/boltoutbox
 var relayCounts = []int{1, 2, 4}
 
-// BenchmarkThroughput delivers events that were enqueued before. A publisher that does nothing shows the queue's own
-// cost. A publisher of 10 ms, as long as a quick HTTP call, shows what more relays gain.
+// BenchmarkThroughput delivers events that were enqueued before. A publisher that does nothing shows the queue's
+// own cost. A publisher of 10 ms, as long as a quick HTTP call, shows the gain of more relays.
 func BenchmarkThroughput(b *testing.B) {
 	for _, takes := range []time.Duration{0, 10 * time.Millisecond} {
 		benchThroughput(b, takes)

@@ -25,7 +25,9 @@ func TestContract(t *testing.T) {
 		return q
 	}
 	outboxtest.Run(t, outboxtest.Harness{
-		Open:   func(t *testing.T) outboxtest.Queue { return at(t, open(t, filepath.Join(t.TempDir(), "outbox.redo"))) },
+		Open: func(t *testing.T) outboxtest.Queue {
+			return at(t, open(t, filepath.Join(t.TempDir(), "outbox.redo")))
+		},
 		Beside: func(t *testing.T, first outboxtest.Queue) outboxtest.Queue { return at(t, stores[first]) },
 		Begin: func(t *testing.T, q outboxtest.Queue) outboxtest.Tx {
 			return begin(t, stores[q], q.(*boltoutbox.Queue))

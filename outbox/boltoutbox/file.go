@@ -59,7 +59,8 @@ type file struct {
 
 func (f *file) buckets() map[string]**bbolt.Bucket {
 	return map[string]**bbolt.Bucket{
-		"events": &f.events, "waiting": &f.waiting, "dead": &f.dead, "deaths": &f.deaths, "sent": &f.sent, "ids": &f.ids,
+		"events": &f.events, "waiting": &f.waiting, "dead": &f.dead, "deaths": &f.deaths, "sent": &f.sent,
+		"ids":     &f.ids,
 		"history": &f.history, "due": &f.due, "lanes": &f.lanes, "fronts": &f.fronts, "lines": &f.lines,
 		"members": &f.members, "leased": &f.leased, "held": &f.held, "disabled": &f.disabled,
 	}

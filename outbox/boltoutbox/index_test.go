@@ -68,7 +68,8 @@ func (w *walk) step() {
 	case 0, 1, 2:
 		w.ids++
 		key := []string{"", "a", "b"}[w.rand.IntN(3)]
-		require.NoError(w, w.enqueue([]outbox.Event{{ID: fmt.Sprint(w.ids), Destination: w.destination(), OrderingKey: key}}))
+		require.NoError(w,
+			w.enqueue([]outbox.Event{{ID: fmt.Sprint(w.ids), Destination: w.destination(), OrderingKey: key}}))
 	case 3, 4:
 		for _, d := range w.claim(w.limits()) {
 			w.leases = append(w.leases, d.Lease)

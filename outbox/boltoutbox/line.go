@@ -2,7 +2,7 @@ package boltoutbox
 
 import "strings"
 
-// index enters a waiting event. An event without an ordering key has an entry of its own in due. The others share the
+// index enters a waiting event. An event without an ordering key has its own entry in due. The others share the
 // entry of their line, which tidy writes.
 func (f *file) index(seq uint64, s state) {
 	if s.Key == "" {

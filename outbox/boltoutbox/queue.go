@@ -43,7 +43,8 @@ func (o option) apply(q *Queue) error { return o(q) }
 func WithBucket(name string) Option {
 	return option(func(q *Queue) error {
 		if name == "" || name == "redo" || len(name) > bbolt.MaxKeySize {
-			return fmt.Errorf("boltoutbox: %w: the bucket's name is %.80q, it must be neither empty nor the store's own",
+			return fmt.Errorf("boltoutbox: %w: the bucket's name is %.80q, it must be neither empty "+
+				"nor the store's own",
 				store.ErrInvalid, name)
 		}
 		q.name = []byte(name)
@@ -201,7 +202,8 @@ func (q *Queue) Disabled(ctx context.Context) (found []outbox.DisabledDestinatio
 				return err
 			}
 			found = append(found, outbox.DisabledDestination{
-				Destination: strings.TrimSuffix(string(s.key), "\x00"), Since: time.Unix(0, why.At), Why: why.past().Failure,
+				Destination: strings.TrimSuffix(string(s.key), "\x00"), Since: time.Unix(0, why.At),
+				Why: why.past().Failure,
 			})
 		}
 		return nil

@@ -80,7 +80,9 @@ func TestLineIsDueWhenAllItsLeasesHaveEnded(t *testing.T) {
 }
 
 func TestFormatOfAnotherVersionIsRefused(t *testing.T) {
-	for name, format := range map[string]string{"the first version": "redo boltoutbox \x01", "another application's": ""} {
+	for name, format := range map[string]string{
+		"the first version": "redo boltoutbox \x01", "another application's": "",
+	} {
 		t.Run(name, func(t *testing.T) {
 			st := open(t, filepath.Join(t.TempDir(), "outbox.redo"))
 			require.NoError(t, st.Update(t.Context(), func(tx *boltstore.Tx) error {

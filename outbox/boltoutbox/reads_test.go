@@ -48,7 +48,8 @@ func TestClaimPassesOverABacklogWithoutReadingIt(t *testing.T) {
 	bury := func(t *testing.T, q *Queue) { // the first event of each line
 		ds, err := q.Claim(t.Context(), outbox.Claim{Max: 1, Lease: time.Hour})
 		require.NoError(t, err)
-		_, err = q.Settle(t.Context(), outbox.Settlement{Lease: ds[0].Lease, Outcome: outbox.Outcome{Result: outbox.Dead}})
+		_, err = q.Settle(t.Context(),
+			outbox.Settlement{Lease: ds[0].Lease, Outcome: outbox.Outcome{Result: outbox.Dead}})
 		require.NoError(t, err)
 	}
 	for _, c := range []struct {
@@ -73,7 +74,7 @@ func TestClaimPassesOverABacklogWithoutReadingIt(t *testing.T) {
 			t.Logf("%d entries read", n)
 		})
 	}
-	t.Run("but reads what it takes", func(t *testing.T) {
+	t.Run("but reads the event that it takes", func(t *testing.T) {
 		n, ids := reads(t, "", outbox.Claim{}, nothing)
 		require.Greater(t, n, 2*10, "a state and a body of each")
 		require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, ids)

@@ -16,7 +16,9 @@ func (f *file) enqueue(events []outbox.Event) error {
 	}
 	for _, ev := range events {
 		seq := f.next(f.events)
-		s := state{ID: ev.ID, Type: ev.Type, Destination: ev.Destination, Key: ev.OrderingKey, Enqueued: f.now, Due: f.now}
+		s := state{
+			ID: ev.ID, Type: ev.Type, Destination: ev.Destination, Key: ev.OrderingKey, Enqueued: f.now, Due: f.now,
+		}
 		f.set(f.ids, s.id(), number(seq))
 		f.set(f.events, number(seq), f.body(ev))
 		f.wait(seq, s)

@@ -105,15 +105,22 @@ func (f *file) body(ev outbox.Event) []byte {
 // event returns the event. After an error it has neither header nor payload.
 func (f *file) event(seq uint64, s state) (outbox.Event, error) {
 	ev := outbox.Event{ID: s.ID, Type: s.Type, Destination: s.Destination, OrderingKey: s.Key}
-	b, err := unsealed(f.get(f.events, number(seq)))
+	h, payload, err := decodeBody(f.get(f.events, number(seq)))
 	if err != nil {
 		return ev, err
 	}
-	head, payload, _ := bytes.Cut(b, []byte{'\n'})
-	var h http.Header
-	if json.Unmarshal(head, &h) != nil {
-		return ev, corrupt("the header of the event %q can't be decoded", s.ID)
-	}
-	ev.Header, ev.Payload = h, bytes.Clone(payload)
+	ev.Header, ev.Payload = h, payload
 	return ev, nil
+}
+
+// decodeBody decodes a header and a payload. The payload is a copy.
+func decodeBody(b []byte) (h http.Header, payload []byte, err error) {
+	if b, err = unsealed(b); err != nil {
+		return nil, nil, err
+	}
+	head, payload, _ := bytes.Cut(b, []byte{'\n'})
+	if json.Unmarshal(head, &h) != nil {
+		return nil, nil, corrupt("a header can't be decoded")
+	}
+	return h, bytes.Clone(payload), nil
 }

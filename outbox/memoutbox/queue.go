@@ -277,7 +277,9 @@ func (q *Queue) Disabled(ctx context.Context) (found []outbox.DisabledDestinatio
 	for _, d := range q.disabled {
 		found = append(found, d)
 	}
-	slices.SortFunc(found, func(a, b outbox.DisabledDestination) int { return strings.Compare(a.Destination, b.Destination) })
+	slices.SortFunc(found, func(a, b outbox.DisabledDestination) int {
+		return strings.Compare(a.Destination, b.Destination)
+	})
 	return found, nil
 }
 

@@ -82,7 +82,8 @@ var batchCases = []Case{
 			t.ok(q.Append(t.Context()), "Append of nothing")
 			t.ok(q.Append(t.Context(), event("a", ""), event("b", "")), "Append")
 			t.is(q.Append(t.Context(), event("c", ""), event("a", "")), outbox.ErrDuplicate, "Append of a taken id")
-			t.is(q.Append(t.Context(), event("c", ""), event("a b", "")), store.ErrInvalid, "Append of an invalid event")
+			t.is(q.Append(t.Context(), event("c", ""), event("a b", "")), store.ErrInvalid,
+				"Append of an invalid event")
 			t.claim(q, long, "a", "b")
 			t.ok(q.Append(t.Context(), event("c", ""), outbox.Event{}), "Append")
 			t.stats(q, 4, 0)
@@ -102,10 +103,12 @@ var batchCases = []Case{
 			t.ok(tx.Rollback(t.Context()), "Rollback")
 			ds, err := q.Claim(t.Context(), outbox.Claim{Max: 100, Lease: long})
 			t.ok(err, "Claim")
+			destinations := []string{"d1", "d2", "d3"}
 			slices.SortFunc(ds, func(a, b outbox.Delivery) int {
-				return slices.Index([]string{"d1", "d2", "d3"}, a.Event.Destination) - slices.Index([]string{"d1", "d2", "d3"}, b.Event.Destination)
+				return slices.Index(destinations, a.Event.Destination) - slices.Index(destinations, b.Event.Destination)
 			})
-			if len(ds) != 3 || ds[0].Event.Destination != "d1" || ds[1].Event.Destination != "d2" || ds[2].Event.Destination != "d3" {
+			if len(ds) != 3 || ds[0].Event.Destination != "d1" || ds[1].Event.Destination != "d2" ||
+				ds[2].Event.Destination != "d3" {
 				t.fatalf("Claim returned %+v, want one event for each destination", ds)
 			}
 			t.settle(q, ds[0], died)

@@ -19,7 +19,7 @@ var claimCases = []Case{
 			t.claim(q, long)
 			t.claim(t.beside(q), long)
 			if d.Age < 0 || d.Tried != 0 {
-				t.fatalf("the first claim says that the event is %v old and was tried %v ago", d.Age, d.Tried)
+				t.fatalf("the first claim returns an event of age %v that was tried %v ago", d.Age, d.Tried)
 			}
 		},
 	},
@@ -59,7 +59,8 @@ var claimCases = []Case{
 			t.settle(q, ds[1], waiting(0))
 			d := t.comes(q, "soon")
 			if d.Attempt != 2 || d.Lease.Fence <= ds[1].Lease.Fence || d.Tried <= 0 || d.Tried > d.Age {
-				t.fatalf("the second claim has attempt %d, fence %d after %d, and was tried %v ago", d.Attempt, d.Lease.Fence, ds[1].Lease.Fence, d.Tried)
+				t.fatalf("the second claim has attempt %d, fence %d after %d, and was tried %v ago",
+					d.Attempt, d.Lease.Fence, ds[1].Lease.Fence, d.Tried)
 			}
 			t.claim(q, long)
 			t.stats(q, 2, 0)
@@ -98,18 +99,20 @@ var claimCases = []Case{
 	},
 	{
 		Name: "argument out of its limits is refused",
-		Rule: "what breaks a rule of Claim, Outcome, a lease or Purge is store.ErrInvalid and changes nothing",
+		Rule: "a call that breaks a rule of Claim, Outcome, a lease or Purge is store.ErrInvalid and changes nothing",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("k", ""))
-			for _, c := range []outbox.Claim{{Max: 0, Lease: long}, {Max: outbox.MaxClaim + 1, Lease: long}, {Max: 1}, {Max: 1, Lease: 1 << 62},
+			for _, c := range []outbox.Claim{{Max: 0, Lease: long}, {Max: outbox.MaxClaim + 1, Lease: long}, {Max: 1},
+				{Max: 1, Lease: 1 << 62},
 				{Max: 1, Lease: long, PerDestination: -1}, {Max: 1, Lease: long, Room: map[string]int{"a": -1}}} {
 				_, err := q.Claim(t.Context(), c)
 				t.is(err, store.ErrInvalid, fmt.Sprintf("Claim of %+v", c))
 			}
 			d := t.one(q, long, "k", 1)
 			for _, o := range []outbox.Outcome{{}, {Result: 9}, waiting(-1), waiting(1 << 62)} {
-				_, err := q.Settle(t.Context(), outbox.Settlement{Lease: d.Lease, Outcome: sent}, outbox.Settlement{Lease: d.Lease, Outcome: o})
+				_, err := q.Settle(t.Context(), outbox.Settlement{Lease: d.Lease, Outcome: sent},
+					outbox.Settlement{Lease: d.Lease, Outcome: o})
 				t.is(err, store.ErrInvalid, fmt.Sprintf("Settle with %+v", o))
 			}
 			for _, lease := range []time.Duration{0, -1, 1 << 62} {
@@ -128,14 +131,16 @@ var claimCases = []Case{
 var leaseCases = []Case{
 	{
 		Name: "event of a dead relay comes again under its own id",
-		Rule: "an event whose relay died, before or after the delivery, is claimed anew when its lease ends, with its attempts and a higher fence",
+		Rule: "an event whose relay died, before or after the delivery, is claimed anew when its lease ends, with " +
+			"its attempts and a higher fence",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("k", "line"))
 			first := t.one(q, short, "k", 1)
 			second := t.comes(t.beside(q), "k")
 			if second.Attempt != 2 || second.Lease.Fence <= first.Lease.Fence || second.Lease.Seq != first.Lease.Seq {
-				t.fatalf("the second claim is attempt %d under %+v, after %+v", second.Attempt, second.Lease, first.Lease)
+				t.fatalf("the second claim is attempt %d under %+v, after %+v",
+					second.Attempt, second.Lease, first.Lease)
 			}
 		},
 	},

@@ -52,16 +52,20 @@ var destinationCases = []Case{
 	},
 	{
 		Name: "claim keeps to the limit of a destination",
-		Rule: "a claim takes at most PerDestination events of a destination, or the number in Room, and at most Max of all",
+		Rule: "a claim takes at most PerDestination events of a destination, or the number in Room, and " +
+			"at most Max of all",
 		run: func(t *trial) {
 			q := t.open()
 			t.fill(q, "d1", 12, false)
 			t.fill(q, "d2", 12, false)
 			t.fill(q, "", 3, false)
 			t.limited(q, outbox.Claim{Max: 100, PerDestination: 2}, map[string]int{"d1": 2, "d2": 2, "": 2})
-			t.limited(q, outbox.Claim{Max: 100, PerDestination: 2, Room: map[string]int{"d1": 3, "": 0}}, map[string]int{"d1": 3, "d2": 2})
-			t.limited(q, outbox.Claim{Max: 100, PerDestination: 1, Room: map[string]int{"d1": 0, "none": 5}}, map[string]int{"d2": 1, "": 1})
-			t.limited(q, outbox.Claim{Max: 2, PerDestination: 2, Room: map[string]int{"d2": 0}}, map[string]int{"d1": 2})
+			t.limited(q, outbox.Claim{Max: 100, PerDestination: 2, Room: map[string]int{"d1": 3, "": 0}},
+				map[string]int{"d1": 3, "d2": 2})
+			t.limited(q, outbox.Claim{Max: 100, PerDestination: 1, Room: map[string]int{"d1": 0, "none": 5}},
+				map[string]int{"d2": 1, "": 1})
+			t.limited(q, outbox.Claim{Max: 2, PerDestination: 2, Room: map[string]int{"d2": 0}},
+				map[string]int{"d1": 2})
 			t.limited(q, outbox.Claim{Max: 100, Room: map[string]int{"d1": 0}}, map[string]int{"d2": 7})
 			t.limited(q, outbox.Claim{Max: 100}, map[string]int{"d1": 5})
 		},
@@ -75,7 +79,8 @@ var destinationCases = []Case{
 				t.enqueue(q, outbox.Event{ID: fmt.Sprint("k", i), Destination: "d", OrderingKey: "a"})
 			}
 			for _, c := range []outbox.Claim{
-				{Max: 100, Lease: long, PerDestination: 2}, {Max: 100, Lease: long, Room: map[string]int{"d": 2}}, {Max: 2, Lease: long},
+				{Max: 100, Lease: long, PerDestination: 2}, {Max: 100, Lease: long, Room: map[string]int{"d": 2}},
+				{Max: 2, Lease: long},
 			} {
 				ds, err := q.Claim(t.Context(), c)
 				t.ok(err, "Claim")
@@ -90,7 +95,8 @@ var destinationCases = []Case{
 	},
 	{
 		Name: "full destination hides no other",
-		Rule: "events that a claim may not take, however many and however old, keep no event of another destination back",
+		Rule: "events that a claim may not take, however many and however old, keep no event of " +
+			"another destination back",
 		run: func(t *trial) {
 			for _, keyed := range []bool{false, true} {
 				q := t.open()
@@ -112,7 +118,8 @@ var destinationCases = []Case{
 			t.settle(q, ds[0], waiting(0))
 			t.settle(q, ds[2], waiting(long))
 			t.ok(q.Disable(t.Context(), "d1", died.Failure), "Disable")
-			t.enqueue(q, to("d1", "later"), to("d2", "free"), outbox.Event{ID: "line", Destination: "d1", OrderingKey: "a"})
+			t.enqueue(q, to("d1", "later"), to("d2", "free"),
+				outbox.Event{ID: "line", Destination: "d1", OrderingKey: "a"})
 			t.claim(q, long, "free")
 			t.claim(t.beside(q), long)
 			t.stats(q, 6, 0)
@@ -152,7 +159,9 @@ var destinationCases = []Case{
 		Rule: "an operator sees each disabled destination with the first reason and its instant, in alphabetical order",
 		run: func(t *trial) {
 			q := t.open()
-			first := outbox.Failure{Code: "VALIDATION.gone", Reason: "gone: ü", Status: 410, Response: "no", Elapsed: 3_000_000}
+			first := outbox.Failure{
+				Code: "VALIDATION.gone", Reason: "gone: ü", Status: 410, Response: "no", Elapsed: 3_000_000,
+			}
 			t.ok(q.Disable(t.Context(), "https://b.example/?x=1", first), "Disable")
 			t.ok(q.Disable(t.Context(), "https://a.example/", died.Failure), "Disable")
 			t.ok(q.Disable(t.Context(), "https://c.example/", died.Failure), "Disable")
@@ -160,7 +169,8 @@ var destinationCases = []Case{
 			t.ok(q.Enable(t.Context(), "https://c.example/"), "Enable")
 			found, err := t.beside(q).Disabled(t.Context())
 			t.ok(err, "Disabled")
-			if len(found) != 2 || found[0].Destination != "https://a.example/" || found[1].Destination != "https://b.example/?x=1" {
+			if len(found) != 2 || found[0].Destination != "https://a.example/" ||
+				found[1].Destination != "https://b.example/?x=1" {
 				t.fatalf("the disabled destinations are %+v", found)
 			}
 			if found[1].Why != first || found[1].Since.IsZero() || found[1].Since.After(found[0].Since) {

@@ -15,7 +15,8 @@ import (
 var enqueueCases = []Case{
 	{
 		Name: "event is claimed as it was enqueued",
-		Rule: "what is delivered is what was enqueued, byte by byte: the signature and the consumer's fingerprint are over it",
+		Rule: "the delivery equals the enqueued event, byte by byte: the signature and the consumer's " +
+			"fingerprint are over it",
 		run: func(t *trial) {
 			q := t.open()
 			payload := make([]byte, 70_000)
@@ -23,8 +24,10 @@ var enqueueCases = []Case{
 				payload[i] = byte(i)
 			}
 			want := outbox.Event{
-				ID: `a"b'c\d:e/f~1`, Type: "refund.created", Destination: "https://shop.example/hooks?a=ü", OrderingKey: "re_1 'ü\\",
-				Header: http.Header{"Content-Type": {"application/json"}, "X-Many": {"a", "", "c\\"}}, Payload: payload,
+				ID: `a"b'c\d:e/f~1`, Type: "refund.created", Destination: "https://shop.example/hooks?a=ü",
+				OrderingKey: "re_1 'ü\\",
+				Header:      http.Header{"Content-Type": {"application/json"}, "X-Many": {"a", "", "c\\"}},
+				Payload:     payload,
 			}
 			t.enqueue(q, want)
 			got := t.one(q, long, want.ID, 1).Event
@@ -44,7 +47,8 @@ var enqueueCases = []Case{
 			q := t.open()
 			t.enqueue(q, outbox.Event{ID: "k"})
 			got := t.one(q, long, "k", 1).Event
-			if len(got.Header) != 0 || len(got.Payload) != 0 || got.Type != "" || got.Destination != "" || got.OrderingKey != "" {
+			if len(got.Header) != 0 || len(got.Payload) != 0 || got.Type != "" || got.Destination != "" ||
+				got.OrderingKey != "" {
 				t.fatalf("an empty event became %+v", got)
 			}
 		},

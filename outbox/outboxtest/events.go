@@ -11,10 +11,12 @@ import (
 var eventsCases = []Case{
 	{
 		Name: "events are listed in order",
-		Rule: "the dead letters come first, the one that died first at the front, then the events that wait, the oldest first",
+		Rule: "the dead letters come first, the one that died first at the front, then the events that " +
+			"wait, the oldest first",
 		run: func(t *trial) {
 			q := t.open()
-			t.enqueue(q, event("sent", ""), event("late", ""), event("rests", ""), event("early", ""), event("claimed", ""))
+			t.enqueue(q, event("sent", ""), event("late", ""), event("rests", ""), event("early", ""),
+				event("claimed", ""))
 			ds := t.claim(q, long, "sent", "late", "rests", "early", "claimed")
 			t.settle(q, ds[3], died)
 			t.settle(q, ds[1], died)
@@ -28,7 +30,8 @@ var eventsCases = []Case{
 					t.fatalf("the state of %q is %d", e.Event.ID, e.State)
 				}
 				if e.EnqueuedAt.IsZero() || e.DeadAt.IsZero() == dead || e.DueAt.IsZero() != dead {
-					t.fatalf("%q was enqueued at %v, is due at %v and died at %v", e.Event.ID, e.EnqueuedAt, e.DueAt, e.DeadAt)
+					t.fatalf("%q was enqueued at %v, is due at %v and died at %v",
+						e.Event.ID, e.EnqueuedAt, e.DueAt, e.DeadAt)
 				}
 			}
 			for i, want := range []int{1, 1, 1, 1, 0, 0} {
@@ -46,11 +49,13 @@ var eventsCases = []Case{
 	},
 	{
 		Name: "events are selected",
-		Rule: "a selection names events by state, id, destination, type and the instant of Enqueue; each field that is set must match",
+		Rule: "a selection names events by state, id, destination, type and the instant of Enqueue; each field " +
+			"that is set must match",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q,
-				outbox.Event{ID: "a", Destination: "d1", Type: "x"}, outbox.Event{ID: "a", Destination: "d2", Type: "y"},
+				outbox.Event{ID: "a", Destination: "d1", Type: "x"},
+				outbox.Event{ID: "a", Destination: "d2", Type: "y"},
 				outbox.Event{ID: "b", Destination: "d1", Type: "y"}, outbox.Event{ID: "c", Type: "x"},
 			)
 			ds := t.claim(q, long, "a", "a", "b", "c")
@@ -58,7 +63,9 @@ var eventsCases = []Case{
 			i := slices.IndexFunc(ds, func(d outbox.Delivery) bool { return d.Event.Destination == "d2" })
 			t.settle(q, ds[i], died)
 			all := t.events(q, outbox.Selection{}, "c", "a", "a", "b")
-			start := slices.MinFunc(all, func(a, b outbox.Entry) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) }).EnqueuedAt
+			start := slices.MinFunc(all, func(a, b outbox.Entry) int {
+				return a.EnqueuedAt.Compare(b.EnqueuedAt)
+			}).EnqueuedAt
 			t.until("the queue's clock has gone on", func() bool {
 				st, err := q.Stats(t.Context())
 				t.ok(err, "Stats")
@@ -138,7 +145,8 @@ var eventsCases = []Case{
 				}
 				bad = append(bad, e.Event.ID)
 			}
-			if !slices.Equal(good, []string{"dead1", "dead2", "w1", "w2"}) || !slices.Equal(bad, []string{"bad", "worse"}) {
+			if !slices.Equal(good, []string{"dead1", "dead2", "w1", "w2"}) ||
+				!slices.Equal(bad, []string{"bad", "worse"}) {
 				t.fatalf("Events lists %q, and with an error %q", good, bad)
 			}
 			t.ok(q.Drop(t.Context(), "bad", ""), "Drop of an unreadable dead letter")

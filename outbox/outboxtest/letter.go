@@ -21,11 +21,13 @@ var letterCases = []Case{
 			t.claim(q, long)
 			t.stats(q, 0, 1)
 			e := t.events(q, outbox.Selection{State: outbox.StateDead}, "k")[0]
-			if string(e.Event.Payload) != "body" || e.State != outbox.StateDead || e.Attempts != 2 || e.Failure() != died.Failure {
+			if string(e.Event.Payload) != "body" || e.State != outbox.StateDead || e.Attempts != 2 ||
+				e.Failure() != died.Failure {
 				t.fatalf("the dead letter is %+v", e)
 			}
 			if e.EnqueuedAt.IsZero() || e.DeadAt.Before(e.EnqueuedAt) || !e.DueAt.IsZero() {
-				t.fatalf("the dead letter was enqueued at %v, died at %v and is due at %v", e.EnqueuedAt, e.DeadAt, e.DueAt)
+				t.fatalf("the dead letter was enqueued at %v, died at %v and is due at %v",
+					e.EnqueuedAt, e.DeadAt, e.DueAt)
 			}
 		},
 	},
@@ -66,7 +68,8 @@ var letterCases = []Case{
 			t.events(q, outbox.Selection{State: outbox.StateDead})
 			again := t.one(q, long, "k", 1)
 			if again.Lease.Fence <= first.Lease.Fence || again.Tried != 0 {
-				t.fatalf("the redriven event has fence %d after %d, and was tried %v ago", again.Lease.Fence, first.Lease.Fence, again.Tried)
+				t.fatalf("the redriven event has fence %d after %d, and was tried %v ago",
+					again.Lease.Fence, first.Lease.Fence, again.Tried)
 			}
 			t.settle(q, again, sent)
 			t.stats(q, 0, 0)

@@ -101,13 +101,13 @@ func mutants() []mutant {
 		{"redriven event starts anew under its own id", "nothing is redriven", func(b *broken) {
 			b.redrive = func(string, string) string { return "nothing" }
 		}},
-		{"purge deletes what was sent long ago, and nothing else", "whatever its age", func(b *broken) {
+		{"purge deletes what was sent long ago, and nothing else", "of any age", func(b *broken) {
 			b.purge = func(time.Duration) time.Duration { return 0 }
 		}},
-		{"watcher is woken by a commit", "nothing is told", func(b *broken) {
+		{"watcher is woken by a commit", "nothing is reported", func(b *broken) {
 			b.watch = func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }
 		}},
-		{"watcher is woken by a commit", "only its beginning is told", func(b *broken) {
+		{"watcher is woken by a commit", "only its beginning is reported", func(b *broken) {
 			b.watch = func(ctx context.Context, wake func()) error { wake(); <-ctx.Done(); return nil }
 		}},
 		{"watcher is woken by a commit", "its end is an error", func(b *broken) {
@@ -164,7 +164,10 @@ func mutants() []mutant {
 				})
 			}
 		}},
-		{"disabled destination waits", "it is not disabled", func(b *broken) { b.disable = func() bool { return false } }},
+		{
+			"disabled destination waits", "it is not disabled",
+			func(b *broken) { b.disable = func() bool { return false } },
+		},
 		{"disabled destination's deliveries are settled", "they are lost", func(b *broken) {
 			b.settle = func(ended []outbox.Settlement) []outbox.Settlement {
 				if found, _ := b.Queue.Disabled(context.Background()); len(found) > 0 {

@@ -5,7 +5,8 @@ import "github.com/redo-go/redo/outbox"
 var orderCases = []Case{
 	{
 		Name: "events of a key come one after the other",
-		Rule: "of an ordering key one event is under way at a time, in the order of their Enqueue; other keys, and events without one, don't wait for it",
+		Rule: "of an ordering key one event is under way at a time, in the order of their Enqueue; other keys, and " +
+			"events without one, don't wait for it",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("a1", "a"), event("a2", "a"), event("b1", "b"), event("free", ""))
@@ -21,7 +22,7 @@ var orderCases = []Case{
 	},
 	{
 		Name: "failed event holds its key alone",
-		Rule: "while an event waits for another try those behind it wait too, and nobody else does",
+		Rule: "while an event waits for another try, those behind it wait too, and no others do",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("poison", "a"), event("a2", "a"), event("b1", "b"))
@@ -57,7 +58,8 @@ var orderCases = []Case{
 	},
 	{
 		Name: "held key waits for its dead letter",
-		Rule: "with HoldKeys those behind a dead letter wait until it was redriven and sent, or dropped; other keys go on",
+		Rule: "with HoldKeys those behind a dead letter wait until it was redriven and sent, or " +
+			"dropped; other keys go on",
 		run: func(t *trial) {
 			q := t.open()
 			hold := outbox.Claim{Max: 100, Lease: long, HoldKeys: true}
@@ -108,7 +110,7 @@ var orderCases = []Case{
 	},
 	{
 		Name: "redriven event goes before one that rests",
-		Rule: "a redriven event is due at once, also when one behind it in its key waits for another try",
+		Rule: "a redriven event is due immediately, also when one behind it in its key waits for another try",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("a1", "a"), event("a2", "a"))
@@ -121,8 +123,8 @@ var orderCases = []Case{
 	},
 	{
 		Name: "late commit joins its line",
-		Rule: "an event that is committed late is not skipped, and waits while another event of its line is claimed; the order " +
-			"of concurrent transactions is not promised",
+		Rule: "an event that is committed late is not skipped, and waits while another event of its line is " +
+			"claimed; the order of concurrent transactions is not promised",
 		run: func(t *trial) {
 			if t.h.SingleWriter {
 				t.Skipf("the engine has one write transaction at a time")
@@ -153,8 +155,8 @@ var orderCases = []Case{
 	},
 	{
 		Name: "claim takes a line's events in their order",
-		Rule: "a claim may take several events of a line, the oldest ones in their order; no other claim takes one of the " +
-			"line while it holds one",
+		Rule: "a claim may take several events of a line, the oldest ones in their order; no other claim takes one " +
+			"of the line while it holds one",
 		run: func(t *trial) {
 			q := t.open()
 			ids := []string{"a1", "a2", "a3", "a4"}
@@ -184,7 +186,8 @@ var orderCases = []Case{
 	},
 	{
 		Name: "rest of a line is released with the event that failed",
-		Rule: "one Settle ends a claim of several events: the failed one waits, the others keep their attempts and their order",
+		Rule: "one Settle ends a claim of several events: the failed one waits, the others keep their " +
+			"attempts and their order",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("a1", "a"), event("a2", "a"), event("a3", "a"))

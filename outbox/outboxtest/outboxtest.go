@@ -59,7 +59,8 @@ type Case struct {
 
 // Cases returns every case that Run knows, in its order.
 func Cases() []Case {
-	return slices.Concat(enqueueCases, batchCases, claimCases, leaseCases, orderCases, destinationCases, settleCases, letterCases,
+	return slices.Concat(enqueueCases, batchCases, claimCases, leaseCases, orderCases, destinationCases, settleCases,
+		letterCases,
 		eventsCases, raceCases)
 }
 

@@ -16,7 +16,7 @@ func (t *trial) purge(q Queue, age time.Duration, limit, want int) {
 	n, err := q.Purge(t.Context(), age, limit)
 	t.ok(err, "Purge")
 	if n != want {
-		t.fatalf("Purge of what is older than %v deleted %d events, want %d", age, n, want)
+		t.fatalf("Purge of events older than %v deleted %d, want %d", age, n, want)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 var settleCases = []Case{
 	{
 		Name: "settlements are written together",
-		Rule: "Settle writes each of its outcomes, returns the leases that are lost, and settles the others all the same",
+		Rule: "Settle writes each of its outcomes, returns the leases that are lost, and settles the " +
+			"others all the same",
 		run: func(t *trial) {
 			q := t.open()
 			t.ok(func() error { _, err := q.Settle(t.Context()); return err }(), "Settle of nothing")
@@ -49,17 +50,22 @@ var settleCases = []Case{
 			t.leases(lost, "Extend", gone)
 			t.comes(q, "marker") // its lease was the same
 			t.claim(q, long)
-			t.settleAll(q, outbox.Settlement{Lease: ds[0].Lease, Outcome: sent}, outbox.Settlement{Lease: ds[1].Lease, Outcome: sent})
+			t.settleAll(q, outbox.Settlement{Lease: ds[0].Lease, Outcome: sent},
+				outbox.Settlement{Lease: ds[1].Lease, Outcome: sent})
 		},
 	},
 	{
 		Name: "history keeps each failure",
-		Rule: "an operator sees when each attempt failed, with its code, text, status, response and duration, after a redrive too",
+		Rule: "an operator sees when each attempt failed, with its code, text, status, response and duration, " +
+			"after a redrive too",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("k", ""))
 			want := []outbox.Failure{
-				{Code: "TRANSIENT.internal", Reason: "status 500: ü", Status: 500, Response: "<html>\nü", Elapsed: 1500 * time.Millisecond},
+				{
+					Code: "TRANSIENT.internal", Reason: "status 500: ü", Status: 500, Response: "<html>\nü",
+					Elapsed: 1500 * time.Millisecond,
+				},
 				{Code: "DEPENDENCY.timeout", Reason: "no response"},
 				{Code: "VALIDATION.gone", Reason: "gone", Status: 410, Response: "", Elapsed: time.Millisecond},
 				{Code: "RATE_LIMIT.exceeded", Status: 429, Elapsed: time.Minute},
@@ -84,7 +90,8 @@ var settleCases = []Case{
 					t.fatalf("failure %d is %+v, want %+v", i, f.Failure, want[i])
 				}
 				if f.At.Before(e.EnqueuedAt) || i > 0 && f.At.Before(e.History[i-1].At) {
-					t.fatalf("failure %d was at %v, the event was enqueued at %v: %+v", i, f.At, e.EnqueuedAt, e.History)
+					t.fatalf("failure %d was at %v, the event was enqueued at %v: %+v",
+						i, f.At, e.EnqueuedAt, e.History)
 				}
 			}
 		},
@@ -97,7 +104,8 @@ var settleCases = []Case{
 			t.enqueue(q, event("k", ""))
 			const n = outbox.MaxHistory + 3
 			for i := range n {
-				t.settle(q, t.comes(q, "k"), outbox.Outcome{Result: outbox.Waiting, Failure: outbox.Failure{Reason: fmt.Sprint(i)}})
+				t.settle(q, t.comes(q, "k"),
+					outbox.Outcome{Result: outbox.Waiting, Failure: outbox.Failure{Reason: fmt.Sprint(i)}})
 			}
 			h := t.events(q, outbox.Selection{}, "k")[0].History
 			if len(h) != outbox.MaxHistory || h[0].Reason != "3" || h[len(h)-1].Reason != fmt.Sprint(n-1) {

@@ -123,7 +123,9 @@ func (t *trial) claimed(q Queue, c outbox.Claim, ids ...string) []outbox.Deliver
 // leases checks the leases that a call returned as lost.
 func (t *trial) leases(lost []outbox.Lease, call string, want ...outbox.Lease) {
 	t.Helper()
-	if len(lost) != len(want) || slices.ContainsFunc(want, func(l outbox.Lease) bool { return !slices.Contains(lost, l) }) {
+	if len(lost) != len(want) || slices.ContainsFunc(want, func(l outbox.Lease) bool {
+		return !slices.Contains(lost, l)
+	}) {
 		t.fatalf("%s returned the lost leases %+v, want %+v", call, lost, want)
 	}
 }
@@ -192,11 +194,15 @@ func (t *trial) settleAll(q Queue, ended ...outbox.Settlement) {
 var (
 	sent     = outbox.Outcome{Result: outbox.Sent}
 	released = outbox.Outcome{Result: outbox.Released}
-	died     = outbox.Outcome{Result: outbox.Dead, Failure: outbox.Failure{Code: "VALIDATION.gone", Reason: "no such hook: ü"}}
+	died     = outbox.Outcome{
+		Result: outbox.Dead, Failure: outbox.Failure{Code: "VALIDATION.gone", Reason: "no such hook: ü"},
+	}
 )
 
 func waiting(d time.Duration) outbox.Outcome {
-	return outbox.Outcome{Result: outbox.Waiting, Wait: d, Failure: outbox.Failure{Code: "TRANSIENT.internal", Reason: "later"}}
+	return outbox.Outcome{
+		Result: outbox.Waiting, Wait: d, Failure: outbox.Failure{Code: "TRANSIENT.internal", Reason: "later"},
+	}
 }
 
 // bury enqueues the event and turns it into a dead letter.
@@ -228,7 +234,7 @@ func (t *trial) stats(q Queue, waiting, dead int) outbox.Stats {
 		t.fatalf("Stats counts %d waiting and %d dead, want %d and %d", st.Waiting, st.Dead, waiting, dead)
 	}
 	if (st.Oldest > 0) != (waiting > 0) {
-		t.fatalf("Stats says that the oldest event waits for %v, and %d wait", st.Oldest, waiting)
+		t.fatalf("Stats reports %v as the age of the oldest waiting event, and %d events wait", st.Oldest, waiting)
 	}
 	return st
 }

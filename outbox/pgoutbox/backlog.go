@@ -101,10 +101,10 @@ func (q *Queue) onLetter(ctx context.Context, text, id, destination string) erro
 	return nil
 }
 
-// maxAge keeps the instant that Purge computes within what Postgres has.
+// maxAge keeps the instant that Purge computes within the range of Postgres.
 const maxAge = 100 * 365 * 24 * time.Hour
 
-// pageOfPurge is how many rows of the log a statement of Purge reads at most.
+// pageOfPurge is the number of rows of the log that a statement of Purge reads at most.
 const pageOfPurge = 5000
 
 // purgeSQL deletes sent events from a page of the log behind a place ($1). Its other parameters are the age ($2) and
@@ -147,7 +147,8 @@ func (q *Queue) Purge(ctx context.Context, age time.Duration, limit int) (int, e
 		var read, deleted int
 		to := from
 		err := q.run(ctx, true, func(on *pgx.Conn) error {
-			return on.QueryRow(ctx, q.sql.purge, from, micros(min(age, maxAge)), int64(limit-purged)).Scan(&read, &deleted, &to)
+			row := on.QueryRow(ctx, q.sql.purge, from, micros(min(age, maxAge)), int64(limit-purged))
+			return row.Scan(&read, &deleted, &to)
 		})
 		if err != nil {
 			return purged, err

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// longRead is how many rows of the log a claim reads if it may not claim enough of the first ones.
+	// longRead is the number of rows of the log that a claim reads if it may not claim enough of the first ones.
 	longRead = 1000
 	// mostPassed bounds how many rows of the log a claim passes. The next claim continues behind them.
 	mostPassed = 10_000
@@ -24,12 +24,13 @@ const (
 	mostTries = 4
 	// tryPause is the longest pause before the next try: about the time of another claim's commit.
 	tryPause = 4 * time.Millisecond
-	// sweepEvery is how often a process looks for all leases that have expired, and not only for the recent ones.
+	// sweepEvery is the time between two searches of a process for all expired leases. Other searches look at
+	// recent ones only.
 	sweepEvery = time.Minute
 )
 
-// Claim implements [outbox.Queue]. It is one statement if no late event is due, no lease has expired, and no other claim
-// reads the log. It is more statements if many events of the log may not be claimed now.
+// Claim implements [outbox.Queue]. It is one statement if no late event is due, no lease has expired, and no other
+// claim reads the log. It is more statements if many events of the log may not be claimed now.
 func (q *Queue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (q *Queue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, e
 	return q.readable(ctx, f.found), nil
 }
 
-// A claiming is a call of Claim. Max, PerDestination and Room are what is left.
+// A claiming is a call of Claim. Max, PerDestination and Room are the remaining limits.
 type claiming struct {
 	q *Queue
 	outbox.Claim
@@ -120,7 +121,7 @@ func (f *claiming) takeLate(ctx context.Context, expired bool) error {
 	return f.readLines(ctx)
 }
 
-// add keeps what a statement has claimed.
+// add keeps the deliveries that a statement has claimed.
 func (f *claiming) add(ds []outbox.Delivery) {
 	if len(ds) == 0 {
 		return
@@ -150,7 +151,7 @@ func (f *claiming) rooms() ([]string, []int64) {
 	return names, limits
 }
 
-// A question is what a statement reads of the log.
+// A question selects the part of the log that a statement reads.
 type question struct {
 	few   bool // by fewSQL
 	fresh bool // nothing, if late events are due or leases have expired
@@ -158,7 +159,7 @@ type question struct {
 	pass  bool // pass rows that may not be claimed
 }
 
-// A reading is what a statement found in the log.
+// A reading is the result of a statement that reads the log.
 type reading struct {
 	due, expired   bool  // there are late events or expired leases, and nothing was read
 	seen, passed   int64 // rows
@@ -171,7 +172,8 @@ func (f *claiming) readLog(ctx context.Context, ask question) (at reading, err e
 	names, limits := f.rooms()
 	text := f.q.sql.log
 	args := []any{
-		ask.rows, micros(f.Lease), f.HoldKeys, int64(f.PerDestination), names, limits, ask.fresh, int64(f.Max), ask.pass,
+		ask.rows, micros(f.Lease), f.HoldKeys, int64(f.PerDestination), names, limits, ask.fresh, int64(f.Max),
+		ask.pass,
 	}
 	if ask.few {
 		text, args = f.q.sql.few, args[:7]
@@ -193,7 +195,8 @@ func (f *claiming) readLog(ctx context.Context, ask question) (at reading, err e
 	return at, err
 }
 
-// deliveries returns what a statement has claimed. Each of its rows has other columns before those of the delivery.
+// deliveries returns the deliveries that a statement has claimed. Each of its rows has other columns before those
+// of the delivery.
 func (f *claiming) deliveries(
 	ctx context.Context, on *pgx.Conn, text string, args []any, others ...any,
 ) (ds []outbox.Delivery, err error) {

@@ -71,7 +71,8 @@ func contract(
 		},
 		Spoil: func(t *testing.T, q outboxtest.Queue, id, destination string) {
 			_, err := backends[q].pool.Exec(t.Context(), fmt.Sprintf(
-				"UPDATE %s SET header = '[1]' WHERE id = '%s' AND destination = '%s'", backends[q].place.table(), id, destination))
+				"UPDATE %s SET header = '[1]' WHERE id = '%s' AND destination = '%s'", backends[q].place.table(), id,
+				destination))
 			require.NoError(t, err)
 		},
 	})

@@ -24,7 +24,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// The test binary runs itself as a relay that crashes: with these variables set it delivers what the table holds.
+// The test binary runs itself as a relay that crashes. With these variables set it delivers the events of the
+// table.
 const (
 	childURL    = "PGOUTBOX_TEST_URL"
 	childSchema = "PGOUTBOX_TEST_SCHEMA"
@@ -65,7 +66,7 @@ func relay(ctx context.Context, q *pgoutbox.Queue) error {
 	return r.Run(ctx)
 }
 
-// A consumer deduplicates by key, and keeps what took effect, in order.
+// A consumer deduplicates by key, and keeps its effects, in order.
 type consumer struct {
 	mu       sync.Mutex
 	requests int
@@ -95,7 +96,7 @@ func newConsumer(t *testing.T) (*consumer, string) {
 		c.mu.Unlock()
 		once.ServeHTTP(w, r)
 		if enough != nil {
-			enough(n) // the effect is made, and the answer is not out
+			enough(n) // the effect is made, and the response is not sent
 		}
 	}))
 	t.Cleanup(srv.Close)

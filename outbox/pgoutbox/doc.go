@@ -5,8 +5,9 @@
 //	err = queue.Migrate(ctx)
 //	id, err := queue.Enqueue(ctx, tx, outbox.Event{Destination: url, Payload: body})
 //
-// The tables are made by [Queue.Migrate], or by the program's own migration tool from the text of [Migration]. A release
-// works with the version of the tables that it makes and with the next one: migrate first, then replace the processes.
+// The tables are made by [Queue.Migrate], or by the program's own migration tool from the text of [Migration]. A
+// release works with the version of the tables that it makes and with the next one: migrate first, then replace the
+// processes.
 //
 // # A log and its exceptions
 //
@@ -18,7 +19,8 @@
 // The other tables have the log's name with a suffix:
 //
 //   - cursor holds the place up to which the log was claimed. Each claim replaces its row.
-//   - claim holds events under way. A row has up to a hundred events, or the events of a line, and the end of the lease.
+//   - claim holds events under way. A row has up to a hundred events, or the events of a line, and the end of the
+//     lease.
 //   - late holds events that their first claim did not send: those that failed, whose lease has expired, that were
 //     released or redriven, and dead letters. Events that a claim passed over are late too.
 //   - line holds lines that a claim holds or that have late events.
@@ -28,10 +30,10 @@
 //
 // # Promises
 //
-// A call returns after Postgres has acknowledged its commit. An event whose transaction commits late is not skipped: the
-// cursor keeps which transactions were open when the log was read, and looks for their events. A transaction that stays
-// open delays no event of others. Leases and waits are judged by clock_timestamp() of the server. After a dump and a
-// restore the queue goes on where the dump was made.
+// A call returns after Postgres has acknowledged its commit. An event whose transaction commits late is not skipped:
+// the cursor keeps which transactions were open when the log was read, and looks for their events. A transaction that
+// stays open delays no event of others. Leases and waits are judged by clock_timestamp() of the server. After a dump
+// and a restore the queue goes on where the dump was made.
 //
 // An event's place is drawn from a sequence when it is enqueued. Two transactions that enqueue for one line at the same
 // time may commit in the other order. Lock a row of the line before Enqueue if that matters.
@@ -47,8 +49,8 @@
 // in the way of others they become late events, once. An event behind a dead letter that [outbox.HoldKeys] holds back
 // is not written again, however many claims there are: the line waits, and not its events.
 //
-// The same holds for destinations without room. A claim passes them only if it finds, among what follows in the log,
-// an event that may be claimed. To pass an event costs three more writes.
+// The same holds for destinations without room. A claim passes them only if it finds an event behind them in the
+// log that may be claimed. To pass an event costs three more writes.
 //
 // # Old snapshots
 //
@@ -59,9 +61,9 @@
 // # Notifications
 //
 // Enqueue and Redrive notify the relays with pg_notify, which takes effect with the commit. A relay listens on a
-// connection of its own beside the pool. Postgres commits transactions that notify one after the other, in the whole
-// database. So a process notifies in at most 125 transactions a second and in 20 at once. After others it notifies from
-// a connection of the pool within 8 ms. Relays find by polling what is committed later than that.
+// separate connection beside the pool. Postgres commits transactions that notify one after the other, in the whole
+// database. So a process notifies in at most 125 transactions a second, in bursts of at most 20. After others it
+// notifies from a connection of the pool within 8 ms. Relays find later commits by polling.
 //
 // [WithoutNotify] is for transaction poolers, through which LISTEN does not work. Without it the relay polls as well,
 // and leaves a LISTEN in a session of the pooler, where notifications collect. A pooler that can't keep prepared

@@ -43,7 +43,8 @@ added AS (
 )
 SELECT count(seq), (SELECT min(id) FROM taken) FROM added WHERE NOT $1::boolean OR {notify}`
 
-// undoBatchSQL deletes what enqueueBatchSQL added before it met another transaction's event. It returns such an event.
+// undoBatchSQL deletes the events that enqueueBatchSQL added before it met another transaction's event. It returns
+// such an event.
 const undoBatchSQL = `
 WITH given AS MATERIALIZED ({given}),
 undone AS (
@@ -57,8 +58,8 @@ SELECT coalesce(min(t.id), '') FROM given AS g JOIN {table} AS t ON t.id = g.id 
 const (
 	givenArraysSQL = `SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[])
 		WITH ORDINALITY AS g (id, destination, type, ordering_key, header, payload, nth)`
-	givenJSONSQL = `SELECT g."ID" AS id, g."Destination" AS destination, g."Type" AS type, g."OrderingKey" AS ordering_key,
-		g."Header"::text AS header, decode(g."Payload", 'base64') AS payload, g.nth
+	givenJSONSQL = `SELECT g."ID" AS id, g."Destination" AS destination, g."Type" AS type,
+		g."OrderingKey" AS ordering_key, g."Header"::text AS header, decode(g."Payload", 'base64') AS payload, g.nth
 		FROM ROWS FROM (json_to_recordset($2::text::json) AS ("ID" text, "Destination" text, "Type" text,
 			"OrderingKey" text, "Header" json, "Payload" text)) WITH ORDINALITY AS g ("ID", "Destination", "Type",
 			"OrderingKey", "Header", "Payload", nth)`
@@ -135,8 +136,9 @@ func notNil(payload []byte) []byte {
 
 func duplicate(id string) error { return fmt.Errorf("%w: %q", outbox.ErrDuplicate, id) }
 
-// EnqueueBatch is Enqueue for several events: it writes all of them or, with an error, none. It is one statement, unless
-// another transaction enqueues one of the events at the same time. It returns the ids in the order of the events.
+// EnqueueBatch is Enqueue for several events: it writes all of them or, with an error, none. It is one statement,
+// unless another transaction enqueues one of the events at the same time. It returns the ids in the order of the
+// events.
 //
 // The error outbox.ErrDuplicate names the id of an event that the queue has, or that evs has twice for a destination.
 func (q *Queue) EnqueueBatch(ctx context.Context, tx pgx.Tx, evs []outbox.Event) ([]string, error) {
@@ -205,7 +207,8 @@ func batchArrays(evs []outbox.Event) ([]any, error) {
 			return nil, err
 		}
 		ids, destinations, types = append(ids, ev.ID), append(destinations, ev.Destination), append(types, ev.Type)
-		keys, headers, payloads = append(keys, ev.OrderingKey), append(headers, header), append(payloads, notNil(ev.Payload))
+		keys, headers, payloads = append(keys, ev.OrderingKey), append(headers, header),
+			append(payloads, notNil(ev.Payload))
 	}
 	return []any{ids, destinations, types, keys, headers, payloads}, nil
 }

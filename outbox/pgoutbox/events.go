@@ -60,8 +60,8 @@ FROM (SELECT * FROM unread UNION ALL SELECT * FROM pending) AS o
 WHERE $2::timestamptz IS NULL ORDER BY o.seq LIMIT 100`
 )
 
-// Events implements [outbox.Backlog]. It reads a hundred events at a time. An event that a relay claims meanwhile may be
-// missing.
+// Events implements [outbox.Backlog]. It reads a hundred events at a time. An event that a relay claims meanwhile may
+// be missing.
 func (q *Queue) Events(ctx context.Context, s outbox.Selection) iter.Seq2[outbox.Entry, error] {
 	return func(yield func(outbox.Entry, error) bool) {
 		lists := []string{q.sql.dead, q.sql.passed, q.sql.unread}

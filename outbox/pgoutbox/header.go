@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// unreadable stands for a header that another program has written. No event can have its name.
+// unreadable replaces a header that another program has written. No event can have its name.
 var unreadable = http.Header{"": nil}
 
 func encodeHeader(h http.Header) (string, error) {

@@ -40,10 +40,10 @@ type jam struct {
 }
 
 const (
-	// lookEvery is how often a process reads behind a jam. In between it reads only what is new.
+	// lookEvery is the time between two reads of a process behind a jam. In between it reads only new rows.
 	lookEvery = 250 * time.Millisecond
-	// mostLooks bounds how many times ten thousand rows a claim reads behind a jam if it has no event yet. With an event
-	// it reads once. The next claim continues there.
+	// mostLooks bounds how many times ten thousand rows a claim reads behind a jam if it has no event yet. With an
+	// event it reads once. The next claim continues there.
 	mostLooks = 3
 )
 
@@ -54,7 +54,7 @@ func (j *jam) due(now time.Time) bool {
 	return j.free > 0 || now.Sub(j.looked) >= lookEvery
 }
 
-// look reports whether the jam that reaches to a place has to be passed.
+// look reports whether a claim must pass the jam that reaches to a place.
 func (f *claiming) look(ctx context.Context, last int64) (bool, error) {
 	j := &f.q.jam
 	j.mu.Lock()

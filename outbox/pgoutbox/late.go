@@ -58,12 +58,13 @@ claims AS (
 ` + takenSQL
 
 const takenSQL = `taken AS (
-	UPDATE {.late} AS l SET state = 2, fence = NULL, attempts = l.attempts + 1, first_at = coalesce(l.first_at, present.at)
+	UPDATE {.late} AS l SET state = 2, fence = NULL, attempts = l.attempts + 1,
+		first_at = coalesce(l.first_at, present.at)
 	FROM fenced AS f, present WHERE l.seq = f.seq
 	RETURNING l.seq, f.fence, l.attempts, CASE WHEN l.attempts > 1 THEN l.first_at END AS first_at
 )`
 
-// lateDeliveriesSQL goes to the log by an array, for which the planner uses the index whatever it believes.
+// lateDeliveriesSQL reads the log by an array. For that the planner uses the index with any statistics.
 const lateDeliveriesSQL = `
 FROM present CROSS JOIN taken AS f
 JOIN (SELECT * FROM {table} WHERE seq = ANY (ARRAY(SELECT seq FROM taken))) AS o ON o.seq = f.seq

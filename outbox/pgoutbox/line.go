@@ -42,9 +42,9 @@ CROSS JOIN LATERAL (SELECT l.destination, l.ordering_key FROM {.line} AS l
 	FOR UPDATE SKIP LOCKED) AS l`
 
 // linesSQL claims the first events of locked lines, and writes when each of the other lines is due. It must see
-// everything that was committed before the lines were locked. So it is a statement of its own, at read committed. Its
-// parameters are the maximum ($1), the lease ($2), HoldKeys ($3), the limit of a destination ($4), destinations with
-// another limit ($5, $6), and the lines ($7, $8).
+// every commit before the lines were locked. So it is a separate statement, at read committed. Its parameters are
+// the maximum ($1), the lease ($2), HoldKeys ($3), the limit of a destination ($4), destinations with another
+// limit ($5, $6), and the lines ($7, $8).
 //
 // It takes the first event of each line, then the second, and so on.
 const linesSQL = `

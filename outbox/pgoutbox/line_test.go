@@ -14,7 +14,7 @@ import (
 	"github.com/redo-go/redo/outbox/pgoutbox"
 )
 
-// desk is a queue, and what a test needs to play with it.
+// A desk is a queue with the parts that a test needs to drive it.
 type desk struct {
 	place
 	*testing.T
@@ -82,11 +82,12 @@ func settlements(r outbox.Result, ds ...outbox.Delivery) (ended []outbox.Settlem
 // count returns how many rows a table has for which the condition holds.
 func (d desk) count(suffix, condition string) (n int) {
 	d.Helper()
-	require.NoError(d, d.pool.QueryRow(d.Context(), "SELECT count(*) FROM "+d.named(suffix)+" WHERE "+condition).Scan(&n))
+	require.NoError(d,
+		d.pool.QueryRow(d.Context(), "SELECT count(*) FROM "+d.named(suffix)+" WHERE "+condition).Scan(&n))
 	return n
 }
 
-// begin opens a transaction on a connection of its own.
+// begin opens a transaction on a new connection.
 func (d desk) begin(level pgx.TxIsoLevel) open {
 	d.Helper()
 	conn, err := pgx.Connect(d.Context(), d.url)
@@ -113,7 +114,8 @@ func (o open) commit() {
 	require.NoError(o.t, o.Commit(o.t.Context()))
 }
 
-// logArgs are the arguments of the log's statement for a claim of n events that passes what it may not claim.
+// logArgs are the arguments of the log's statement for a claim of n events that passes the events that it may not
+// claim.
 func logArgs(n int64) []any {
 	return []any{int64(1000), int64(3_600_000_000), false, n, []string{}, []int64{}, false, n, true}
 }

@@ -6,9 +6,9 @@ const deliverySQL = `o.seq, f.fence, f.attempts, o.id, o.type, o.destination, o.
 	(extract(epoch FROM present.at - o.enqueued_at) * 1000000)::bigint,
 	(extract(epoch FROM present.at - f.first_at) * 1000000)::bigint`
 
-// readLogSQL reads the next events of the log. Its parameters are the number of rows ($1), the lease ($2), HoldKeys ($3),
-// the limit of a destination ($4), and destinations with another limit ($5, $6). With $7 it leaves the log alone if late
-// events are due or leases have expired.
+// readLogSQL reads the next events of the log. Its parameters are the number of rows ($1), the lease ($2), HoldKeys
+// ($3), the limit of a destination ($4), and destinations with another limit ($5, $6). With $7 it leaves the log
+// alone if late events are due or leases have expired.
 //
 // The cursor's head is the place of the last row that was passed. A transaction that commits later may have rows before
 // it. So the cursor also keeps which transactions may: those that were open when the log was read. They are the ones
@@ -17,11 +17,11 @@ const deliverySQL = `o.seq, f.fence, f.attempts, o.id, o.type, o.destination, o.
 // that the snapshot does not see is of one of these transactions. The statement gets its own number in a subquery,
 // because the planner would evaluate the bare function, before the snapshot.
 //
-// More rows of pending transactions may appear at once than a claim reads. The cursor then keeps the transactions that
-// have ended as reading, and the place up to which they were read. The head does not move until all are read.
+// More rows of pending transactions may appear together than a claim reads. The cursor then keeps the transactions
+// that have ended as reading, and the place up to which they were read. The head does not move until all are read.
 //
-// The head moves to the last row that is claimed. Rows before it that may not be claimed become late events. Rows behind
-// it stay in the log, unless all are to be passed. See jam.
+// The head moves to the last row that is claimed. Rows before it that may not be claimed become late events. Rows
+// behind it stay in the log, unless all are to be passed. See jam.
 //
 // Each claim locks the cursor's row, deletes it and inserts the next one. A concurrent claim finds the row locked or
 // deleted, and takes nothing. An updated row would be slow to read while another transaction holds an old snapshot.
@@ -79,7 +79,8 @@ ranked AS MATERIALIZED (
 fitting AS MATERIALIZED (SELECT seq FROM ranked WHERE fits ORDER BY seq LIMIT $8::bigint),
 edge AS MATERIALIZED (SELECT max(seq) AS seq FROM fitting),
 judged AS MATERIALIZED (
-	SELECT r.*, NOT r.fits OR r.seq > coalesce(edge.seq, 0) AS late FROM ranked AS r, edge WHERE r.pass OR r.seq <= edge.seq
+	SELECT r.*, NOT r.fits OR r.seq > coalesce(edge.seq, 0) AS late
+	FROM ranked AS r, edge WHERE r.pass OR r.seq <= edge.seq
 ),
 locked AS MATERIALIZED (
 	SELECT c.n FROM {.cursor} AS c
@@ -166,7 +167,7 @@ const openSQL = `ARRAY(SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_sn
 	UNION ALL SELECT generate_series(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
 		(SELECT pg_current_xact_id())::text::bigint - 1))`
 
-// fewEvents is how many events fewSQL claims at most. They share a row of claims.
+// fewEvents is the number of events that fewSQL claims at most. They share a row of claims.
 const fewEvents = 100
 
 // fewSQL does the same as logSQL for a few events, in less than half of the time. It claims all rows that it reads, or

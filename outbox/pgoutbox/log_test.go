@@ -114,7 +114,7 @@ func TestCursorOfAnotherClusterIsUsed(t *testing.T) {
 	}
 }
 
-// A subtransaction has a number of its own, and the event has that of its transaction.
+// A subtransaction has another number than its transaction. The event has the transaction's.
 func TestEventOfASavepointIsNotSkipped(t *testing.T) {
 	d := newDesk(t)
 	tx := d.begin(pgx.ReadCommitted)
@@ -151,7 +151,7 @@ func TestBatchIsUndoneIfAnotherTransactionIsFaster(t *testing.T) {
 	require.ElementsMatch(t, []string{"b", "c", "d"}, d.all(outbox.Claim{Max: 10}))
 }
 
-// What is claimed is what counts: a destination that is full makes no event late if nothing else is behind it.
+// Only claimed events count: a destination that is full makes no event late if nothing else is behind it.
 func TestLogOfOneDestinationIsNotPassed(t *testing.T) {
 	d := newDesk(t)
 	d.fill(t, 5000, 0)
@@ -159,7 +159,8 @@ func TestLogOfOneDestinationIsNotPassed(t *testing.T) {
 		ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 1000, PerDestination: 4, Lease: 3_600_000_000_000})
 		require.NoError(t, err)
 		require.Len(t, ds, 4)
-		none, err := d.q.Claim(t.Context(), outbox.Claim{Max: 1000, Room: map[string]int{"": 0}, Lease: 3_600_000_000_000})
+		none, err := d.q.Claim(t.Context(),
+			outbox.Claim{Max: 1000, Room: map[string]int{"": 0}, Lease: 3_600_000_000_000})
 		require.NoError(t, err)
 		require.Empty(t, none)
 	}

@@ -11,7 +11,7 @@ import (
 const (
 	// noticePause is the mean time between two notifications of a process.
 	noticePause = 8 * time.Millisecond
-	// noticeBurst is how many notifications a process may save up.
+	// noticeBurst is the number of notifications that a process may save up.
 	noticeBurst = 20
 	// noticeTimeout bounds a notification outside of the caller's transactions.
 	noticeTimeout = 5 * time.Second
@@ -19,7 +19,7 @@ const (
 
 // notices decides which transactions of a process notify the relays.
 type notices struct {
-	send func(ctx context.Context) // notifies in a transaction of its own; nil: never notify
+	send func(ctx context.Context) // notifies in a separate transaction; nil: never notify
 
 	mu   sync.Mutex
 	full time.Time // when all of the burst is saved up
@@ -40,7 +40,7 @@ func (n *notices) inside() bool {
 	return false
 }
 
-// outside notifies soon, in a transaction of its own.
+// outside notifies soon, in a separate transaction.
 func (n *notices) outside() {
 	if n.send == nil {
 		return

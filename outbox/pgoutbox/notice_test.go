@@ -23,7 +23,7 @@ func TestTransactionsNotifyRarely(t *testing.T) {
 			}
 			return notified
 		}
-		require.Equal(t, 100, inside(100, noticePause), "a quiet process notifies at once")
+		require.Equal(t, 100, inside(100, noticePause), "a quiet process notifies immediately")
 		require.Zero(t, outside.Load())
 		time.Sleep(time.Hour)
 		require.Equal(t, noticeBurst, inside(1000, 0))

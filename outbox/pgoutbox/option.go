@@ -44,8 +44,8 @@ func WithSchema(name string) Option {
 	})
 }
 
-// WithTable names the log; the default is "redo_outbox". The names of the other tables and of the indexes begin with it,
-// so that it may have 1 to 54 bytes. Two logs are two queues that share no event.
+// WithTable names the log; the default is "redo_outbox". The names of the other tables and of the indexes begin with
+// it, so that it may have 1 to 54 bytes. Two logs are two queues that share no event.
 func WithTable(name string) Option {
 	return option(func(c *config) error {
 		c.table = name

@@ -92,7 +92,8 @@ func TestHeldSnapshotMakesNoClaimReadMore(t *testing.T) {
 	other.exec("SELECT count(*) FROM " + d.table())
 	read := func(round string) (claim, settlement int) {
 		for i := range 100 {
-			d.enqueue(outbox.Event{ID: fmt.Sprint(round, i)}, keyed(fmt.Sprint(round, "-", i), fmt.Sprint(round, "line", i)))
+			d.enqueue(outbox.Event{ID: fmt.Sprint(round, i)},
+				keyed(fmt.Sprint(round, "-", i), fmt.Sprint(round, "line", i)))
 			ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 10, Lease: time.Hour})
 			require.NoError(t, err)
 			require.Len(t, ds, 2)
@@ -164,10 +165,11 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 				"log":        d.explain(text.Log, most, most, false, most, none, []int64{}, false, most, false),
 				"late":       d.explain(text.Late, most, most, most, none, []int64{}),
 				"readyLines": d.explain(text.ReadyLines, most, false, most, none, []int64{}),
-				"lines":      d.explain(text.Lines, most, most, true, most, none, []int64{}, []string{"", "", ""}, keys),
-				"settle":     d.explain(text.Settle, ended...),
-				"extend":     d.explain(text.Extend, ended[0], ended[1], most),
-				"purge":      d.explain(text.Purge, int64(0), int64(0), most),
+				"lines": d.explain(text.Lines, most, most, true, most, none, []int64{}, []string{"", "", ""},
+					keys),
+				"settle": d.explain(text.Settle, ended...),
+				"extend": d.explain(text.Extend, ended[0], ended[1], most),
+				"purge":  d.explain(text.Purge, int64(0), int64(0), most),
 			} {
 				found := strings.Join(p.scans(), " ")
 				require.NotContains(t, found, "redo_outbox", name)

@@ -27,7 +27,9 @@ func TestContractBehindAPooler(t *testing.T) {
 	t.Parallel()
 	home, b := newPlace(t), pgtest.NewPooler(t, pgtest.URL(t))
 	var cases atomic.Int64
-	for name, begin := range map[string]func(*testing.T, *pgoutbox.Queue, *pgxpool.Pool) outboxtest.Tx{"pgx": beginPGX, "database/sql": beginSQL} {
+	for name, begin := range map[string]func(*testing.T, *pgoutbox.Queue, *pgxpool.Pool) outboxtest.Tx{
+		"pgx": beginPGX, "database/sql": beginSQL,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			type backend struct {
@@ -55,13 +57,15 @@ func TestContractBehindAPooler(t *testing.T) {
 	}
 }
 
-// A silent queue is no outbox.Watcher to the suite: it wakes nobody.
+// A silent queue is no outbox.Watcher to the suite: it wakes no relay.
 type silent struct{ outboxtest.Queue }
 
 // LISTEN does not work through a pooler in transaction mode. Relays poll, with WithoutNotify and without.
 func TestRelaysPollBehindAPooler(t *testing.T) {
 	b := pgtest.NewPooler(t, pgtest.URL(t))
-	for name, opts := range map[string][]pgoutbox.Option{"told so": {pgoutbox.WithoutNotify()}, "not told": nil} {
+	for name, opts := range map[string][]pgoutbox.Option{
+		"WithoutNotify": {pgoutbox.WithoutNotify()}, "by default": nil,
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			p.url = b.URL("exec")
@@ -101,11 +105,11 @@ func TestRelaysPollBehindAPooler(t *testing.T) {
 	}
 }
 
-// Who uses prepared statements behind a pooler that keeps none is told what to set.
+// Prepared statements behind a pooler that keeps none are refused. The error names the setting that helps.
 func TestPreparedStatementsBehindAPoolerAreRefusedByName(t *testing.T) {
 	p, b := newPlace(t), pgtest.NewPooler(t, pgtest.URL(t))
 	p.open(t)
-	// The pooler opens all of its connections, so that whoever comes next is sent round.
+	// The pooler opens all of its connections, so that the next statement meets another one.
 	p.url = b.URL("exec")
 	pool := p.pool(t)
 	var open []pgx.Tx
@@ -135,7 +139,7 @@ func TestPreparedStatementsBehindAPoolerAreRefusedByName(t *testing.T) {
 			require.ErrorAs(t, err, &pg)
 			codes[pg.Code] = true
 		}
-		own.Close() // the next one prepares anew, and meets what this one has left
+		own.Close() // the next one prepares anew, and meets the statements of this one
 	}
 	require.Equal(
 		t,

@@ -71,7 +71,8 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Queue, error) {
 	}
 	q := &Queue{pool: pool, table: t, silent: cfg.silent, sql: statements{
 		enqueue: fill(enqueueSQL), batch: batch(givenArraysSQL), batchJSON: batch(givenJSONSQL),
-		few: fill(fewSQL), log: fill(logSQL), late: fill(lateSQL), readyLines: fill(readyLinesSQL), look: fill(lookSQL), lines: fill(linesSQL),
+		few: fill(fewSQL), log: fill(logSQL), late: fill(lateSQL), readyLines: fill(readyLinesSQL),
+		look: fill(lookSQL), lines: fill(linesSQL),
 		sweep: fill(sweepSQL), extend: fill(extendSQL), settle: fill(settleSQL),
 		disable: fill(disableSQL), enable: fill(enableSQL), disabled: fill(disabledSQL),
 		stats: fill(statsSQL), dead: fill(deadSQL), passed: fill(passedSQL), unread: fill(unreadSQL),

@@ -14,7 +14,8 @@ import (
 var (
 	// ErrNoTable: the table, or its schema, does not exist.
 	ErrNoTable = pgtable.ErrNoTable
-	// ErrForeign: the table is not one of this package's, or was changed by another program. Migrate does not change it.
+	// ErrForeign: the table is not one of this package's, or was changed by another program. Migrate does not change
+	// it.
 	ErrForeign = pgtable.ErrForeign
 	// ErrVersion: this release does not work with the table's version.
 	ErrVersion = pgtable.ErrVersion

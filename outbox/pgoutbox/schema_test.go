@@ -48,7 +48,7 @@ func TestMigration(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, q.Check(t.Context()))
 	})
-	t.Run("what is no table of this version is left alone", func(t *testing.T) {
+	t.Run("a relation that is no table of this version is left alone", func(t *testing.T) {
 		p := newPlace(t)
 		q, err := pgoutbox.New(p.pool(t), pgoutbox.WithSchema(p.schema))
 		require.NoError(t, err)
@@ -65,7 +65,8 @@ func TestMigration(t *testing.T) {
 	})
 	t.Run("a bad name is refused", func(t *testing.T) {
 		for _, opt := range []pgoutbox.Option{
-			nil, pgoutbox.WithSchema(""), pgoutbox.WithTable(""), pgoutbox.WithTable("a\x00b"), pgoutbox.WithTable(strings.Repeat("t", 55)),
+			nil, pgoutbox.WithSchema(""), pgoutbox.WithTable(""), pgoutbox.WithTable("a\x00b"),
+			pgoutbox.WithTable(strings.Repeat("t", 55)),
 		} {
 			_, err := pgoutbox.Migration(opt)
 			require.ErrorIs(t, err, store.ErrInvalid)
@@ -92,8 +93,9 @@ func TestDefaultOfXIDComesBeforeThatOfSeq(t *testing.T) {
 	p := newPlace(t)
 	_, pool := p.open(t)
 	var right bool
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT min(attnum) FILTER (WHERE attname = 'xid') < min(attnum) FILTER (WHERE attname = 'seq') "+
-		"FROM pg_attribute WHERE attrelid = $1::text::regclass", p.table()).Scan(&right))
+	require.NoError(t, pool.QueryRow(t.Context(),
+		"SELECT min(attnum) FILTER (WHERE attname = 'xid') < min(attnum) FILTER (WHERE attname = 'seq') "+
+			"FROM pg_attribute WHERE attrelid = $1::text::regclass", p.table()).Scan(&right))
 	require.True(t, right)
 }
 

@@ -17,9 +17,9 @@ import (
 // settleSQL settles attempts. Its parameters are arrays: the events ($1), the fences ($2), the results ($3), the waits
 // ($4), and the failures ($5). It returns the leases that were not lost, and a row of zeros if events have become due.
 //
-// An event that its first claim sent leaves nothing behind. A claim's row is deleted when no event of it is open. With
-// it the line becomes free: its row is deleted, or is due if it has late events. A concurrent claim that finds an event
-// of the line marks the line as queued. Both lock the line's row and read what the other one wrote.
+// An event that its first claim sent leaves nothing behind. A claim's row is deleted when no event of it is open.
+// With it the line becomes free: its row is deleted, or is due if it has late events. A concurrent claim that
+// finds an event of the line marks the line as queued. Each locks the line's row and reads the other's writes.
 const settleSQL = `
 WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
 ended AS MATERIALIZED (
@@ -36,7 +36,8 @@ opened AS MATERIALIZED (
 ),
 stray AS MATERIALIZED ( -- their leases have expired, and no other claim has taken them
 	SELECT e.* FROM (
-		SELECT e.* FROM ended AS e LEFT JOIN opened AS o ON o.seq = e.seq AND o.fence = e.fence WHERE o.seq IS NULL) AS e
+		SELECT e.* FROM ended AS e LEFT JOIN opened AS o ON o.seq = e.seq AND o.fence = e.fence
+		WHERE o.seq IS NULL) AS e
 	CROSS JOIN LATERAL (SELECT l.seq FROM {.late} AS l WHERE l.seq = e.seq AND l.fence = e.fence AND l.state = 1
 		FOR UPDATE) AS l
 ),
@@ -47,7 +48,8 @@ done AS MATERIALIZED (
 rest AS MATERIALIZED (
 	SELECT h.fence, h.part, h.destination, h.ordering_key, o.open, o.failed
 	FROM held AS h JOIN (
-		SELECT fence, part, array_agg(seq ORDER BY seq) FILTER (WHERE result IS NULL) AS open, bool_or(result <> 1) AS failed
+		SELECT fence, part, array_agg(seq ORDER BY seq) FILTER (WHERE result IS NULL) AS open,
+			bool_or(result <> 1) AS failed
 		FROM opened GROUP BY fence, part) AS o ON o.fence = h.fence AND o.part = h.part
 	WHERE o.failed IS NOT NULL
 ),
@@ -82,7 +84,8 @@ sent AS (
 ),
 unsent AS MATERIALIZED (
 	SELECT d.*, CASE WHEN d.failure IS NOT NULL THEN jsonb_build_array(
-		jsonb_build_object('at', (extract(epoch FROM present.at) * 1000000)::bigint) || d.failure::jsonb) ELSE '[]' END AS past
+		jsonb_build_object('at', (extract(epoch FROM present.at) * 1000000)::bigint) || d.failure::jsonb)
+		ELSE '[]' END AS past
 	FROM done AS d, present WHERE d.result <> 1
 ),
 back AS (
@@ -191,7 +194,7 @@ func encodeFailure(f outbox.Failure) (string, error) {
 	return string(text), nil
 }
 
-// storable replaces what a text of Postgres can't hold.
+// storable replaces the bytes that a text of Postgres can't hold.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

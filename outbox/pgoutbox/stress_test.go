@@ -76,7 +76,7 @@ func (d desk) state() outbox.Stats {
 	return st
 }
 
-// A book is what the test knows of the queue.
+// A book is the test's record of the queue.
 type book struct {
 	mu                   sync.Mutex
 	clock                int
@@ -212,7 +212,8 @@ func (b *book) take(ds []outbox.Delivery) error {
 			b.busy[e.key]++
 		}
 		for id, before := range b.events {
-			if before.key == e.key && !before.done && before.committed > 0 && before.committed < e.began && !within(ds, id) {
+			if before.key == e.key && !before.done && before.committed > 0 && before.committed < e.began &&
+				!within(ds, id) {
 				return fmt.Errorf("%q was claimed, and %q waited before it", d.Event.ID, id)
 			}
 		}

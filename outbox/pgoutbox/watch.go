@@ -13,7 +13,7 @@ import (
 // closeTimeout bounds the farewell of the connection that listened.
 const closeTimeout = 2 * time.Second
 
-// Watch implements [outbox.Watcher]. It listens on a connection of its own, which it makes as the pool makes its
+// Watch implements [outbox.Watcher]. It listens on a separate connection, which it makes as the pool makes its
 // connections. With [WithoutNotify] it makes none, and wakes no relay.
 func (q *Queue) Watch(ctx context.Context, wake func()) error {
 	if q.silent {
@@ -45,7 +45,7 @@ func (q *Queue) listen(ctx context.Context, wake func()) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+channel(q.table)); err != nil {
 		return err
 	}
-	wake() // for what came before
+	wake() // for earlier events
 	for {
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			return err

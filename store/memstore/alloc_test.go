@@ -11,8 +11,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// The figures are exact: what each call allocates is what it has to keep and the copies that it hands out. The
-// maps grow in the background of the first two, which is less than one allocation a call and rounded down.
+// The figures are exact: a call allocates the bytes that it must keep and the copies that it hands out. The maps
+// grow in the background of the first two, which is less than one allocation a call and rounded down.
 func TestAllocations(t *testing.T) {
 	const runs = 1000
 	ctx := t.Context()

@@ -9,7 +9,7 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// What a crash of its owner left pending is listed, oldest first.
+// The operations that a crash of their owner left pending are listed, oldest first.
 func ExampleStore_Pending() {
 	ctx := context.Background()
 	st := memstore.New()

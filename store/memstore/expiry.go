@@ -41,8 +41,8 @@ func (sh *shard) purge(limit int, clock func() time.Time) (int, error) {
 	return sh.removeExpired(limit, clock()), nil
 }
 
-// freedByReserve is how many expired records of its shard a Reserve removes when it adds one. A store that is never
-// purged then holds no more expired records than live ones, roughly.
+// freedByReserve is the number of expired records of its shard that a Reserve removes when it adds one. A store
+// that is never purged then holds no more expired records than live ones, roughly.
 const freedByReserve = 2
 
 // removeExpired removes at most limit records that have expired at now, and returns how many. No record expires before

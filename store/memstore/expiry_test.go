@@ -13,8 +13,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// Records whose expiry is set, moved and taken away at random are purged in the second in which they expire, and
-// in batches that leave nothing of what has expired behind.
+// Expiries are set, moved and taken away at random. Each record is purged in the second in which it expires. The
+// batches leave no expired record behind.
 func TestPurgeFollowsEveryMoveOfAnExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const records = 2000
@@ -59,7 +59,7 @@ func TestPurgeFollowsEveryMoveOfAnExpiry(t *testing.T) {
 	})
 }
 
-// A record that takes an expired one's place is a record of its own: no purge deletes it as the expired one.
+// A record that replaces an expired one is another record: no purge deletes it as the expired one.
 func TestPurgeLeavesTheSuccessorOfAnExpiredRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const records = 500 // several in each shard: a Reserve frees the two that expired first

@@ -66,7 +66,8 @@ func TestWaitEndsExactlyAtTheExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		start := time.Now()
-		g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Lease: time.Second, Retention: time.Minute})
+		g, err := st.Reserve(t.Context(),
+			store.Claim{ID: store.ID{Key: "k"}, Lease: time.Second, Retention: time.Minute})
 		require.NoError(t, err)
 		time.AfterFunc(30*time.Second, func() {
 			// From 30 s to 90 s: past the first expiry.
@@ -102,7 +103,10 @@ func TestInstantsAreTheClocks(t *testing.T) {
 	for _, step := range []struct {
 		at   time.Duration
 		want store.Verdict
-	}{{time.Minute - 1, store.InFlight}, {time.Minute, store.TakenOver}, {time.Minute + time.Hour - 1, store.TakenOver}, {2*time.Hour + time.Minute - 1, store.Acquired}} {
+	}{
+		{time.Minute - 1, store.InFlight}, {time.Minute, store.TakenOver},
+		{time.Minute + time.Hour - 1, store.TakenOver}, {2*time.Hour + time.Minute - 1, store.Acquired},
+	} {
 		now = created.Add(step.at)
 		g, err := st.Reserve(t.Context(), c)
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 	"github.com/redo-go/redo/store/sqltx"
 )
 
@@ -15,7 +16,7 @@ import (
 func BenchmarkFirst(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("two steps, %d callers", callers), func(b *testing.B) {
-			p := newPlace(b, serverDSN(b))
+			p := newPlace(b, mysqltest.DSN(b))
 			p.conns = callers
 			st := p.open(b)
 			concurrently(b, callers, func(ctx context.Context, key string) error {
@@ -27,7 +28,7 @@ func BenchmarkFirst(b *testing.B) {
 			})
 		})
 		b.Run(fmt.Sprintf("one transaction, %d callers", callers), func(b *testing.B) {
-			p := newPlace(b, serverDSN(b))
+			p := newPlace(b, mysqltest.DSN(b))
 			p.conns = callers
 			p.exec(b, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
 			st := p.open(b)
@@ -43,7 +44,7 @@ func BenchmarkFirst(b *testing.B) {
 	}
 }
 
-// concurrently calls f b.N times with keys of its own, and reports the rate.
+// concurrently calls f b.N times, each with a new key, and reports the rate.
 func concurrently(b *testing.B, callers int, f func(ctx context.Context, key string) error) {
 	var next atomic.Int64
 	var all sync.WaitGroup

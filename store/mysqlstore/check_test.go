@@ -10,6 +10,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/mysqlstore"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 )
 
 func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
@@ -37,7 +38,7 @@ func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
 			if name == "another engine" && os.Getenv("REDO_TEST_MYSQL_SERVER") != "" {
 				t.Skip("no other engine of MySQL has keys of this length; MariaDB's Aria has")
 			}
-			p := newPlace(t, serverDSN(t))
+			p := newPlace(t, mysqltest.DSN(t))
 			for _, text := range strings.SplitAfter(c.table, ";\n") {
 				if text != "" {
 					p.exec(t, text)
@@ -61,7 +62,7 @@ func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
 
 func TestCheckTakesWhatTheProgramsOwnToolHasMade(t *testing.T) {
 	const name = "a `table` 'of' \"ours\""
-	p := newPlace(t, serverDSN(t))
+	p := newPlace(t, mysqltest.DSN(t))
 	migration, err := mysqlstore.Migration(mysqlstore.WithTable(name))
 	require.NoError(t, err)
 	p.exec(t, migration)
@@ -73,7 +74,7 @@ func TestCheckTakesWhatTheProgramsOwnToolHasMade(t *testing.T) {
 }
 
 func TestTwoTablesAreTwoStores(t *testing.T) {
-	p := newPlace(t, serverDSN(t))
+	p := newPlace(t, mysqltest.DSN(t))
 	one, two := p.open(t), p.open(t, mysqlstore.WithTable("another"))
 	tx, _, err := one.Begin(t.Context(), unleased("k"))
 	require.NoError(t, err)
@@ -94,8 +95,8 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 }
 
 func TestReadOnlyServerIsRefused(t *testing.T) {
-	s := privateServer(t)
-	p := newPlace(t, s.dsn)
+	s := mysqltest.Private(t)
+	p := newPlace(t, s.DSN)
 	st := p.open(t)
 	reserve(t, st, claim("k"), store.Acquired)
 	for _, user := range []string{"app@localhost", "app@'127.0.0.1'"} { // the server may resolve the address

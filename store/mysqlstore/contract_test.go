@@ -10,6 +10,7 @@ import (
 	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/mysqlstore"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 	"github.com/redo-go/redo/store/sqltx"
 	"github.com/redo-go/redo/store/storetest"
 )
@@ -20,7 +21,7 @@ func TestContract(t *testing.T) { contract(t) }
 func TestContractWithOtherSettings(t *testing.T) {
 	racetest.Repeats(t)
 	isolation, ignored := "", ""
-	admin := newPlace(t, serverDSN(t)).admin
+	admin := newPlace(t, mysqltest.DSN(t)).admin
 	const names = "SHOW VARIABLES WHERE Variable_name IN ('tx_isolation', 'transaction_isolation')"
 	require.NoError(t, admin.QueryRow(names).Scan(&isolation, &ignored))
 	contract(t, func(cfg *mysql.Config) {
@@ -34,7 +35,7 @@ func TestContractWithOtherSettings(t *testing.T) {
 
 func contract(t *testing.T, change ...func(*mysql.Config)) {
 	p := places{}
-	factory := func(t *testing.T) store.Store { return p.open(t, newPlace(t, serverDSN(t)), change...) }
+	factory := func(t *testing.T) store.Store { return p.open(t, newPlace(t, mysqltest.DSN(t)), change...) }
 	storetest.Run(t, factory,
 		storetest.Beside(func(t *testing.T, first store.Store) store.Store { return p.open(t, p[first], change...) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store { return p.reopen(t, st, change...) }),
@@ -53,7 +54,7 @@ func TestTxContract(t *testing.T) {
 	}
 	storetest.RunTx(t, storetest.TxHarness[*sqltx.Tx]{
 		Open: func(t *testing.T) store.TxStore[*sqltx.Tx] {
-			at := newPlace(t, serverDSN(t))
+			at := newPlace(t, mysqltest.DSN(t))
 			at.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
 			return p.open(t, at)
 		},

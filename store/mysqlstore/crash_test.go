@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 	"github.com/redo-go/redo/store/sqltx"
 )
 
@@ -27,10 +28,10 @@ func (l *ledger) note(key string, fence uint64, settled bool) {
 	l.settled[key] = settled
 }
 
-// What was acknowledged survives SIGKILL of the server, and each effect has its record.
+// Acknowledged writes survive SIGKILL of the server, and each effect has its record.
 func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
-	s := privateServer(t)
-	p := newPlace(t, s.dsn)
+	s := mysqltest.Private(t)
+	p := newPlace(t, s.DSN)
 	st := p.open(t)
 	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
 	said := &ledger{fences: map[string]uint64{}, settled: map[string]bool{}}
@@ -60,10 +61,10 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		for range 60 {
 			<-count
 		}
-		require.NoError(t, s.kill())
+		require.NoError(t, s.Kill())
 		cancel()
 		workers.Wait()
-		require.NoError(t, s.start())
+		require.NoError(t, s.Start())
 		for key, fence := range said.fences {
 			rec, err := st.Find(t.Context(), claim(key).ID)
 			require.NoError(t, err, key)
@@ -82,7 +83,7 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		WHERE r.id IS NULL`), "an effect has no record")
 }
 
-// work does one key, in two steps or in a transaction, and notes what was acknowledged.
+// work does one key, in two steps or in a transaction, and notes each acknowledged write.
 func work(ctx context.Context, st store.TxStore[*sqltx.Tx], said *ledger, key string, i int) error {
 	if i%2 == 0 {
 		tx, g, err := st.Begin(ctx, unleased(key))

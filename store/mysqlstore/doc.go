@@ -9,10 +9,11 @@
 //
 // # What is promised
 //
-// A call that changes a record returns after the server has acknowledged the commit. What the server keeps then
-// depends on innodb_flush_log_at_trx_commit and sync_binlog, which must be 1. A lost connection is [store.ErrUnknown]
-// if something may have been written. Deadlocks and lock timeouts are retried as long as the context lasts. A failover
-// loses what the new primary had not received. Its fences may then be smaller than those of the lost history.
+// A call that changes a record returns after the server has acknowledged the commit. The durability of that commit
+// depends on innodb_flush_log_at_trx_commit and sync_binlog, which must be 1. A lost connection is
+// [store.ErrUnknown] if something may have been written. Deadlocks and lock timeouts are retried as long as the
+// context lasts. A failover loses the writes that the new primary had not received. Its fences may then be smaller
+// than those of the lost history.
 //
 //	                                         round trips   commits
 //	first execution: Reserve, Complete       2 + 1         2
@@ -25,11 +26,11 @@
 //
 // # Transactions
 //
-// [Store.Begin] opens a transaction that holds a record. The caller writes through its *sqltx.Tx, and Commit settles
-// the record in it and commits both. Most programs call [store.Once] with the Store. The transaction holds a lock of
-// its session (GET_LOCK), which others look at: a claim of the same ID is InFlight at once. Only a Reserve at the same
-// instant waits, and the Extend, Complete and Release of an earlier owner. Other IDs are not affected. If the process
-// or the connection dies, the server rolls back and frees the ID.
+// [Store.Begin] opens a transaction that holds a record. The caller writes through its *sqltx.Tx, and Commit
+// settles the record in it and commits both. Most programs call [store.Once] with the Store. The transaction holds
+// a lock of its session (GET_LOCK), which other claims check: a claim of the same ID is InFlight without a wait.
+// Only a Reserve at the same instant waits, and the Extend, Complete and Release of an earlier owner. Other IDs
+// are not affected. If the process or the connection dies, the server rolls back and frees the ID.
 //
 // The server commits before a statement such as CREATE TABLE, after which the outcome is unknown: see
 // [store.ErrTxEnded]. It rolls back the victim of a deadlock: Rollback then returns nil, Discard store.ErrUnavailable.

@@ -40,7 +40,7 @@ type read struct{ error }
 
 func (r read) Unwrap() error { return r.error }
 
-// run calls f with a connection until nothing is in its way, and translates its error. writes reports whether f may
+// run calls f with a connection until no obstacle is left, and translates its error. writes reports whether f may
 // have changed something if its connection is lost.
 func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) error) error {
 	for attempt := 0; ; attempt++ {

@@ -9,14 +9,15 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/mysqlstore"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// onALine is a store on a line of its own, with a connection that is set up.
+// onALine is a store on a separate line, with a connection that is set up.
 func onALine(t *testing.T) (place, *mysqlstore.Store, *line) {
 	t.Helper()
 	l := &line{}
-	p := newPlace(t, serverDSN(t))
+	p := newPlace(t, mysqltest.DSN(t))
 	st := places{}.open(t, p, l.through(t))
 	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
 	return p, st, l
@@ -171,7 +172,7 @@ func TestServerThatIsDownIsUnavailable(t *testing.T) {
 }
 
 func TestClosedStoreIsUnavailable(t *testing.T) {
-	p := newPlace(t, serverDSN(t))
+	p := newPlace(t, mysqltest.DSN(t))
 	st, err := mysqlstore.Open(t.Context(), p.dsn, mysqlstore.WithMigrate())
 	require.NoError(t, err)
 	l := reserve(t, st, claim("k"), store.Acquired).Lease

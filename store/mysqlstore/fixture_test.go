@@ -48,7 +48,7 @@ func newPlace(t testing.TB, dsn string) place {
 	return p
 }
 
-// open returns a store at the place, with a pool of its own.
+// open returns a store at the place, with a new pool.
 func (p place) open(t testing.TB, opts ...mysqlstore.Option) *mysqlstore.Store {
 	t.Helper()
 	db := p.pool(t, p.dsn)

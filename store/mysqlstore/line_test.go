@@ -11,7 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A line is how a store's pool reaches the server. It counts requests, and can lose one.
+// A line carries the connections of a store's pool to the server. It counts requests, and can lose one.
 type line struct {
 	sent atomic.Int64
 	lose atomic.Pointer[loss]

@@ -14,7 +14,7 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// A snapshot is what one statement has read of an ID.
+// A snapshot is the state of an ID that one statement has read.
 type snapshot struct {
 	rec     store.Record // zero: there is none
 	at      time.Time
@@ -52,8 +52,8 @@ func (now snapshot) judge(c store.Claim) (g store.Grant, owned bool) {
 	return store.Grant{Verdict: v}, true
 }
 
-// Reserve implements [store.Store]. An ID that an open transaction holds is InFlight at once, unless the transaction
-// begins at the same time: Reserve then waits for it.
+// Reserve implements [store.Store]. An ID that an open transaction holds is InFlight without a wait. If the
+// transaction begins at the same time, Reserve waits for it.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, err
@@ -84,7 +84,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err 
 	return g, nil
 }
 
-// inTx runs f in a transaction of its own. It commits unless f fails.
+// inTx runs f in a separate transaction. It commits unless f fails.
 func (s *Store) inTx(ctx context.Context, conn *sql.Conn, f func(tx *sql.Tx) error) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/mysqlstore"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 	"github.com/redo-go/redo/store/sqltx"
 )
 
 // begun is an open transaction that has had one effect.
 func begun(t *testing.T) (place, *mysqlstore.Store, store.Tx[*sqltx.Tx], store.Grant) {
 	t.Helper()
-	p := newPlace(t, serverDSN(t))
+	p := newPlace(t, mysqltest.DSN(t))
 	st := p.open(t)
 	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL PRIMARY KEY, n INT NOT NULL DEFAULT 0)")
 	tx, g, err := st.Begin(t.Context(), unleased("k"))
@@ -140,7 +141,7 @@ func TestReserveOfAHeldIDIsInFlightAtOnce(t *testing.T) {
 
 // A transaction that has taken over holds a row. IDs on both sides of it are not affected.
 func TestNeighborsOfAHeldRowAreFree(t *testing.T) {
-	p := newPlace(t, serverDSN(t))
+	p := newPlace(t, mysqltest.DSN(t))
 	st := p.open(t)
 	reserve(t, st, unleased("k"), store.Acquired)
 	released := reserve(t, st, claim("m"), store.Acquired).Lease
@@ -175,7 +176,7 @@ func TestDeadSessionHoldsNothing(t *testing.T) {
 // After each ending the pool's connection holds no lock and no transaction.
 func TestConnectionComesBackClean(t *testing.T) {
 	for name, end := range endings {
-		p := newPlace(t, serverDSN(t))
+		p := newPlace(t, mysqltest.DSN(t))
 		p.conns = 1
 		st := p.open(t)
 		for _, key := range []string{"a", "b"} {

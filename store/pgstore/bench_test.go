@@ -41,7 +41,7 @@ func BenchmarkReserveAndComplete(b *testing.B) {
 	b.Run("the same by pgx", func(b *testing.B) { callers(b, sameByPgx(pool, first, second, &n, result)) })
 }
 
-// usage is what the server has counted.
+// usage holds the server's counters.
 type usage struct{ updates, hot, wal int64 }
 
 func (p place) usage(b *testing.B) (u usage) {
@@ -103,7 +103,7 @@ func BenchmarkEffect(b *testing.B) {
 	})
 }
 
-// sameByPgx sends the store's own statements and reads what they return.
+// sameByPgx sends the store's own statements and reads their results.
 func sameByPgx(pool *pgxpool.Pool, first, second string, n *atomic.Int64, result []byte) func(context.Context) error {
 	return func(ctx context.Context) error {
 		key := n.Add(1)
@@ -124,7 +124,8 @@ func reserveByPgx(ctx context.Context, pool *pgxpool.Pool, text, key string, loc
 	var lease, created, expires, read pgtype.Timestamptz
 	err = pool.QueryRow(ctx, text, []byte("scope"), []byte(key), c.Fingerprint[:], lock, c.Meta,
 		c.Lease.Microseconds(), c.Retention.Microseconds(), nil, -lock).
-		Scan(&owned, &format, &fingerprint, &state, &result, &meta, &owner, &fence, &born, &lease, &created, &expires, &read)
+		Scan(&owned, &format, &fingerprint, &state, &result, &meta, &owner, &fence, &born, &lease, &created, &expires,
+			&read)
 	return fence, err
 }
 

@@ -71,7 +71,8 @@ func TestVerdictWithoutOwnershipWritesNothing(t *testing.T) {
 		{"mismatch with a complete record", reserves(mismatched("complete"), store.Mismatch), false},
 		{"mismatch with a pending record", reserves(mismatched("in flight"), store.Mismatch), false},
 		{"find", func(on *pgx.Conn) error {
-			_, err := scanFound(claim("complete").ID, on.QueryRow(t.Context(), s.sql.find, []byte("s"), []byte("complete")))
+			_, err := scanFound(claim("complete").ID,
+				on.QueryRow(t.Context(), s.sql.find, []byte("s"), []byte("complete")))
 			return err
 		}, false},
 		{"stale complete", changesNothing(s.sql.complete, outcomeArgs(store.Outcome{})...), false},

@@ -101,7 +101,7 @@ func (c *pgxConn) rollback(ctx context.Context) error {
 type sqlConn struct {
 	conn *sql.Conn
 	user *sqltx.Tx
-	own  *sql.Tx            // what user wraps
+	own  *sql.Tx            // the transaction that user wraps
 	end  context.CancelFunc // of the context of the transaction
 }
 
@@ -140,7 +140,8 @@ func withPgx(conn *sql.Conn, f func(*pgx.Conn) error) error {
 			case interface{ WrappedConn() driver.Conn }:
 				c = below.WrappedConn()
 			default:
-				return fmt.Errorf("pgstore: %w: the driver's connection is a %T, and NewSQL needs that of pgx/v5/stdlib",
+				return fmt.Errorf("pgstore: %w: the driver's connection is a %T, and NewSQL needs "+
+					"that of pgx/v5/stdlib",
 					store.ErrInvalid, c)
 			}
 		}
@@ -151,7 +152,7 @@ func (c *sqlConn) with(f func(*pgx.Conn) error) error { return withPgx(c.conn, f
 func (c *sqlConn) tx() *sqltx.Tx                      { return c.user }
 func (c *sqlConn) refused() bool                      { return c.user.RollbackRefused() }
 
-// begin gives the transaction a context of its own, because database/sql rolls a transaction back when its context
+// begin gives the transaction a separate context, because database/sql rolls a transaction back when its context
 // ends.
 func (c *sqlConn) begin(ctx context.Context, queue func(*pgx.Batch)) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

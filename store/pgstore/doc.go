@@ -1,5 +1,5 @@
-// Package pgstore is a [store.Store] in a Postgres table. Any number of processes share it, and it keeps what the
-// database keeps. [Open] connects, Check reports whether everything is set up, and the store is passed to
+// Package pgstore is a [store.Store] in a Postgres table. Any number of processes share it, and it is as durable
+// as the database. [Open] connects, Check reports whether everything is set up, and the store is passed to
 // redo.WithStore or server.Middleware:
 //
 //	st, err := pgstore.Open(ctx, "postgres://app@db/payments", pgstore.WithMigrate())
@@ -9,13 +9,14 @@
 //
 // # Promises
 //
-// Each call is one statement in a transaction of its own. It returns after Postgres has acknowledged the commit, as
-// synchronous_commit says. There is one exception: a Complete whose Outcome is Lazy commits with synchronous_commit
-// off. Other calls see it at once, and a crash of the server may lose the last fraction of a second of such outcomes.
+// Each call is one statement in a separate transaction. It returns after Postgres has acknowledged the commit, by
+// the setting of synchronous_commit. There is one exception: a Complete whose Outcome is Lazy commits with
+// synchronous_commit off. Other calls see it immediately, and a crash of the server may lose the last fraction of
+// a second of such outcomes.
 //
 // A Reserve that finds the record complete, in flight or under another fingerprint writes nothing. Statements that
 // deadlock or fail to serialize are repeated. If the response to a write is lost, the error is [store.ErrUnknown], and
-// [store.Held] settles a Reserve. docs/failover.md describes what a failover can lose.
+// [store.Held] settles a Reserve. docs/failover.md lists the losses of a failover.
 //
 // A Reserve or Commit that makes a record deletes up to two expired ones. A store that finds none searches again after
 // a second. [store.PurgeEvery] deletes expired records also while no records are made.
@@ -48,19 +49,21 @@
 // After a verdict that is not Owned the connection needs one more round trip for the rollback, for which the caller
 // does not wait.
 //
-// An open transaction keeps one connection of the pool. Its duplicates do not wait for it: they are InFlight at once. A
-// duplicate in the same Store needs no connection, so that it gets its verdict while handlers hold the whole pool.
-// Bound the handler by its context, and the session by idle_in_transaction_session_timeout in case its process hangs.
-// If the process or the connection dies, Postgres rolls back, and the next Begin acquires the ID. Extend, Complete and
-// Release under an earlier owner's lease wait until the transaction ends, or their own context.
+// An open transaction keeps one connection of the pool. Its duplicates do not wait for it: they are InFlight
+// immediately. A duplicate in the same Store needs no connection, so that it gets its verdict while handlers hold
+// the whole pool. Bound the handler by its context, and the session by idle_in_transaction_session_timeout in case
+// its process hangs. If the process or the connection dies, Postgres rolls back, and the next Begin acquires the
+// ID. Extend, Complete and Release under an earlier owner's lease wait until the transaction ends, or their own
+// context.
 //
 // The user's statements run after a savepoint, so that Discard works after a failed one. Commit then fails: put a
-// statement that may fail in a savepoint of its own (tx.Begin). The transaction has the default isolation of its role
-// and database. Begin repeats what fails to serialize. At Commit such a failure wraps store.ErrUnavailable, and nothing
-// was done. The store adds no conflicts between new records of different IDs, also under serializable.
+// statement that may fail in a separate savepoint (tx.Begin). The transaction has the default isolation of its
+// role and database. Begin repeats statements that fail to serialize. At Commit such a failure wraps
+// store.ErrUnavailable, and nothing was done. The store adds no conflicts between new records of different IDs,
+// also under serializable.
 //
 // There is no Begin for a transaction that the caller has begun and commits. Its effect could be committed with a
-// pending record, and would then be made again. A table that carries the key in a column of its own needs no store: see
+// pending record, and would then be made again. A table that has a column for the key needs no store: see
 // examples/keyed.
 //
 // Only the store ends the transaction, see [store.ErrTxEnded].

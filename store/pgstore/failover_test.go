@@ -17,11 +17,12 @@ import (
 	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
-// Callers work in both modes while the primary dies and its synchronous standby is promoted. What was acknowledged is
-// there afterwards, a record and its effect stand together or not at all, and who keeps on asking is answered again.
+// Callers work in both modes while the primary dies and its synchronous standby is promoted. Acknowledged writes
+// are there afterwards. A record and its effect exist together or not at all. A caller that keeps retrying
+// succeeds again.
 func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts servers of its own")
+		t.Skip("starts new servers")
 	}
 	t.Parallel()
 	primary := pgtest.NewServer(t)
@@ -45,7 +46,7 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	until(t, "calls fail", func() bool { return w.failed.Load() > callers })
 	standby.Promote(t)
 	before := w.done.Load()
-	until(t, "calls are answered again, by the same store", func() bool { return w.done.Load() > before+callers })
+	until(t, "calls succeed again, by the same store", func() bool { return w.done.Load() > before+callers })
 	close(after)
 	wg.Wait()
 	require.NoError(t, errors.Join(errs[:]...))
@@ -148,7 +149,8 @@ func (w *work) oneTransaction(ctx context.Context, key string) error {
 	return tx.Commit(ctx, store.Outcome{Result: []byte(key)})
 }
 
-// What a standby had not got when it was promoted is lost, acknowledged or not: the rules below are what is left then.
+// Writes that a standby had not got when it was promoted are lost, acknowledged or not. The rules below still
+// hold.
 func wasBehind(t *testing.T, p place, before *pgstore.Store, primary, standby *pgtest.Server) {
 	completed := reserve(t, before, claim("completed"), store.Acquired)
 	kept := reserve(t, before, claim("kept"), store.Acquired)
@@ -209,7 +211,7 @@ func wasBehind(t *testing.T, p place, before *pgstore.Store, primary, standby *p
 		absent(t, after, "with its effect")
 		p.requireEffects(t, "with its effect", 0)
 	})
-	t.Run("what the standby had got is kept", func(t *testing.T) {
+	t.Run("writes that the standby had got are kept", func(t *testing.T) {
 		require.Equal(t, []byte("kept"), find(t, after, "kept").Result)
 	})
 }

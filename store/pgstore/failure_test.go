@@ -18,8 +18,8 @@ import (
 	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
-// A cutting connection, once armed, lets what is written pass, waits for the answer, and shows an end of file
-// instead of it.
+// A cutting connection, once armed, lets a write pass, waits for the response, and shows an end of file instead of
+// it.
 type cutting struct {
 	net.Conn
 	armed *atomic.Bool
@@ -41,7 +41,9 @@ func (c *cutting) Read(p []byte) (int, error) {
 }
 
 func TestWriteWhoseAnswerIsLostIsUnknownAndFindSettlesIt(t *testing.T) {
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
 		for name, open := range map[string]func(p place) store.Store{
 			" by pgx":          func(p place) store.Store { return p.open(t) },
 			" by database/sql": func(p place) store.Store { return p.openSQL(t) },
@@ -64,7 +66,7 @@ func answersAreLost(t *testing.T, mode pgx.QueryExecMode, open func(p place) sto
 		}
 	})
 	st := open(p)
-	// The statements are prepared before, so that the answer which is lost is the write's.
+	// The statements are prepared before, so that the lost response is the write's.
 	l := reserve(t, st, claim("first"), store.Acquired).Lease
 	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))
 	find(t, st, "first")
@@ -96,7 +98,7 @@ func answersAreLost(t *testing.T, mode pgx.QueryExecMode, open func(p place) sto
 	find(t, st, "first")
 	armed.Store(true)
 	_, err = st.Find(t.Context(), claim("k").ID)
-	require.ErrorIs(t, err, store.ErrUnavailable, "a read whose answer is lost has changed nothing")
+	require.ErrorIs(t, err, store.ErrUnavailable, "a read whose response is lost has changed nothing")
 }
 
 func TestStatementEndedByItsContextLeavesNothingHalfDone(t *testing.T) {
@@ -111,7 +113,8 @@ func TestStatementEndedByItsContextLeavesNothingHalfDone(t *testing.T) {
 	require.NoError(t, err)
 	waiting := func() bool {
 		var n int
-		err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))").
+		err := tx.QueryRow(t.Context(),
+			"SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))").
 			Scan(&n)
 		return err == nil && n > 0
 	}
@@ -132,11 +135,11 @@ func TestStatementEndedByItsContextLeavesNothingHalfDone(t *testing.T) {
 	require.NoError(t, st.Complete(t.Context(), before.Lease, store.Outcome{}))
 }
 
-// 64 callers settle records of their own while the server is killed and started again. What was acknowledged
-// is there afterwards, and nobody acquires a key twice.
+// 64 callers settle their records while the server is killed and started again. Acknowledged writes are there
+// afterwards, and no key is acquired twice.
 func TestAcknowledgedWritesSurviveAKilledServer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts a server of its own")
+		t.Skip("starts a new server")
 	}
 	srv := pgtest.NewServer(t)
 	p := place{url: srv.URL, schema: "public", conns: 16}

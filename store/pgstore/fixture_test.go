@@ -39,7 +39,7 @@ func newPlace(t testing.TB) place {
 	return place{url: url, schema: pgtest.NewSchema(t, url), conns: 8}
 }
 
-// open returns a store at the place, with a pool of its own.
+// open returns a store at the place, with a new pool.
 func (p place) open(t testing.TB) *pgstore.Store {
 	t.Helper()
 	opts := append([]pgstore.Option{pgstore.WithSchema(p.schema)}, p.opts...)
@@ -53,7 +53,7 @@ func (p place) open(t testing.TB) *pgstore.Store {
 // table is the place's default table, quoted.
 func (p place) table() string { return pgx.Identifier{p.schema, "redo_records"}.Sanitize() }
 
-const long = time.Hour // for what must not run out
+const long = time.Hour // for a lease that must not run out
 
 func claim(key string) store.Claim {
 	return store.Claim{
@@ -108,7 +108,7 @@ func (p place) db(t testing.TB) *sql.DB {
 	return db
 }
 
-// openSQL returns an SQLStore at the place, with a pool of its own.
+// openSQL returns an SQLStore at the place, with a new pool.
 func (p place) openSQL(t testing.TB) *pgstore.SQLStore {
 	t.Helper()
 	st, err := pgstore.NewSQL(p.db(t), append([]pgstore.Option{pgstore.WithSchema(p.schema)}, p.opts...)...)

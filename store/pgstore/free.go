@@ -22,7 +22,7 @@ type freer struct {
 	from pgtype.Timestamptz // where the next search begins
 }
 
-// freed is what a search has deleted.
+// freed is the result of a search.
 type freed struct {
 	n    int64
 	last pgtype.Timestamptz // the latest expiry

@@ -46,7 +46,10 @@ func TestLocksOfDifferentIDsDiffer(t *testing.T) {
 	seen := map[int64]string{}
 	for _, table := range []string{"one", "two"} {
 		q := statements{table: table}
-		for _, id := range []store.ID{{Key: "a"}, {Scope: "a", Key: "b"}, {Key: "ab"}, {Scope: "ab"}, {Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"}} {
+		for _, id := range []store.ID{
+			{Key: "a"}, {Scope: "a", Key: "b"}, {Key: "ab"}, {Scope: "ab"}, {Scope: "a", Key: "bc"},
+			{Scope: "ab", Key: "c"},
+		} {
 			l := q.locksOf(id)
 			for _, number := range []int64{l.turn, l.open} {
 				require.NotContains(t, seen, number, "%s %v", table, id)

@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// listed is how many records Pending reads at a time.
+// listed is the number of records that Pending reads at a time.
 const listed = 64
 
 // Pending implements [store.Lister]. For every scope it reads the whole table, and for one scope the records of that.
@@ -41,7 +41,7 @@ func (s *records) Pending(ctx context.Context, scope string) iter.Seq2[store.Rec
 	}
 }
 
-// A position is a place in the order of the list. born tells apart records of the same microsecond.
+// A position is a place in the order of the list. born distinguishes records of the same microsecond.
 type position struct {
 	createdAt pgtype.Timestamptz
 	born      int64

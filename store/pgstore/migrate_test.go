@@ -32,7 +32,8 @@ func atVersion1(t testing.TB, p place) version1 {
 	read := func(name string) string {
 		text, err := os.ReadFile("testdata/version1/" + name)
 		require.NoError(t, err)
-		return strings.NewReplacer("'{schema}.", "'"+strings.ReplaceAll(p.quoted(), "'", "''")+".", "{schema}", p.quoted()).
+		return strings.NewReplacer("'{schema}.", "'"+strings.ReplaceAll(p.quoted(), "'", "''")+".", "{schema}",
+			p.quoted()).
 			Replace(string(text))
 	}
 	pgtest.Exec(t, pgtest.Connect(t, p.url), read("schema.sql"))
@@ -52,7 +53,8 @@ func (v version1) run(ctx context.Context, key string, lock int64) error {
 	var fingerprint, result, meta []byte
 	var lease, created, expires, read pgtype.Timestamptz
 	reserve := func() error {
-		return v.pool.QueryRow(ctx, v.reserve, scope, name, c.Fingerprint[:], lock, c.Meta, c.Lease.Microseconds(), c.Retention.Microseconds()).
+		return v.pool.QueryRow(ctx, v.reserve, scope, name, c.Fingerprint[:], lock, c.Meta, c.Lease.Microseconds(),
+			c.Retention.Microseconds()).
 			Scan(&mine, &fingerprint, &state, &result, &meta, &fence, &born, &lease, &created, &expires, &read)
 	}
 	if err := reserve(); err != nil || !mine {
@@ -118,7 +120,8 @@ func TestProcessesOfTheReleaseBeforeWorkDuringAndAfterMigrate(t *testing.T) {
 	conn := pgtest.Connect(t, p.url)
 	until(t, "Migrate waits for the open transaction", func() bool {
 		var waits bool
-		err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
+		err := conn.QueryRow(t.Context(), `SELECT EXISTS (
+			SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
 			AND relation = $1::regclass)`, p.table()).
 			Scan(&waits)
 		return err == nil && waits
@@ -251,7 +254,8 @@ func TestCompletionIsAHotUpdate(t *testing.T) {
 			pool.Close() // a session reports its statistics when it ends
 			var updates, hot int64
 			until(t, "the statistics are there", func() bool {
-				err := conn.QueryRow(t.Context(), "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = $1::regclass",
+				err := conn.QueryRow(t.Context(),
+					"SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = $1::regclass",
 					p.table()).
 					Scan(&updates, &hot)
 				return err == nil && updates == 200

@@ -110,8 +110,8 @@ func TestExpiredRecordsAreDeletedInTheirOwnPartitionsOnly(t *testing.T) {
 	}
 }
 
-// Keys that are UUIDv7 begin with their time, so that a partition of a range of keys is one of a range of time. Its
-// records go with it at once.
+// Keys that are UUIDv7 begin with their time, so that a partition of a range of keys is one of a range of time.
+// Its records are dropped together with it.
 func TestRetentionByDroppingAPartitionOfKeys(t *testing.T) {
 	key := func(day string, n int) string { return fmt.Sprintf("%s-7abc-8def-%012x", day, n) }
 	const monday, tuesday, wednesday = "019a5b00-0000", "019a6000-0000", "019a6500-0000"
@@ -145,6 +145,6 @@ func TestRetentionByDroppingAPartitionOfKeys(t *testing.T) {
 		require.Equal(t, []byte(tuesday), find(t, st, key(tuesday, n)).Result)
 		require.Equal(t, []byte(wednesday), find(t, st, key(wednesday, n)).Result)
 	}
-	// What would be sent with a dropped key is new again: the server must refuse old keys (server.RefuseExpiredKeys).
+	// A request with a dropped key is new again: the server must refuse old keys (server.RefuseExpiredKeys).
 	reserve(t, st, claim(key(monday, 0)), store.Acquired)
 }

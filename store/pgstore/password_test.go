@@ -13,11 +13,11 @@ import (
 	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
-// A wrong password, and an engine that goes down later: both are told as what they are, and a store that was open works
-// again when the engine is back.
+// A wrong password, and an engine that goes down later: each has its own error. A store that was open works again
+// when the engine is back.
 func TestWhoIsNotLetInIsToldSo(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts a server of its own")
+		t.Skip("starts a new server")
 	}
 	srv := pgtest.NewServer(t)
 	pgtest.Exec(

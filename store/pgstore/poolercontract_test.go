@@ -25,8 +25,8 @@ const (
 	byDescribe = "cache_describe"
 )
 
-// Each handle of a case speaks in another way, and the handles share the few connections of one pooler. A case has a
-// table of its own.
+// Each handle of a case uses another protocol, and the handles share the few connections of one pooler. Each case
+// has a new table.
 func TestContractBehindAPooler(t *testing.T) {
 	racetest.Repeats(t)
 	t.Parallel()
@@ -111,7 +111,7 @@ func pooledTxContract[T any, S txStore[T]](t *testing.T, newCase func() pooledCa
 		}))
 }
 
-// What the package comment says of round trips holds behind a pooler too, where the connection string has the mode.
+// The round trips in the package comment hold behind a pooler too, where the connection string has the mode.
 func TestRoundTripsBehindAPooler(t *testing.T) {
 	b := pgtest.NewPooler(t, pgtest.URL(t))
 	home, w := newPlace(t), &wire{}

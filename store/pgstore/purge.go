@@ -9,7 +9,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// purgeBatch is how many records a statement of Purge deletes at most. It is the limit in purgeSQL.
+// purgeBatch is the number of records that a statement of Purge deletes at most. It is the limit in purgeSQL.
 const purgeBatch = 1000
 
 // Purge implements [store.Store], in statements of at most 1,000 records. It skips records that another session has

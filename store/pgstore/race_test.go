@@ -47,8 +47,8 @@ func TestOneOf64CallersOverTwoPoolsWins(t *testing.T) {
 		claim func(key string) store.Claim
 		want  store.Verdict
 	}{
-		"acquires what is absent":  {claim, store.Acquired},
-		"acquires what is expired": {settled, store.Acquired},
+		"acquires an absent record":  {claim, store.Acquired},
+		"acquires an expired record": {settled, store.Acquired},
 		"takes over": {func(key string) store.Claim {
 			reserve(t, stores[0], unleased(key), store.Acquired)
 			return claim(key)
@@ -78,8 +78,8 @@ func TestOneOf64CallersOverTwoPoolsWins(t *testing.T) {
 	}
 }
 
-// Owners come and go on one key as fast as they can: each fence that is granted is larger than all that were
-// granted before, which the owner learns from a counter that only it may touch.
+// Owners come and go on one key as fast as they can. Each fence that is granted is larger than all earlier ones.
+// The owner compares it with a counter that only the owner may touch.
 func TestFenceOnlyGrowsWhileOwnersComeAndGo(t *testing.T) {
 	p := newPlace(t)
 	p.conns = 16

@@ -87,9 +87,9 @@ func (s *records) run(ctx context.Context, writes bool, f func(on *pgx.Conn) err
 	return s.table.Run(ctx, s.conns, writes, f)
 }
 
-// Reserve implements [store.Store], in one statement. An ID that an open transaction holds is InFlight at once, after a
-// second statement if the transaction is another store's. A Reserve that creates a record deletes up to two expired
-// ones.
+// Reserve implements [store.Store], in one statement. An ID that an open transaction holds is InFlight without a
+// wait, after a second statement if the transaction is another store's. A Reserve that creates a record deletes up
+// to two expired ones.
 func (s *records) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, err
@@ -258,7 +258,7 @@ func (s *records) Find(ctx context.Context, id store.ID) (rec store.Record, err 
 	return rec, err
 }
 
-// scanFound reads what the find statement returns.
+// scanFound reads the row of the find statement.
 func scanFound(id store.ID, found pgx.Row) (store.Record, error) {
 	r := row{id: id}
 	err := found.Scan(r.into()...)

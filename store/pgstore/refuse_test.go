@@ -23,15 +23,30 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 		sql  func(p place) string
 		want error
 	}{
-		{"foreign table", func(p place) string { return "CREATE TABLE " + p.table() + " (id int)" }, pgstore.ErrForeign},
-		{"foreign view", func(p place) string { return "CREATE VIEW " + p.table() + " AS SELECT 1" }, pgstore.ErrForeign},
+		{
+			"foreign table", func(p place) string { return "CREATE TABLE " + p.table() + " (id int)" },
+			pgstore.ErrForeign,
+		},
+		{
+			"foreign view", func(p place) string { return "CREATE VIEW " + p.table() + " AS SELECT 1" },
+			pgstore.ErrForeign,
+		},
 		{"another version", func(p place) string {
 			return migration(p) + "COMMENT ON TABLE " + p.table() + " IS 'redo pgstore 4'"
 		}, pgstore.ErrVersion},
-		{"lost column", func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " DROP COLUMN meta" }, pgstore.ErrVersion},
-		{"unlogged table", func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " SET UNLOGGED" }, pgstore.ErrForeign},
+		{
+			"lost column",
+			func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " DROP COLUMN meta" },
+			pgstore.ErrVersion,
+		},
+		{
+			"unlogged table",
+			func(p place) string { return migration(p) + "ALTER TABLE " + p.table() + " SET UNLOGGED" },
+			pgstore.ErrForeign,
+		},
 		{"cached sequence", func(p place) string {
-			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() + " CACHE 20"
+			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() +
+				" CACHE 20"
 		}, pgstore.ErrForeign},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +106,7 @@ func TestOpenRefuses(t *testing.T) {
 	cfg := conn.Config()
 	for name, url := range map[string]string{
 		"a role that may not log in": strings.Replace(p.url, cfg.User+"@", "redo_locked_out:s3cret@", 1),
-		"nobody listening":           "postgres://app:s3cret@127.0.0.1:1/db?sslmode=disable",
+		"no listener":                "postgres://app:s3cret@127.0.0.1:1/db?sslmode=disable",
 	} {
 		_, err := pgstore.Open(t.Context(), url)
 		require.ErrorIs(t, err, store.ErrUnavailable, name)

@@ -30,7 +30,7 @@ type row struct {
 	leaseUntil, createdAt, expiresAt, readAt pgtype.Timestamptz
 }
 
-// into returns what to scan a row into, after what comes before it. The row's instant of reading comes last.
+// into returns the targets of a row's scan, after those in before. The row's instant of reading comes last.
 func (r *row) into(before ...any) []any {
 	return append(before, &r.format, &r.fingerprint, &r.state, &r.result, &r.meta, &r.owner, &r.fence, &r.born,
 		&r.leaseUntil, &r.createdAt, &r.expiresAt, &r.readAt)
@@ -103,7 +103,7 @@ func (r *row) grant() (store.Grant, error) {
 	return g, nil
 }
 
-// held returns the grant of a claim whose ID an open transaction holds. Nobody else can see its record.
+// held returns the grant of a claim whose ID an open transaction holds. No other session can see its record.
 func held(c store.Claim) store.Grant {
 	return store.Grant{Verdict: store.InFlight, Record: store.Record{ID: c.ID, State: store.StatePending}}
 }

@@ -25,7 +25,7 @@ func both(one, two *pgtest.Server) string {
 
 func TestStandby(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts servers of its own")
+		t.Skip("starts new servers")
 	}
 	t.Parallel()
 	primary := pgtest.NewServer(t)
@@ -80,7 +80,7 @@ func refusesAsStandby(t *testing.T, on *pgstore.Store, primary, standby *pgtest.
 		})
 	}
 
-	// Where the connection string names both, in whatever order, the primary is found.
+	// If the connection string names both, in any order, the store finds the primary.
 	st, err = pgstore.Open(t.Context(), both(standby, primary))
 	require.NoError(t, err)
 	require.Equal(t, pending.Record.Fence, find(t, st, "pending").Fence)

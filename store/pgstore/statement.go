@@ -122,8 +122,8 @@ const writeSQL = `, drawn AS MATERIALIZED (
 	FROM drawn
 	ON CONFLICT (scope, key) DO `
 
-// overSQL overwrites an expired record, or takes a pending one over. The row is judged again, as it is now. born tells
-// the two apart: it is the fence under which the record was made.
+// overSQL overwrites an expired record, or takes a pending one over. The row is judged again, as it is now. born
+// distinguishes the two: it is the fence under which the record was made.
 const overSQL = `UPDATE SET
 		fingerprint = excluded.fingerprint, state = 1, result = NULL, owner = excluded.owner, format = excluded.format,
 		meta = CASE WHEN r.expires_at <= excluded.created_at THEN excluded.meta ELSE r.meta END,
@@ -141,7 +141,7 @@ const returningSQL = `
 )`
 
 // grantSQL returns whether the claim owns the record, and the record that refuses the claim or was written. There is no
-// row if a transaction holds the ID, or if another session wrote the record meanwhile: heldSQL tells them apart.
+// row if a transaction holds the ID, or if another session wrote the record meanwhile: heldSQL distinguishes them.
 const grantSQL = `
 SELECT false, {none}* FROM refusing UNION ALL SELECT true, {freed}{columns}, clock_timestamp() FROM written`
 

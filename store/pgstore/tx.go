@@ -45,7 +45,7 @@ type heldTx[T any] struct {
 	over    bool
 }
 
-// written says where a transaction has written its record.
+// written is the place where a transaction has written its record.
 type written struct {
 	place string // of the row
 	xact  string // the transaction's number

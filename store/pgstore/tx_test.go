@@ -83,7 +83,8 @@ func TestRoundTripsOfATransaction(t *testing.T) {
 // roundTrips counts those of a connection. The caller of a replay does not wait for the last one, which is the
 // rollback.
 func roundTrips[T any](t *testing.T, w *wire, st store.TxStore[T], away store.TxStore[pgx.Tx], want map[string]int64) {
-	want["in flight"], want["mismatch"], want["another held elsewhere"] = want["replay"], want["replay"], want["held elsewhere"]
+	want["in flight"], want["mismatch"], want["another held elsewhere"] = want["replay"], want["replay"],
+		want["held elsewhere"]
 	key := func(round int, what string) string { return fmt.Sprint(t.Name(), round, what) }
 	for round := range 2 { // the first prepares the statements
 		got := map[string]int64{}
@@ -129,8 +130,8 @@ func roundTrips[T any](t *testing.T, w *wire, st store.TxStore[T], away store.Tx
 	}
 }
 
-// A pool that is full of running handlers answers their duplicates without a connection. One of another process answers
-// with one, waits for no lock, and gives it back.
+// A pool that is full of running handlers gives their duplicates a verdict without a connection. A pool of another
+// process uses one connection, waits for no lock, and gives it back.
 func TestDuplicatesOfRunningHandlersAreAnsweredAtOnce(t *testing.T) {
 	p, _ := newTxPlace(t)
 	pools := [2]*pgxpool.Pool{}

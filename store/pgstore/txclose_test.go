@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/store/pgstore"
 )
 
-// Close leaves open transactions to their owners, whoever the pool belongs to.
+// Close leaves open transactions to their owners, with any owner of the pool.
 func TestCloseLeavesOpenTransactionsToTheirOwners(t *testing.T) {
 	p, _ := newTxPlace(t)
 	p.open(t)

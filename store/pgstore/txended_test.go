@@ -24,8 +24,10 @@ func requireEnded(t testing.TB, err error) {
 // endings are the calls that end a transaction.
 func endings[T any]() map[string]func(store.Tx[T], context.Context) error {
 	return map[string]func(store.Tx[T], context.Context) error{
-		"Commit":   func(tx store.Tx[T], ctx context.Context) error { return tx.Commit(ctx, store.Outcome{}) },
-		"Discard":  func(tx store.Tx[T], ctx context.Context) error { return tx.Discard(ctx, store.Outcome{Failed: true}) },
+		"Commit": func(tx store.Tx[T], ctx context.Context) error { return tx.Commit(ctx, store.Outcome{}) },
+		"Discard": func(tx store.Tx[T], ctx context.Context) error {
+			return tx.Discard(ctx, store.Outcome{Failed: true})
+		},
 		"Rollback": store.Tx[T].Rollback,
 	}
 }
@@ -139,7 +141,7 @@ func TestEndedTransactionWhoseRecordCannotBeSettledIsUnknown(t *testing.T) {
 	begin(t, st, claim("l"), store.TakenOver)
 }
 
-// Discard returns to the store's savepoint, whatever names the user gives to savepoints.
+// Discard returns to the store's savepoint, with any names of the user's savepoints.
 func TestSavepointsOfTheUser(t *testing.T) {
 	p, _ := newTxPlace(t)
 	t.Run("pgx", func(t *testing.T) { savepoints(t, p, p.open(t), byPgx) })

@@ -51,22 +51,28 @@ func TestCommitThatFailsSaysWhatWasDone(t *testing.T) {
 		CREATE CONSTRAINT TRIGGER serialization AFTER INSERT ON %[1]s.effects DEFERRABLE INITIALLY DEFERRED
 		FOR EACH ROW WHEN (NEW.key = 'serialization failure') EXECUTE FUNCTION %[1]s.refuse('40001');
 		CREATE CONSTRAINT TRIGGER deferred AFTER INSERT ON %[1]s.effects DEFERRABLE INITIALLY DEFERRED
-		FOR EACH ROW WHEN (NEW.key = 'deferred constraint') EXECUTE FUNCTION %[1]s.refuse('23514')`, pgx.Identifier{p.schema}.Sanitize()),
+		FOR EACH ROW WHEN (NEW.key = 'deferred constraint') EXECUTE FUNCTION %[1]s.refuse('23514')`,
+			pgx.Identifier{p.schema}.Sanitize()),
 	)
 	for name, c := range map[string]struct {
 		fail      func(tx pgx.Tx, cancel func())
 		want      []error
 		committed bool
 	}{
-		"backend killed before": {func(tx pgx.Tx, _ func()) { terminate(t, p.url, tx.Conn().PgConn().PID()) }, []error{store.ErrUnavailable}, false},
+		"backend killed before": {
+			func(tx pgx.Tx, _ func()) { terminate(t, p.url, tx.Conn().PgConn().PID()) },
+			[]error{store.ErrUnavailable}, false,
+		},
 		"backend killed as the commit is sent": {func(tx pgx.Tx, _ func()) {
 			pid := tx.Conn().PgConn().PID()
 			w.beforeWrite(func(*wiredConn) { terminate(t, p.url, pid) })
 		}, nil, false},
-		"answer lost": {func(pgx.Tx, func()) {
+		"response lost": {func(pgx.Tx, func()) {
 			w.beforeWrite(func(conn *wiredConn) { conn.deaf.Store(true) })
 		}, []error{store.ErrUnknown}, true},
-		"context ended": {func(_ pgx.Tx, cancel func()) { w.beforeWrite(func(conn *wiredConn) { conn.after = cancel }) },
+		"context ended": {func(_ pgx.Tx, cancel func()) {
+			w.beforeWrite(func(conn *wiredConn) { conn.after = cancel })
+		},
 			[]error{store.ErrUnknown, context.Canceled}, true},
 		"serialization failure": {func(pgx.Tx, func()) {}, []error{store.ErrUnavailable}, false},
 		"deferred constraint":   {func(pgx.Tx, func()) {}, nil, false},
@@ -104,7 +110,10 @@ func TestCommitThatFailsSaysWhatWasDone(t *testing.T) {
 				until(
 					t,
 					"the record is committed",
-					func() bool { r, err := st.Find(t.Context(), g.Lease.ID); return err == nil && r.Fence == g.Lease.Fence },
+					func() bool {
+						r, err := st.Find(t.Context(), g.Lease.ID)
+						return err == nil && r.Fence == g.Lease.Fence
+					},
 				)
 				p.requireEffects(t, name, 1)
 				begin(t, st, claim(name), store.Complete)
@@ -129,7 +138,7 @@ func TestSQLCommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	p, w := newTxPlace(t)
 	st := p.openSQL(t)
 	for name, fail := range map[string]func(conn *wiredConn, cancel func()){
-		"answer lost":   func(conn *wiredConn, _ func()) { conn.deaf.Store(true) },
+		"response lost": func(conn *wiredConn, _ func()) { conn.deaf.Store(true) },
 		"context ended": func(conn *wiredConn, cancel func()) { conn.after = cancel },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

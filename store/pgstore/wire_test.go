@@ -23,7 +23,7 @@ func (w *wire) under(cfg *pgxpool.Config) {
 	}
 }
 
-// count is how many round trips f makes.
+// count returns the number of f's round trips.
 func (w *wire) count(f func()) int64 {
 	before := w.trips.Load()
 	f()

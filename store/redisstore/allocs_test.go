@@ -25,8 +25,8 @@ func (l *listener) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 	return l.Client.Do(ctx, cmd)
 }
 
-// The allocations of a call beside rueidis' own for the same commands. A change that raises a number changes it here.
-// The race detector allocates by itself, so that the count means nothing under it.
+// The allocations of a call beside rueidis' own for the same commands. A change that raises a number changes it
+// here. The race detector itself allocates, so the count means nothing under it.
 func TestAllocations(t *testing.T) {
 	url := sharedURL(t)
 	p := prefix(t, url)
@@ -79,7 +79,10 @@ func TestAllocations(t *testing.T) {
 		}},
 		{"Extend", word, 3, func(st *redisstore.Store) { require.NoError(t, st.Extend(ctx, lease, time.Hour, nil)) }},
 		// The record's key, the arguments in one, and the grant's copy of the meta.
-		{"Reserve and Release", 2 * word, 3 + 2, func(st *redisstore.Store) { require.NoError(t, st.Release(ctx, reserve(st, changing))) }},
+		{
+			"Reserve and Release", 2 * word, 3 + 2,
+			func(st *redisstore.Store) { require.NoError(t, st.Release(ctx, reserve(st, changing))) },
+		},
 		// The key, the fence, the retention, the result's copy.
 		{"Reserve, Complete and Forget", 3 * word, 3 + 4 + 2, func(st *redisstore.Store) {
 			l := reserve(st, changing)

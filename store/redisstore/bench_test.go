@@ -66,7 +66,8 @@ func BenchmarkReplay(b *testing.B) {
 		c := client(b, e.url())
 		e.must(b, "SET", "bare", string(result))
 		benchCallers(b, e, func(ctx context.Context) error {
-			return c.Do(ctx, c.B().Arbitrary("SET").Keys("bare").Args("other", "NX", "GET", "PX", "86400000").Build()).Error()
+			return c.Do(ctx,
+				c.B().Arbitrary("SET").Keys("bare").Args("other", "NX", "GET", "PX", "86400000").Build()).Error()
 		})
 	})
 }
@@ -100,7 +101,8 @@ func benchCallers(b *testing.B, e *engine, f func(context.Context) error) {
 func serverCPU(b *testing.B, e *engine) (sum float64) {
 	for line := range strings.Lines(e.tells(b, "INFO", "cpu")) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if seconds, err := strconv.ParseFloat(value, 64); err == nil && (name == "used_cpu_user" || name == "used_cpu_sys") {
+		if seconds, err := strconv.ParseFloat(value, 64); err == nil &&
+			(name == "used_cpu_user" || name == "used_cpu_sys") {
 			sum += seconds * 1e9
 		}
 	}

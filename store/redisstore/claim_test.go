@@ -28,7 +28,7 @@ func acquire(t *testing.T, st store.Store, c store.Claim) store.Grant {
 	return g
 }
 
-// keysOf returns what a server holds that matches.
+// keysOf returns the keys of a server that match.
 func keysOf(t *testing.T, url, pattern string) []string {
 	t.Helper()
 	return scan(t.Context(), t, client(t, url), pattern)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	clusterPrimaries = 3 // fewer elect nobody when one is lost
+	clusterPrimaries = 3 // fewer elect no primary when one is lost
 	slots            = 16384
 )
 
@@ -40,11 +40,14 @@ func privateCluster(t *testing.T) *cluster {
 		e.must(t, "CLUSTER", "MEET", "127.0.0.1", fmt.Sprint(c.primaries[0].port))
 	}
 	for i, e := range c.primaries {
-		e.must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*slots/clusterPrimaries), fmt.Sprint((i+1)*slots/clusterPrimaries-1))
+		e.must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*slots/clusterPrimaries),
+			fmt.Sprint((i+1)*slots/clusterPrimaries-1))
 	}
 	for i, e := range c.replicas {
 		id := c.primaries[i].id(t)
-		until(t, "the replica knows its primary", func() bool { return command(t, e.url(), "CLUSTER", "REPLICATE", id).Error() == nil })
+		until(t, "the replica knows its primary", func() bool {
+			return command(t, e.url(), "CLUSTER", "REPLICATE", id).Error() == nil
+		})
 	}
 	until(t, "the cluster is whole", func() bool {
 		return !slices.ContainsFunc(c.nodes(), func(e *engine) bool { return !e.knowsCluster(t) })
@@ -80,7 +83,8 @@ func (e *engine) id(t *testing.T) string {
 func (e *engine) knowsCluster(t *testing.T) bool {
 	t.Helper()
 	nodes := e.tells(t, "CLUSTER", "NODES")
-	return strings.Contains(e.tells(t, "CLUSTER", "INFO"), "cluster_state:ok") && !strings.Contains(nodes, "handshake") &&
+	return strings.Contains(e.tells(t, "CLUSTER", "INFO"), "cluster_state:ok") &&
+		!strings.Contains(nodes, "handshake") &&
 		strings.Count(nodes, "slave ") == clusterPrimaries && strings.Count(nodes, "\n") == 2*clusterPrimaries
 }
 

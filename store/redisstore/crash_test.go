@@ -86,7 +86,8 @@ func (w *work) verify(t *testing.T, st *redisstore.Store) {
 	for _, l := range w.settled {
 		r, err := findAgain(t, st, l.ID)
 		if err != nil || r.State != store.StateComplete || r.Fence != l.Fence {
-			t.Errorf("%v was completed under fence %d; found is %q under %d, error %v", l.ID, l.Fence, r.State, r.Fence, err)
+			t.Errorf("%v was completed under fence %d; found is %q under %d, error %v",
+				l.ID, l.Fence, r.State, r.Fence, err)
 		}
 	}
 	unknown := errors.Is(w.err, store.ErrUnknown)
@@ -100,7 +101,8 @@ func (w *work) verify(t *testing.T, st *redisstore.Store) {
 	case w.lease.Fence != 0 && err == nil && r.State == store.StatePending && r.Fence == w.lease.Fence:
 	case w.lease.Fence != 0 && err == nil && unknown && r.State == store.StateComplete && r.Fence == w.lease.Fence:
 	default:
-		t.Errorf("%v was reserved under fence %d and failed with %v; found is %q under %d, error %v", w.last.ID, w.lease.Fence, w.err, r.State, r.Fence, err)
+		t.Errorf("%v was reserved under fence %d and failed with %v; found is %q under %d, error %v",
+			w.last.ID, w.lease.Fence, w.err, r.State, r.Fence, err)
 	}
 }
 

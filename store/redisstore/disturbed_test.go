@@ -20,7 +20,7 @@ import (
 // A gate dials. While it is shut, it holds the caller that dials until that caller's context ends.
 type gate struct {
 	shut   atomic.Bool
-	failed func(context.Context, error) error // what such a caller gets
+	failed func(context.Context, error) error // the error of such a caller
 
 	mu   sync.Mutex
 	last net.Conn
@@ -55,8 +55,14 @@ func TestAnotherCallerGivesUp(t *testing.T) {
 		failed func(context.Context, error) error
 		want   error
 	}{
-		{"while the connection is made", context.WithCancel, func(_ context.Context, err error) error { return err }, context.Canceled},
-		{"while it is made secure", context.WithCancel, func(ctx context.Context, _ error) error { return ctx.Err() }, context.Canceled},
+		{
+			"while the connection is made", context.WithCancel,
+			func(_ context.Context, err error) error { return err }, context.Canceled,
+		},
+		{
+			"while it is made secure", context.WithCancel,
+			func(ctx context.Context, _ error) error { return ctx.Err() }, context.Canceled,
+		},
 		{"by a deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Minute)
 		}, func(_ context.Context, err error) error { return err }, context.DeadlineExceeded},
@@ -78,7 +84,8 @@ func TestAnotherCallerGivesUp(t *testing.T) {
 					require.NoError(t, err)
 					g := &gate{failed: c.failed}
 					o.DisableCache, o.DialCtxFn = true, g.dial
-					o.AlwaysPipelining, o.PipelineMultiplex = true, -1 // one connection, which notices that it is broken
+					// One connection, which notices that it is broken.
+					o.AlwaysPipelining, o.PipelineMultiplex = true, -1
 					cl, err := rueidis.NewClient(o)
 					require.NoError(t, err)
 					defer cl.Close()

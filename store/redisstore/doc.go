@@ -45,7 +45,7 @@
 //
 // Keys and channel begin with the prefix, "redo" unless [WithPrefix] sets another. A user with access to them
 // (~redo:* &redo:*) is enough. It needs HELLO, PING, CLIENT, CLUSTER, EVALSHA, EVAL, CONFIG GET or INFO, GETRANGE,
-// ZRANGE, SUBSCRIBE and UNSUBSCRIBE, WAIT for WithReplicas, and the commands of the scripts: DEL, GET, PUBLISH,
-// SET, SETRANGE, TIME, ZADD, ZCOUNT, ZRANGEBYSCORE, ZREM and ZSCORE. Allow all of them: if the server refuses one of
-// a script's commands, the earlier ones have already run.
+// ZRANGE, SUBSCRIBE and UNSUBSCRIBE, and WAIT for WithReplicas. It also needs the commands of the scripts: DEL,
+// GET, PUBLISH, SET, SETRANGE, TIME, ZADD, ZCOUNT, ZRANGEBYSCORE, ZREM and ZSCORE. Allow all of them: if the
+// server refuses one of a script's commands, the earlier ones have already run.
 package redisstore

@@ -27,7 +27,7 @@ func listed(t *testing.T, st *redisstore.Store) (keys, unread []string) {
 	return keys, unread
 }
 
-// Whatever field is damaged, no script judges by it, and none writes it back.
+// With any field damaged, no script judges by it, and none writes it back.
 func TestDamagedField(t *testing.T) {
 	url := sharedURL(t)
 	p := prefix(t, url)

@@ -22,7 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shared is the server that most tests use, each under a prefix of its own: that of REDO_TEST_REDIS, or a private one.
+// shared is the server that most tests use, each under a different prefix: that of REDO_TEST_REDIS, or a private
+// one.
 var shared struct {
 	once   sync.Once
 	engine *engine
@@ -67,7 +68,8 @@ func sharedURL(t *testing.T) string {
 	return shared.engine.url()
 }
 
-// prefix returns one that no other test has, in this run or another. What is kept under it goes with the test.
+// prefix returns a prefix that no other test has, in this run or another. The keys under it are deleted with the
+// test.
 func prefix(t *testing.T, url string) string {
 	t.Helper()
 	shared.mu.Lock()
@@ -78,7 +80,7 @@ func prefix(t *testing.T, url string) string {
 	return p
 }
 
-// removeAll deletes what a test has left on a server that belongs to others too.
+// removeAll deletes the keys of a test on a server that others use too.
 func removeAll(t *testing.T, url, p string) {
 	c, ctx := client(t, url), context.Background() // the test's own has ended
 	for _, k := range scan(ctx, t, c, p+":*") {
@@ -102,7 +104,8 @@ func scan(ctx context.Context, t *testing.T, c rueidis.Client, pattern string) (
 	return keys
 }
 
-// engineBinary is what private servers are started from: what REDO_TEST_REDIS_SERVER names, or what is on PATH.
+// engineBinary returns the program of private servers: the one that REDO_TEST_REDIS_SERVER names, or the one on
+// PATH.
 func engineBinary(t testing.TB) string {
 	t.Helper()
 	if name := os.Getenv("REDO_TEST_REDIS_SERVER"); name != "" {
@@ -158,10 +161,10 @@ func privateEngine(t testing.TB, args ...string) *engine {
 
 func (e *engine) url() string { return fmt.Sprintf("redis://127.0.0.1:%d/0", e.port) }
 
-// start runs the server, on the port it had before if it had one, and returns when it answers.
+// start runs the server, on the port that it had before if it had one, and returns when it responds.
 func (e *engine) start() error {
 	var err error
-	for range 3 { // somebody else may take the free port first
+	for range 3 { // another program may take the free port first
 		port := e.port
 		if port == 0 {
 			if port, err = e.freePort(); err != nil {
@@ -226,10 +229,10 @@ func (e *engine) run(port int) error {
 		}
 	}
 	e.kill()
-	return fmt.Errorf("the server does not answer: %s", e.log.String())
+	return fmt.Errorf("the server does not respond: %s", e.log.String())
 }
 
-// answers reports whether a server on the port replies to a PING, or asks for a password.
+// answers reports whether a server on the port responds to a PING, or requires a password.
 func answers(port int) bool {
 	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

@@ -19,7 +19,7 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	_, err := redisstore.Open(ctx, "redis://:secret@127.0.0.1:1/0") // nobody listens there
+	_, err := redisstore.Open(ctx, "redis://:secret@127.0.0.1:1/0") // no server listens there
 	fmt.Println("unavailable:", errors.Is(err, store.ErrUnavailable))
 
 	_, err = redisstore.Open(ctx, "localhost:6379")

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A failover can lose the last writes, although they were acknowledged. What is promised of them: an operation whose
-// reservation or completion was lost may run again, and that is all. Nobody's lease from the lost history fits what
-// somebody else has reserved since.
+// A failover can lose the last writes, although they were acknowledged. An operation whose reservation or
+// completion was lost may run again, and nothing else may happen. No lease from the lost history fits a later
+// reservation.
 func TestFailoverThatLosesWrites(t *testing.T) {
 	primary := privateEngine(t)
 	before := open(t, primary.url())
 	settled := acquire(t, before, claim("settled")).Lease
 	require.NoError(t, before.Complete(t.Context(), settled, store.Outcome{Result: []byte("kept")}))
-	// What follows is reserved before the cut, to be moved on after it.
+	// These claims are reserved before the cut, to be moved on after it.
 	unleased := func(key string) store.Claim {
 		c := claim(key)
 		c.Lease = 0
@@ -47,7 +47,7 @@ func TestFailoverThatLosesWrites(t *testing.T) {
 	replica.promote(t)
 	after := open(t, replica.url())
 
-	t.Run("what had reached the replica is kept", func(t *testing.T) {
+	t.Run("writes that had reached the replica are kept", func(t *testing.T) {
 		r := mustFind(t, after, settled.ID)
 		require.Equal(t, "kept", string(r.Result))
 		require.Equal(t, settled.Fence, r.Fence)
@@ -95,7 +95,7 @@ func TestFailoverThatLosesWrites(t *testing.T) {
 	})
 }
 
-// fitsNothing tries whatever an owner may do.
+// fitsNothing tries each call of an owner.
 func fitsNothing(t *testing.T, st *redisstore.Store, l store.Lease) {
 	t.Helper()
 	require.ErrorIs(t, st.Extend(t.Context(), l, time.Hour, []byte("stale")), store.ErrLost)
@@ -104,13 +104,13 @@ func fitsNothing(t *testing.T, st *redisstore.Store, l store.Lease) {
 	require.ErrorIs(t, st.Forget(t.Context(), l), store.ErrLost)
 }
 
-// The promoted server's clock may be behind what the lost one gave out, as when a clock was set back. Then it counts
-// on from where the replica was left, as the lost primary did.
+// The promoted server's clock may be behind the fences of the lost one, as when a clock was set back. Then it
+// counts on from the replica's last fence, as the lost primary did.
 func TestFailoverBehindTheClock(t *testing.T) {
 	primary := privateEngine(t)
 	before := open(t, primary.url())
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	// The one record's shard keeps what was given out last.
+	// The one record's shard keeps the last fence.
 	require.NoError(t, before.Release(t.Context(), acquire(t, before, claim("k")).Lease))
 	primary.must(t, "ZADD", indexKey(before, "redo", claim("k").ID), fmt.Sprint(ahead), "#")
 	replica := privateReplica(t, primary)

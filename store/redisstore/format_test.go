@@ -96,7 +96,9 @@ func TestRecordOfANewerFormat(t *testing.T) {
 			require.NoError(t, command(t, url, "SET", key, value).Error())
 			_, reserve := st.Reserve(t.Context(), c)
 			_, find := st.Find(t.Context(), c.ID)
-			for call, err := range map[string]error{"Reserve": reserve, "Find": find, "Drop": st.Drop(t.Context(), c.ID)} {
+			for call, err := range map[string]error{
+				"Reserve": reserve, "Find": find, "Drop": st.Drop(t.Context(), c.ID),
+			} {
 				require.ErrorIs(t, err, store.ErrUnavailable, call)
 				require.ErrorIs(t, err, redisstore.ErrFormat, call)
 				require.NotErrorIs(t, err, store.ErrDamaged, call)

@@ -34,7 +34,7 @@ func TestFenceSource(t *testing.T) {
 		for last, n := uint64(ahead), 0; n < 8; n++ {
 			g, err := st.Reserve(t.Context(), c)
 			require.NoError(t, err)
-			// The count alone, since what is rounded to 53 bits on its way has to grow too.
+			// The count alone, since a number that is rounded to 53 bits on its way must grow too.
 			require.Greater(t, g.Lease.Fence/1000, last)
 			last = g.Lease.Fence / 1000
 			if g.Verdict == store.TakenOver {
@@ -43,7 +43,8 @@ func TestFenceSource(t *testing.T) {
 		}
 	})
 	t.Run("a fence grows over take-over although the count was lost too", func(t *testing.T) {
-		require.NoError(t, command(t, url, "ZADD", index, fmt.Sprint(time.Now().Add(480*time.Hour).UnixMicro()), "#").Error())
+		require.NoError(t,
+			command(t, url, "ZADD", index, fmt.Sprint(time.Now().Add(480*time.Hour).UnixMicro()), "#").Error())
 		c := claim("k")
 		c.Lease = 0
 		_, err := st.Reserve(t.Context(), c)
@@ -67,7 +68,8 @@ func indexed(t *testing.T, url, p string) (sum int64) {
 	t.Helper()
 	c := client(t, url)
 	for i := range 256 {
-		members, err := c.Do(t.Context(), c.B().Zrange().Key(fmt.Sprintf("%s:{%02x}:pending", p, i)).Min("0").Max("-1").Build()).AsStrSlice()
+		members, err := c.Do(t.Context(),
+			c.B().Zrange().Key(fmt.Sprintf("%s:{%02x}:pending", p, i)).Min("0").Max("-1").Build()).AsStrSlice()
 		require.NoError(t, err)
 		for _, m := range members {
 			if strings.HasPrefix(m, p) {

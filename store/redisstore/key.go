@@ -18,9 +18,9 @@ const shardCount = 256
 // longer.
 const secretSize = 8
 
-// A layout names keys. "redo:{07}:r:5:scopekey" is a record, and "redo:{07}:pending" is its shard's index. The braces
-// hold what a cluster hashes. The shard is chosen by a hash under a secret, so that a caller who chooses keys can't
-// load one shard.
+// A layout names keys. "redo:{07}:r:5:scopekey" is a record, and "redo:{07}:pending" is its shard's index. The
+// braces hold the part that a cluster hashes. The shard is chosen by a hash under a secret, so that a caller who
+// chooses keys can't load one shard.
 type layout struct {
 	secret [secretSize]byte
 	mark   string // the layout's member in each index

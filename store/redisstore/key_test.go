@@ -49,7 +49,10 @@ func TestLayout(t *testing.T) {
 }
 
 func FuzzID(f *testing.F) {
-	for _, s := range []string{"5:scopekey", "0:k", "1:ak", "", ":", "01:ak", "+1:ak", "-1:k", "9:k", "1:", "1:a", "99999999999999999999:k", "0:{k}"} {
+	for _, s := range []string{
+		"5:scopekey", "0:k", "1:ak", "", ":", "01:ak", "+1:ak", "-1:k", "9:k", "1:", "1:a", "99999999999999999999:k",
+		"0:{k}",
+	} {
 		f.Add(s)
 	}
 	l := newLayout("redo", [secretSize]byte{})

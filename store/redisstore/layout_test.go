@@ -35,7 +35,7 @@ func TestLayoutIsShared(t *testing.T) {
 	for i, st := range stores {
 		require.NotNil(t, st)
 		defer st.Close()
-		together(t, stores[0], st, fmt.Sprint("opened at once ", i))
+		together(t, stores[0], st, fmt.Sprint("opened together ", i))
 	}
 	other := open(t, url, redisstore.WithPrefix(prefix(t, url)))
 	same := 0
@@ -99,13 +99,17 @@ func TestLayoutOfAnotherFormat(t *testing.T) {
 		foreign []string
 		text    string
 	}{
-		"a newer layout":                    {[]string{"SET", "redo:layout", "redo3:anything"}, "format 3,"},
-		"records of format 1":               {[]string{"ZADD", "redo:{07}:pending", "-1795000000000000", "#"}, "format 1,"},
-		"a layout that was overwritten":     {[]string{"SET", "redo:layout", "value"}, "no layout"},
-		"a secret that is too short":        {[]string{"SET", "redo:layout", "redo2:01"}, "no layout"},
-		"a key that holds no string":        {[]string{"RPUSH", "redo:layout", "value"}, "WRONGTYPE"},
-		"an index that holds no index":      {[]string{"SET", "redo:{07}:pending", "value"}, "WRONGTYPE"},
-		"an index with a mark of its own":   {[]string{"ZADD", "redo:{07}:pending", "-inf", "=0123", "-inf", "=4567"}, "does not belong"},
+		"a newer layout": {[]string{"SET", "redo:layout", "redo3:anything"}, "format 3,"},
+		"records of format 1": {
+			[]string{"ZADD", "redo:{07}:pending", "-1795000000000000", "#"}, "format 1,",
+		},
+		"a layout that was overwritten": {[]string{"SET", "redo:layout", "value"}, "no layout"},
+		"a secret that is too short":    {[]string{"SET", "redo:layout", "redo2:01"}, "no layout"},
+		"a key that holds no string":    {[]string{"RPUSH", "redo:layout", "value"}, "WRONGTYPE"},
+		"an index that holds no index":  {[]string{"SET", "redo:{07}:pending", "value"}, "WRONGTYPE"},
+		"an index with another mark": {
+			[]string{"ZADD", "redo:{07}:pending", "-inf", "=0123", "-inf", "=4567"}, "does not belong",
+		},
 		"an index with a mark of no secret": {[]string{"ZADD", "redo:{07}:pending", "-inf", "=0123"}, "no layout"},
 	} {
 		t.Run(rule+" is named", func(t *testing.T) {

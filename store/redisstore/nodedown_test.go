@@ -26,7 +26,7 @@ func TestNodeDown(t *testing.T) {
 	before := mustFind(t, plain, claim(key).ID)
 	heir.inStepWith(t, victim)
 
-	// What the only replica has acknowledged is there when it is promoted.
+	// Writes that the only replica has acknowledged are there when it is promoted.
 	st := open(t, c.url(), redisstore.WithReplicas(1, 200*time.Millisecond))
 	callers := callersOn(t, st)
 	callers.more(t, &callers.done)

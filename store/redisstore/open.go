@@ -41,7 +41,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// dial connects until the context ends. rueidis itself has a timeout of its own only.
+// dial connects until the context ends. rueidis itself knows only its own timeout.
 func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 	type dialed struct {
 		client rueidis.Client

@@ -44,7 +44,8 @@ func TestOwner(t *testing.T) {
 					require.Equal(t, c.second, r.Owner)
 				}
 			}
-			require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("result"), Retention: time.Hour}))
+			require.NoError(t,
+				st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("result"), Retention: time.Hour}))
 			r = mustFind(t, st, cl.ID)
 			require.Empty(t, r.Owner)
 			require.Equal(t, "another meta", string(r.Meta))

@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Pages in which Pending reads. They bound what one round trip holds.
+// Pages in which Pending reads. They bound the size of one round trip.
 const (
 	indexPage    = 16   // shards
 	creationPage = 1000 // records

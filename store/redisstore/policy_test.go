@@ -52,7 +52,7 @@ func TestForbiddenCommands(t *testing.T) {
 	}
 	urlOf := func(user string) string { return "redis://" + user + ":secret@" + e.url()[len("redis://"):] }
 
-	t.Run("INFO tells the policy where CONFIG is forbidden", func(t *testing.T) {
+	t.Run("INFO returns the policy where CONFIG is forbidden", func(t *testing.T) {
 		acquire(t, open(t, urlOf("noconfig")), claim("config"))
 	})
 	t.Run("where both are forbidden the error names the option", func(t *testing.T) {
@@ -78,9 +78,11 @@ func TestForbiddenCommands(t *testing.T) {
 	})
 }
 
-// The package comment names what a user of the store's has to be allowed; Redis and Valkey both have all of it.
+// The package comment names the commands that a user of the store needs. Redis and Valkey both have all of them.
 func TestLeastPrivilege(t *testing.T) {
-	script := []string{"DEL", "GET", "PUBLISH", "SET", "SETRANGE", "TIME", "ZADD", "ZCOUNT", "ZRANGEBYSCORE", "ZREM", "ZSCORE"}
+	script := []string{
+		"DEL", "GET", "PUBLISH", "SET", "SETRANGE", "TIME", "ZADD", "ZCOUNT", "ZRANGEBYSCORE", "ZREM", "ZSCORE",
+	}
 	files, err := filepath.Glob("lua/*.lua")
 	require.NoError(t, err)
 	called := map[string]bool{}
@@ -95,7 +97,8 @@ func TestLeastPrivilege(t *testing.T) {
 
 	e := privateEngine(t)
 	args := []string{"ACL", "SETUSER", "least", "on", ">secret", "~redo:*", "&redo:*", "-@all",
-		"+hello", "+ping", "+client", "+cluster", "+evalsha", "+eval", "+config|get", "+info", "+zrange", "+getrange", "+subscribe", "+unsubscribe"}
+		"+hello", "+ping", "+client", "+cluster", "+evalsha", "+eval", "+config|get", "+info", "+zrange", "+getrange",
+		"+subscribe", "+unsubscribe"}
 	for _, c := range script {
 		args = append(args, "+"+strings.ToLower(c))
 	}
@@ -213,8 +216,10 @@ func TestClose(t *testing.T) {
 		for _, err := range st.Pending(t.Context(), "") {
 			pending = err
 		}
-		for _, err := range []error{reserve, find, purge, pending, st.Extend(t.Context(), l, 0, nil), st.Release(t.Context(), l),
-			st.Complete(t.Context(), l, store.Outcome{}), st.Forget(t.Context(), l), st.Check(t.Context()), st.Wait(t.Context(), c.ID, 1)} {
+		for _, err := range []error{reserve, find, purge, pending, st.Extend(t.Context(), l, 0, nil),
+			st.Release(t.Context(), l),
+			st.Complete(t.Context(), l, store.Outcome{}), st.Forget(t.Context(), l), st.Check(t.Context()),
+			st.Wait(t.Context(), c.ID, 1)} {
 			require.ErrorIs(t, err, store.ErrUnavailable)
 			require.False(t, errors.Is(err, store.ErrUnknown))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fault is what a proxy does with a script that a client sends.
+// A fault is the proxy's treatment of a script that a client sends.
 type fault int
 
 const (
@@ -100,7 +100,7 @@ func (p *proxy) serve(client net.Conn) {
 	defer server.Close()
 
 	mine := pass // the fault this connection is under; only requests look at it
-	idle := true // nothing was asked since the last answer
+	idle := true // there was no request since the last response
 	var mu sync.Mutex
 	answers.Go(func() {
 		buf := make([]byte, 64<<10)

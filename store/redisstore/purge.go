@@ -8,9 +8,9 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Purge implements store.Store. The engine deletes expired records by itself. Purge removes and counts the entries
-// that they leave in the index of pending records. Reserve does so too, so that a store in use needs no Purge. Its
-// cost depends on the number of shards and on the number of entries that it removes.
+// Purge implements store.Store. The engine deletes expired records. Purge removes and counts the entries that they
+// leave in the index of pending records. Reserve does so too, so that a store in use needs no Purge. Its cost
+// depends on the number of shards and on the number of entries that it removes.
 //
 // An error may come after some entries were removed; the count is right.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {

@@ -67,7 +67,7 @@ func appendPadded(b []byte, n uint64, digits int) []byte {
 	return append(b, text...)
 }
 
-// appendMicros appends d in microseconds, rounded up: no lease is shorter than the claim asks for. Forever is 0.
+// appendMicros appends d in microseconds, rounded up: no lease is shorter than its claim requires. Forever is 0.
 func appendMicros(b []byte, d time.Duration) []byte {
 	if d == store.Forever {
 		return append(b, '0')
@@ -170,8 +170,8 @@ func (f *fields) head(rec *store.Record) {
 	}
 }
 
-// tail reads the owner, the meta and the result. Nil is an absent part, and differs from an empty one. The caller may
-// keep and change what it returns.
+// tail reads the owner, the meta and the result. Nil is an absent part, and differs from an empty one. The caller
+// may keep and change the result.
 func (f *fields) tail(rec *store.Record) {
 	owner := tailAt + int(f.number(ownerLengthAt, tailAt, "length of the owner"))
 	meta := owner

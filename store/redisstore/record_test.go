@@ -31,7 +31,8 @@ func TestParseRecord(t *testing.T) {
 	t.Run("a pending record has an owner and a lease, and no result", func(t *testing.T) {
 		r, err := parseRecord(examplePending, id)
 		require.NoError(t, err)
-		want.State, want.Result, want.Owner, want.LeaseUntil = store.StatePending, nil, "owner", time.UnixMicro(1795000000000007)
+		want.State, want.Result, want.Owner, want.LeaseUntil = store.StatePending, nil, "owner",
+			time.UnixMicro(1795000000000007)
 		require.Equal(t, want, r)
 	})
 	t.Run("nil and empty differ", func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestClaimArgs(t *testing.T) {
 	c := store.Claim{Lease: time.Second + 1, Retention: time.Minute, Owner: "owner", Meta: meta}
 	copy(c.Fingerprint[:], strings.Repeat("p", len(c.Fingerprint)))
 	lease, retention, random, fields := claimArgs(c)
-	meta[0] = 'M' // what the caller does later changes no argument
+	meta[0] = 'M' // a later change by the caller changes no argument
 	require.Equal(t, "1000001", lease, "rounded up")
 	require.Equal(t, "60000000", retention)
 	require.Regexp(t, "^[0-9]{6}$", random)

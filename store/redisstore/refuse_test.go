@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a server refuses was not done, and the error says so: unavailable, never unknown.
+// A write that a server refuses was not done, and the error reports that: unavailable, never unknown.
 func TestServerRefusesWrites(t *testing.T) {
 	refuses := func(t *testing.T, st *redisstore.Store, l store.Lease, why string) {
 		t.Helper()
@@ -77,7 +77,7 @@ func TestServerRefusesWrites(t *testing.T) {
 		require.ErrorIs(t, forget, store.ErrUnavailable)
 		require.NotErrorIs(t, forget, store.ErrUnknown)
 
-		// What changes nothing goes on, also for who connects only now.
+		// Calls that change nothing still work, also for a store that connects only now.
 		later := open(t, e.url())
 		for _, st := range []*redisstore.Store{st, later} {
 			untouched(t, st, before)
@@ -90,7 +90,8 @@ func TestServerRefusesWrites(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
-		require.Equal(t, context.DeadlineExceeded, later.Wait(ctx, l.ID, l.Fence), "no mark can be made, and it is waited for")
+		require.Equal(t, context.DeadlineExceeded, later.Wait(ctx, l.ID, l.Fence),
+			"no mark can be made, and it is waited for")
 
 		require.NoError(t, os.Remove(snapshot))
 		e.saves(t, "ok")
@@ -98,7 +99,7 @@ func TestServerRefusesWrites(t *testing.T) {
 		_, err := settle(t, st, claim("after"))
 		require.NoError(t, err)
 	})
-	t.Run("a server that is busy with somebody's script", func(t *testing.T) {
+	t.Run("a server that is busy with another client's script", func(t *testing.T) {
 		e.must(t, "CONFIG", "SET", "lua-time-limit", "1")
 		looping := make(chan error, 1)
 		go func() { looping <- command(t, e.url(), "EVAL", "while true do end", "0").Error() }()
@@ -147,7 +148,7 @@ func (e *engine) saves(t *testing.T, want string) {
 	require.Equal(t, want, e.info(t, "persistence")["rdb_last_bgsave_status"])
 }
 
-// Nothing is evicted, so a server that is full must refuse: new work, but not what work that was begun still needs.
+// Nothing is evicted, so a full server must refuse new work. It still serves the work that was begun.
 func TestFullServer(t *testing.T) {
 	e := privateEngine(t)
 	st := open(t, e.url())
@@ -197,7 +198,7 @@ func TestFullServer(t *testing.T) {
 		require.Equal(t, store.Complete, g.Verdict)
 		require.Equal(t, "result", string(g.Record.Result))
 	})
-	t.Run("what makes room is done", func(t *testing.T) {
+	t.Run("a call that makes room is done", func(t *testing.T) {
 		require.NoError(t, st.Release(t.Context(), dropped))
 		require.NoError(t, st.Forget(t.Context(), forgotten))
 	})
@@ -210,7 +211,7 @@ func TestFullServer(t *testing.T) {
 	})
 }
 
-// The engine's own limit on a value may be below the store's. It answers with an error and hangs up.
+// The engine's own limit on a value may be below the store's. It returns an error and hangs up.
 func TestResultTooLargeForTheServer(t *testing.T) {
 	e := privateEngine(t, "--proto-max-bulk-len", "1mb")
 	st := open(t, e.url())

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// until polls for what comes about by itself.
+// until polls for a state that comes about without a call.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(poll)
@@ -32,7 +32,8 @@ func (e *engine) inStepWith(t *testing.T, primary *engine) {
 	t.Helper()
 	until(t, "the replica is in step", func() bool {
 		replica := e.replication(t)
-		return replica["master_link_status"] == "up" && replica["slave_repl_offset"] == primary.replication(t)["master_repl_offset"]
+		return replica["master_link_status"] == "up" &&
+			replica["slave_repl_offset"] == primary.replication(t)["master_repl_offset"]
 	})
 }
 
@@ -51,7 +52,7 @@ func (e *engine) info(t *testing.T, section string) map[string]string {
 	return fields
 }
 
-// cutOff keeps a replica from what is written from now on. It stays a replica, of a server that doesn't exist.
+// cutOff keeps a replica from all further writes. It stays a replica, of a server that doesn't exist.
 func (e *engine) cutOff(t *testing.T) {
 	t.Helper()
 	require.NoError(t, command(t, e.url(), "REPLICAOF", "127.0.0.1", "1").Error())

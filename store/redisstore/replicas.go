@@ -17,14 +17,14 @@ const maxReplicaTimeout = time.Minute
 // Zero, the default, waits for none. A lazy outcome and a call that writes nothing, such as a replay, do not wait. It
 // narrows the loss in a failover and does not close it: see docs/failover.md.
 //
-// The timeout is from 1 ms to 1 minute, and is rounded up to milliseconds. If fewer replicas acknowledge in time, the
-// call returns store.ErrUnknown. Find then returns what the primary holds, which may differ from what the replicas
-// hold. Before Reserve returns that error, it gives its claim up, so that the ID is not blocked. It releases a record
+// The timeout is from 1 ms to 1 minute, and is rounded up to milliseconds. If fewer replicas acknowledge in time,
+// the call returns store.ErrUnknown. Find then returns the primary's record, which may differ from the replicas'.
+// Before Reserve returns that error, it gives its claim up, so that the ID is not blocked. It releases a record
 // that it acquired, and ends the lease of a record that it took over.
 //
 // It costs one more round trip for Reserve and none for Complete, beside the time of the replicas. WAIT counts the
-// writes of its own connection, so each call takes a connection for itself. If the context can be canceled but
-// has no deadline, rueidis takes another round trip to clean the connection up.
+// writes of its connection, so each call takes a separate connection. If the context can be canceled but has no
+// deadline, rueidis takes another round trip to clean the connection up.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return option(func(c *config) error {
 		if n < 0 {
@@ -40,8 +40,9 @@ func WithReplicas(n int, timeout time.Duration) Option {
 	})
 }
 
-// dedicated calls f with a connection of its own. Such a connection follows no redirection of a cluster: the WAIT
-// would go to another node than the write. So dedicated calls f again until the client has learned of the slot's move.
+// dedicated calls f with a separate connection. Such a connection follows no redirection of a cluster: the WAIT
+// would go to another node than the write. So dedicated calls f again until the client has learned of the slot's
+// move.
 func (s *Store) dedicated(ctx context.Context, f func(conn rueidis.DedicatedClient) error) error {
 	for a := (attempts{}); ; {
 		conn, release := s.client.Dedicate()

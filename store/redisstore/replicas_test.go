@@ -42,7 +42,7 @@ func TestReplicasAcknowledge(t *testing.T) {
 	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{Result: []byte("result")}))
 	require.Equal(t, "c", onReplica(t), "a completion is there when Complete returns")
 
-	t.Run("it survives the loss of the primary at once", func(t *testing.T) {
+	t.Run("it survives an immediate loss of the primary", func(t *testing.T) {
 		c := claim("last")
 		c.Lease = 0
 		first := acquire(t, st, c).Lease
@@ -85,12 +85,12 @@ func TestReplicasDoNotAcknowledge(t *testing.T) {
 	unleased := claim("unleased")
 	unleased.Lease, unleased.Meta = 0, []byte("first")
 	earlier := acquire(t, direct, unleased).Lease
-	// Connections that stand, and whose own writes were acknowledged: a WAIT on one of them would be content.
+	// Open connections whose own writes were acknowledged: a WAIT on one of them would succeed.
 	for _, key := range []string{"warm", "warmer"} {
 		require.NoError(t, long.Complete(t.Context(), acquire(t, long, claim(key)).Lease, store.Outcome{}))
 	}
 	replica.inStepWith(t, primary)
-	p.set(stallHere) // the replica goes on to read, and says no more
+	p.set(stallHere) // the replica goes on to read, and acknowledges no more
 	<-p.faulted
 
 	unknown := func(t *testing.T, err error) {
@@ -98,7 +98,7 @@ func TestReplicasDoNotAcknowledge(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnknown)
 		require.NotErrorIs(t, err, store.ErrUnavailable)
 	}
-	t.Run("a reservation is unknown and blocks nobody", func(t *testing.T) {
+	t.Run("a reservation is unknown and blocks no claim", func(t *testing.T) {
 		g, err := st.Reserve(t.Context(), claim("new"))
 		unknown(t, err)
 		require.Zero(t, g)
@@ -147,7 +147,7 @@ func TestReplicasDoNotAcknowledge(t *testing.T) {
 			require.ErrorIs(t, err, want)
 		}
 	})
-	t.Run("what writes nothing, or is lazy, is not held up", func(t *testing.T) {
+	t.Run("a call that writes nothing, or is lazy, is not held up", func(t *testing.T) {
 		before := waited(t, primary.url())
 		g, err := st.Reserve(t.Context(), claim("settled"))
 		require.NoError(t, err)
@@ -195,5 +195,6 @@ func TestReplicasOnADeadPrimary(t *testing.T) {
 	})
 	_, err := st.Reserve(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrUnavailable)
-	require.ErrorIs(t, st.Complete(t.Context(), store.Lease{ID: claim("k").ID, Fence: 1}, store.Outcome{}), store.ErrUnavailable)
+	require.ErrorIs(t, st.Complete(t.Context(), store.Lease{ID: claim("k").ID, Fence: 1}, store.Outcome{}),
+		store.ErrUnavailable)
 }

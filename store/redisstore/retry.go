@@ -98,8 +98,8 @@ func (s *Store) disturbed(ctx context.Context, err error) bool {
 	return endedByOther(err, ctx.Err(), left, s.owned != nil)
 }
 
-// nearEnd is how long before the call's own deadline an error may already come from that deadline. rueidis sets the
-// deadline on the connection too, with a timer of its own.
+// nearEnd is the time before the call's own deadline in which an error may already come from that deadline.
+// rueidis sets the deadline on the connection too, with another timer.
 const nearEnd = time.Second
 
 // endedByOther reports whether err comes from the end of another caller's context. The call was not sent then, and may

@@ -27,11 +27,20 @@ func TestEndedByOther(t *testing.T) {
 		{rule: "also one that came while dialing", err: dialing(context.Canceled), want: true},
 		{rule: "also one that is wrapped", err: fmt.Errorf("reading: %w", context.Canceled), want: true},
 		{rule: "not one of the call's own", err: context.Canceled, ended: context.Canceled},
-		{rule: "not one while the call's own deadline has passed", err: dialing(context.Canceled), ended: context.DeadlineExceeded},
+		{
+			rule: "not one while the call's own deadline has passed", err: dialing(context.Canceled),
+			ended: context.DeadlineExceeded,
+		},
 		{rule: "a dial that ran out of time", err: dialing(context.DeadlineExceeded), want: true},
-		{rule: "a deadline, where the call has none of its own and the client is Open's", err: context.DeadlineExceeded, left: math.MaxInt64, plain: true, want: true},
+		{
+			rule: "a deadline, where the call has none and the client is Open's", err: context.DeadlineExceeded,
+			left: math.MaxInt64, plain: true, want: true,
+		},
 		{rule: "not one that may be the call's own", err: context.DeadlineExceeded, left: nearEnd, plain: true},
-		{rule: "not one that a client of the user's own making may have sent a command under", err: context.DeadlineExceeded, left: math.MaxInt64},
+		{
+			rule: "not one that a client of the user's own making may have sent a command under",
+			err:  context.DeadlineExceeded, left: math.MaxInt64,
+		},
 		{rule: "not a connection that broke", err: io.EOF, left: math.MaxInt64, plain: true},
 		{rule: "not a dial that was refused", err: dialing(io.EOF), left: math.MaxInt64, plain: true},
 		{rule: "not a client that was closed", err: rueidis.ErrClosing, left: math.MaxInt64, plain: true},

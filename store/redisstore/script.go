@@ -91,8 +91,8 @@ func unloaded(r rueidis.RedisResult) bool {
 	return ok && reply.IsNoScript()
 }
 
-// runAll runs a script on each of many lists of keys, with the same arguments, in one round trip. Each run is atomic
-// by itself.
+// runAll runs a script on each of many lists of keys, with the same arguments, in one round trip. Each single run
+// is atomic.
 func (s *Store) runAll(ctx context.Context, sc script, many [][]string, args ...string) []rueidis.RedisResult {
 	cmds := make([]rueidis.Completed, len(many))
 	for i, keys := range many {

@@ -17,7 +17,7 @@ func TestForgottenScripts(t *testing.T) {
 		t.Helper()
 		require.NoError(t, command(t, e.url(), "SCRIPT", "FLUSH").Error())
 	}
-	t.Run("each call loads what it needs", func(t *testing.T) {
+	t.Run("each call loads the script that it needs", func(t *testing.T) {
 		flush(t)
 		l := acquire(t, st, claim("k")).Lease
 		flush(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sentinel tells the client who is the primary. What a caller sees of a failover is calls that fail for a while.
+// Sentinel names the primary to the client. In a failover a caller sees calls that fail for a while.
 func TestSentinelFailover(t *testing.T) {
 	primary := privateEngine(t)
 	replica := privateReplica(t, primary)
@@ -60,7 +60,9 @@ func TestSentinelFailover(t *testing.T) {
 func privateSentinel(t *testing.T, primary *engine) *engine {
 	t.Helper()
 	dir := t.TempDir()
-	e := &engine{binary: engineBinary(t), dir: dir, config: filepath.Join(dir, "sentinel.conf"), args: []string{"--sentinel"}}
+	e := &engine{
+		binary: engineBinary(t), dir: dir, config: filepath.Join(dir, "sentinel.conf"), args: []string{"--sentinel"},
+	}
 	require.NoError(t, os.WriteFile(e.config, fmt.Appendf(nil, "sentinel monitor records 127.0.0.1 %d 1\n"+
 		"sentinel down-after-milliseconds records 500\nsentinel failover-timeout records 3000\n", primary.port), 0o600))
 	if err := e.start(); err != nil {

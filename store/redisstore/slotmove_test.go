@@ -26,7 +26,8 @@ func (c *cluster) moveOf(t *testing.T, tag string, to *engine) slotMove {
 	slot, err := command(t, c.url(), "CLUSTER", "KEYSLOT", "{"+tag+"}").AsInt64()
 	require.NoError(t, err)
 	for _, e := range c.primaries {
-		if n, err := command(t, e.url(), "CLUSTER", "COUNTKEYSINSLOT", fmt.Sprint(slot)).AsInt64(); err == nil && n > 0 {
+		if n, err := command(t, e.url(), "CLUSTER", "COUNTKEYSINSLOT", fmt.Sprint(slot)).AsInt64(); err == nil &&
+			n > 0 {
 			return slotMove{cluster: c, slot: fmt.Sprint(slot), from: e, to: to}
 		}
 	}
@@ -46,7 +47,8 @@ func (m slotMove) carry(t *testing.T, limit int) int {
 	keys, err := command(t, m.from.url(), "CLUSTER", "GETKEYSINSLOT", m.slot, fmt.Sprint(limit)).AsStrSlice()
 	require.NoError(t, err)
 	if len(keys) > 0 {
-		m.from.must(t, append([]string{"MIGRATE", "127.0.0.1", fmt.Sprint(m.to.port), "", "0", "5000", "KEYS"}, keys...)...)
+		m.from.must(t,
+			append([]string{"MIGRATE", "127.0.0.1", fmt.Sprint(m.to.port), "", "0", "5000", "KEYS"}, keys...)...)
 	}
 	return len(keys)
 }

@@ -23,7 +23,7 @@ func cutOnce(t *testing.T, p *proxy, call func() error) {
 func TestAnswerLost(t *testing.T) {
 	e := privateEngine(t)
 	direct := open(t, e.url())
-	// The server has to know the scripts, or the answer that is cut off is that it doesn't.
+	// The server must know the scripts. Otherwise the response that is cut off reports that it doesn't.
 	warm := acquire(t, direct, claim("warm")).Lease
 	require.NoError(t, direct.Extend(t.Context(), warm, 0, nil))
 	require.NoError(t, direct.Complete(t.Context(), warm, store.Outcome{}))

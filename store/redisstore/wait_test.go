@@ -29,7 +29,7 @@ func subscribers(t *testing.T, url, p string, want int64) {
 	}
 }
 
-// awaited polls until somebody waits for the only record under the prefix.
+// awaited polls until a caller waits for the only record under the prefix.
 func awaited(t *testing.T, url, p string) {
 	t.Helper()
 	key := recordKey(t, url, p)
@@ -41,7 +41,7 @@ func awaited(t *testing.T, url, p string) {
 		if mark == "w" {
 			return
 		}
-		require.Less(t, time.Since(begun), patience, "nobody waits")
+		require.Less(t, time.Since(begun), patience, "no caller waits")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestWaitSurvivesALostSubscription(t *testing.T) {
 	require.NoError(t, <-waited)
 }
 
-// Publishing reaches every node of a cluster, so it must cost nothing where nobody waits.
+// Publishing reaches every node of a cluster, so it must cost nothing where no caller waits.
 func TestNothingIsPublishedUnlessSomebodyWaits(t *testing.T) {
 	e := privateEngine(t)
 	const p = "quiet"
@@ -93,7 +93,9 @@ func TestNothingIsPublishedUnlessSomebodyWaits(t *testing.T) {
 	defer cancel()
 	heard := make(chan string, 64)
 	go func() {
-		_ = c.Receive(ctx, c.B().Subscribe().Channel(p+":wake").Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
+		_ = c.Receive(ctx, c.B().Subscribe().Channel(p+":wake").Build(), func(m rueidis.PubSubMessage) {
+			heard <- m.Message
+		})
 	}()
 	subscribers(t, e.url(), p, 1)
 

@@ -40,7 +40,7 @@ func BenchmarkFirst(b *testing.B) {
 	}
 }
 
-// concurrently calls f b.N times with keys of its own, and reports the rate.
+// concurrently calls f b.N times, each with a new key, and reports the rate.
 func concurrently(b *testing.B, callers int, f func(ctx context.Context, key string) error) {
 	var next atomic.Int64
 	var all sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 // because draw does not sync.
 const firstStep = 1 << 32
 
-// Reserve implements [store.Store]. An ID that an open transaction holds is InFlight at once.
+// Reserve implements [store.Store]. An ID that an open transaction holds is InFlight without a wait.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, err
@@ -38,8 +38,8 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 // errNothing rolls back a transaction that has nothing to commit.
 var errNothing = errors.New("sqlitestore: nothing to commit")
 
-// claim returns the verdict that keeps the ID from being claimed, or calls own in this goroutine's turn, which own
-// ends. own is called again if another writer has the file's lock.
+// claim returns the verdict that keeps the ID from being claimed. Otherwise it calls own in this goroutine's turn,
+// which own ends. It calls own again if another writer has the file's lock.
 func (s *Store) claim(ctx context.Context, c store.Claim, own func() (store.Grant, error)) (store.Grant, error) {
 	for attempt := 0; ; attempt++ {
 		var now snapshot
@@ -96,7 +96,7 @@ func (s *Store) await(ctx context.Context, attempt int) bool {
 	return false
 }
 
-// A snapshot is what one statement has read of an ID.
+// A snapshot is the state of an ID that one statement has read.
 type snapshot struct {
 	at   time.Time
 	rec  store.Record // zero: there is none
@@ -128,15 +128,15 @@ const (
 	drawSQL   = `UPDATE redo_fence SET last = last + ?, scope = ?, id_key = ? RETURNING last`
 	// withdrawSQL clears the ID of a transaction that is over. Every commit does so, for owners that have died.
 	withdrawSQL = `UPDATE redo_fence SET scope = NULL, id_key = NULL WHERE id_key IS NOT NULL`
-	// freeSQL deletes expired records. The list of what has expired is in an index.
+	// freeSQL deletes expired records. An index lists them.
 	freeSQL = `DELETE FROM redo_records WHERE rowid IN
 		(SELECT rowid FROM redo_records WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`
 )
 
-// freed is how many expired records a new one removes.
+// freed is the number of expired records that a new one removes.
 const freed = 2
 
-// take judges the claim in tx and writes the record that it owns. fence is what draw returned, or zero: take then
+// take judges the claim in tx and writes the record that it owns. fence is the result of draw, or zero: take then
 // draws itself.
 func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim, fence int64) (store.Grant, error) {
 	now, err := s.read(ctx, tx, c.ID)
@@ -176,7 +176,7 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim, fence int64
 }
 
 // draw draws a fence for a transaction that is about to begin, and announces the ID that it will hold. That is a
-// commit of its own: a rollback does not give the fence back, and a claim that finds the file locked reads the ID.
+// separate commit: a rollback does not give the fence back, and a claim that finds the file locked reads the ID.
 // The commit is not synced, because the transaction's own will be. The first one is, as firstStep relies on it.
 func (s *Store) draw(ctx context.Context, id store.ID) (fence int64, err error) {
 	on := s.draws

@@ -90,7 +90,7 @@ func open(t testing.TB, path string, opts ...sqlitestore.Option) *sqlitestore.St
 	return st
 }
 
-// sqlExec runs a statement on a connection of its own, as another program would.
+// sqlExec runs a statement on a separate connection, as another program would.
 func sqlExec(t testing.TB, path, text string, args ...any) {
 	t.Helper()
 	db := connect(t, path)

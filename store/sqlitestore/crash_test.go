@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// work reserves and settles until it is killed, and prints what was acknowledged: a line is one write. Each third key
-// is done in a transaction.
+// work reserves and settles until it is killed, and prints the acknowledged writes: a line is one write. Each
+// third key is done in a transaction.
 func work(path string) error {
 	ctx := context.Background()
 	st, err := sqlitestore.Open(ctx, path)

@@ -13,7 +13,7 @@
 //
 // Each call that changes a record is one transaction. It returns after SQLite has synced the commit
 // (synchronous=FULL). A crash of the process or of the machine loses nothing that was acknowledged, as long as the
-// disk keeps what it synced. A first execution is two synced commits, Reserve and Complete, a lazy one too. A replay,
+// disk keeps synced data. A first execution is two synced commits, Reserve and Complete, a lazy one too. A replay,
 // a mismatch and a live lease only read.
 //
 // The file must be in WAL mode, on a local file system. Readers do not wait. SQLite has one writer at a time: a
@@ -30,9 +30,9 @@
 //	})
 //
 // The transaction has the file's lock from Begin to its end. Keep it short, and let it wait for nothing outside.
-// Inside it, call no method of the same Store that changes a record: that call waits until its context ends. A claim
-// of the ID that the transaction holds is InFlight at once, in every process. A claim of another ID waits. If the
-// process dies, the lock is free.
+// Inside it, call no method of the same Store that changes a record: that call waits until its context ends. A
+// claim of the ID that the transaction holds is InFlight without a wait, in every process. A claim of another ID
+// waits. If the process dies, the lock is free.
 //
 // Before the transaction, Begin commits the fence and the ID without a sync. The fence is used up by a rollback too,
 // and over a crash. If a process dies in a transaction, a claim of that ID may be InFlight once more while another

@@ -46,7 +46,7 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	require.NoError(t, st.Complete(t.Context(), first.Lease, store.Outcome{Result: big}))
 }
 
-// What a commit returns after it may have been made is unknown.
+// The error of a commit that may have been made is unknown.
 func TestCommitThatFailsForAnotherReasonIsUnknown(t *testing.T) {
 	require.NoError(t, committed(nil))
 	require.ErrorIs(t, committed(fmt.Errorf("disk I/O error")), store.ErrUnknown)

@@ -127,8 +127,8 @@ type config struct {
 	now     func() time.Time
 }
 
-// WithMigrate makes Open create the file and the tables if they do not exist. Without it a path that does not exist is
-// an error: a new file has no record of what was done under its keys.
+// WithMigrate makes Open create the file and the tables if they do not exist. Without it a path that does not
+// exist is an error: a new file has no record of earlier effects.
 func WithMigrate() Option { return func(c *config) { c.migrate = true } }
 
 // WithClock makes now the store's clock. The default is time.Now. It is meant for tests. now must be safe for

@@ -24,7 +24,7 @@ const (
 	forgetSQL  = `DELETE FROM redo_records WHERE state <> 1` + live
 )
 
-// move changes the record of a lease in a transaction of its own. args are the statement's parameters before live's.
+// move changes the record of a lease in a separate transaction. args are the statement's parameters before live's.
 func (s *Store) move(ctx context.Context, text string, l store.Lease, args func(now time.Time) []any) error {
 	return s.change(ctx, func(tx *sql.Tx) error { return sqltx.Move(ctx, tx, text, l, args(s.clock())...) })
 }

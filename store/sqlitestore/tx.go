@@ -57,7 +57,7 @@ func (s *Store) hold(ctx context.Context, c store.Claim) (h *sqltx.Held, g store
 	return h, g, err
 }
 
-// withdraw takes back what draw announced. If it fails, the next commit of the file does it.
+// withdraw takes back the announcement of draw. If it fails, the next commit of the file does it.
 func (t *transaction) withdraw() {
 	_, _ = t.s.draws.ExecContext(context.Background(), withdrawSQL+" AND last = ?", int64(t.lease.Fence))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// A queryer is what functions that write should accept: sql.DB, sql.Tx and the store's Tx have it.
+// A queryer is the type that functions that write should accept: sql.DB, sql.Tx and the store's Tx have it.
 type queryer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }

@@ -33,7 +33,7 @@ type Engine interface {
 	Gone(err error) bool
 	// Failure translates the error of a statement after which nothing was committed.
 	Failure(ctx context.Context, err error) error
-	// Commit commits, returns the translated error, and frees the ID and the connection whatever it returns.
+	// Commit commits, returns the translated error, and frees the ID and the connection with any result.
 	Commit(ctx context.Context) error
 	// Rollback rolls back, and frees the ID and the connection. The transaction may have ended.
 	Rollback()

@@ -11,7 +11,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// PageSize is how many records [List] reads at a time.
+// PageSize is the number of records that [List] reads at a time.
 const PageSize = 64
 
 // A Position is a place in the order of a list: by creation, then by the row's number.

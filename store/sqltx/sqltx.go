@@ -26,7 +26,8 @@ func (t *Tx) RollbackRefused() bool { return t.rolledBack.Load() }
 
 // Commit refuses: it returns an error that wraps [store.ErrTxEnded], and the transaction goes on.
 func (t *Tx) Commit() error {
-	return fmt.Errorf("sqltx: %w: Commit is refused, the store commits the transaction with its record", store.ErrTxEnded)
+	return fmt.Errorf("sqltx: %w: Commit is refused, the store commits the transaction with its record",
+		store.ErrTxEnded)
 }
 
 // Rollback refuses: it returns an error that wraps [store.ErrTxEnded]. The store then refuses to commit the

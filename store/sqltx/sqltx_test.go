@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// begin returns a Tx over an engine that records what reaches it.
+// begin returns a Tx over an engine that records the calls that reach it.
 func begin(t *testing.T) (*sqltx.Tx, *engine) {
 	t.Helper()
 	e := &engine{}

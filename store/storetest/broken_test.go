@@ -26,7 +26,7 @@ type broken struct {
 	check    func(context.Context) error
 	forget   func(context.Context, store.Lease) error
 	pending  func(context.Context, string) iter.Seq2[store.Record, error]
-	undone   []store.ID // what a restart brings back
+	undone   []store.ID // records that a restart brings back
 	damage   *damage
 	faults   faults
 	retries  bool // writes until their responses come
@@ -192,11 +192,12 @@ func TestEachCaseFindsSomeDefect(t *testing.T) {
 		require.True(t, found[c.Name], "no defect fails the case %q", c.Name)
 		delete(found, c.Name)
 	}
-	require.Empty(t, found, "defects are said to be found by cases that don't exist, or by two of one name")
+	require.Empty(t, found, "the tables name cases that don't exist, or two of one name")
 }
 
 func mutants() []mutant {
 	return slices.Concat(
-		reserveMutants, settleMutants, fenceMutants, ownerMutants, timeMutants, idMutants, listMutants, damageMutants, faultMutants, handleMutants,
+		reserveMutants, settleMutants, fenceMutants, ownerMutants, timeMutants, idMutants, listMutants, damageMutants,
+		faultMutants, handleMutants,
 	)
 }

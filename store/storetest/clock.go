@@ -6,7 +6,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// slack is how far the store's clock may run away from the test's within a case, where it is another machine's.
+// slack is the greatest drift between the store's clock and the test's within a case, if they are of two machines.
 const slack = time.Second
 
 var clockCases = []Case{{

@@ -27,7 +27,7 @@ var completeCases = []Case{{
 		st := t.open()
 		stale := t.reserve(st, leased("k"), store.Acquired).Lease
 		t.ok(st.Release(t.Context(), stale), "Release")
-		t.is(st.Complete(t.Context(), stale, store.Outcome{}), store.ErrLost, "Complete of what was released")
+		t.is(st.Complete(t.Context(), stale, store.Outcome{}), store.ErrLost, "Complete of a released record")
 		t.absent(st, stale.ID)
 		g := t.reserve(st, leased("k"), store.Acquired)
 		t.is(st.Complete(t.Context(), stale, store.Outcome{}), store.ErrLost, "Complete after the ID was reserved anew")
@@ -90,7 +90,7 @@ var completeCases = []Case{{
 			t.state(t.find(st, l.ID), store.StateFailed)
 
 			l = t.settle(st, leased(fmt.Sprintf("released %d", round)), store.Outcome{Lazy: true})
-			t.is(st.Release(t.Context(), l), store.ErrLost, "Release of what was completed")
+			t.is(st.Release(t.Context(), l), store.ErrLost, "Release of a completed record")
 		}
 	},
 }, {

@@ -11,9 +11,9 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Damage sets the function that damages the stored record of an ID. The record exists, and the store must not be able
-// to read it afterwards. The function returns the store to use from then on: st, or another one if the backend has to
-// be opened again. Without this option the cases of damaged records are skipped.
+// Damage sets the function that damages the stored record of an ID. The record exists, and the store must not be
+// able to read it afterwards. The function returns the store to use from then on: st, or another one if the
+// backend must be opened again. Without this option the cases of damaged records are skipped.
 func Damage(damage func(t *testing.T, st store.Store, id store.ID) store.Store) Option {
 	return optionFunc(func(c *config) { c.damage = damage })
 }
@@ -129,7 +129,7 @@ var damageCases = []Case{{
 			t.is(d.Drop(t.Context(), r.ID), store.ErrInvalid, "Drop of a record that can be read")
 			t.unchanged(st, r)
 		}
-		t.is(d.Drop(t.Context(), leased("absent").ID), store.ErrNotFound, "Drop of what is absent")
+		t.is(d.Drop(t.Context(), leased("absent").ID), store.ErrNotFound, "Drop of an absent record")
 		t.is(d.Drop(t.Context(), store.ID{Scope: "scope"}), store.ErrInvalid, "Drop of an invalid ID")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

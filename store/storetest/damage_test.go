@@ -20,7 +20,7 @@ type damage struct {
 
 	reserve func(context.Context, store.Claim) (store.Grant, error)
 	find    func(context.Context, store.ID) (store.Record, error)
-	list    func(store.ID) (r store.Record, err error, more bool) // what Pending yields, and whether it goes on
+	list    func(store.ID) (r store.Record, err error, more bool) // the result of Pending, and whether it goes on
 	drop    func(context.Context, store.ID) error
 }
 
@@ -45,7 +45,7 @@ func damaged(id store.ID) error {
 	return fmt.Errorf("the record of %v: %w: %w", id, store.ErrDamaged, store.ErrUnavailable)
 }
 
-// readable is the error of a Drop of what is not damaged.
+// readable is the error of a Drop of a record that is not damaged.
 func readable(ctx context.Context, s store.Store, id store.ID) error {
 	if err := errors.Join(ctx.Err(), id.Validate()); err != nil {
 		return err
@@ -102,7 +102,9 @@ func (d *damage) among(list iter.Seq2[store.Record, error]) iter.Seq2[store.Reco
 var damageMutants = []mutant{{
 	name: "list ends at a damaged record",
 	defect: func(b *broken, _ *memstore.Store) {
-		b.damage.list = func(id store.ID) (store.Record, error, bool) { return store.Record{ID: id}, damaged(id), false }
+		b.damage.list = func(id store.ID) (store.Record, error, bool) {
+			return store.Record{ID: id}, damaged(id), false
+		}
 	},
 }, {
 	name: "list ends at a damaged record without its name",
@@ -115,7 +117,7 @@ var damageMutants = []mutant{{
 		b.damage.list = func(store.ID) (store.Record, error, bool) { return store.Record{}, nil, true }
 	},
 }, {
-	name: "list yields what is left of a damaged record",
+	name: "list yields the rest of a damaged record",
 	defect: func(b *broken, _ *memstore.Store) {
 		b.damage.list = func(id store.ID) (store.Record, error, bool) {
 			return store.Record{ID: id, State: store.StatePending}, damaged(id), true
@@ -138,7 +140,9 @@ var damageMutants = []mutant{{
 }, {
 	name: "damaged record is absent to find",
 	defect: func(b *broken, _ *memstore.Store) {
-		b.damage.find = func(context.Context, store.ID) (store.Record, error) { return store.Record{}, store.ErrNotFound }
+		b.damage.find = func(context.Context, store.ID) (store.Record, error) {
+			return store.Record{}, store.ErrNotFound
+		}
 	},
 }, {
 	name: "damaged record is acquired",
@@ -156,7 +160,7 @@ var damageMutants = []mutant{{
 		b.damage.drop = func(context.Context, store.ID) error { return nil }
 	},
 }, {
-	name: "drop removes what can be read",
+	name: "drop removes a readable record",
 	defect: func(b *broken, s *memstore.Store) {
 		sound := b.damage.drop
 		b.damage.drop = func(ctx context.Context, id store.ID) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/redo-go/redo/store/storetest"
 )
 
-// Each case is data: its name is a rule of the contract in short, and its rule says what it protects.
+// Each case is data: its name is a rule of the contract in short, and its rule names the protection.
 func ExampleCases() {
 	cases := storetest.Cases()
 	i := slices.IndexFunc(cases, func(c storetest.Case) bool { return c.Name == "stale owner cannot release" })

@@ -25,7 +25,7 @@ var expiryCases = []Case{{
 	},
 }, {
 	Name: "expired record cannot be moved on",
-	Rule: "An owner whose record has expired owns nothing: what it does is lost, and makes no record.",
+	Rule: "An owner whose record has expired owns nothing: its calls are lost, and make no record.",
 	run: func(t *trial) {
 		st, c := t.open(), unleased("k")
 		c.Retention = short

@@ -88,7 +88,8 @@ var timeMutants = []mutant{{
 	name: "take-over keeps the first claim's expiry",
 	defect: func(b *broken, s *memstore.Store) {
 		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
-			if r, err := s.Find(ctx, c.ID); err == nil && c.Retention > 0 && r.State == store.StatePending && !r.ExpiresAt.IsZero() {
+			if r, err := s.Find(ctx, c.ID); err == nil && c.Retention > 0 && r.State == store.StatePending &&
+				!r.ExpiresAt.IsZero() {
 				c.Retention = max(r.ExpiresAt.Sub(r.ReadAt), 1)
 			}
 			return s.Reserve(ctx, c)
@@ -212,7 +213,8 @@ var timeMutants = []mutant{{
 			n, err := s.Purge(ctx, limit)
 			for r := range s.Pending(ctx, "") {
 				// Only the retention would have been over by now.
-				if r.LeaseLeft() > 0 && r.ExpiresAt.Equal(r.LeaseUntil) && n < limit && s.Release(ctx, r.Lease()) == nil {
+				if r.LeaseLeft() > 0 && r.ExpiresAt.Equal(r.LeaseUntil) && n < limit &&
+					s.Release(ctx, r.Lease()) == nil {
 					n++
 				}
 			}
@@ -256,7 +258,7 @@ var timeMutants = []mutant{{
 }, {
 	name: "reserve deletes nothing",
 	defect: func(b *broken, s *memstore.Store) {
-		// Each ID has a store of its own, so that no Reserve meets another ID's record.
+		// Each ID has a different store, so that no Reserve meets another ID's record.
 		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
 			if !strings.HasPrefix(c.ID.Key, "new ") {
 				return s.Reserve(ctx, c)

@@ -105,7 +105,7 @@ var extendCases = []Case{{
 	},
 }, {
 	Name: "settled record cannot be extended",
-	Rule: "There is no lease on what is settled: Extend is ErrLost under the record's own fence too.",
+	Rule: "There is no lease on a settled record: Extend is ErrLost under the record's own fence too.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.settle(st, leased("k"), store.Outcome{Result: []byte("result")})

@@ -29,8 +29,8 @@ const (
 // store is not healed. Inject returns nil if the store can't fail in this way, and the case is skipped. Without this
 // option all cases of faults are skipped.
 //
-// A store with a server is opened through a proxy, which closes connections, refuses new ones, or drops what the server
-// sends. st may be a store.TxStore of RunTx.
+// A store with a server is opened through a proxy. The proxy closes connections, refuses new ones, or drops the
+// server's bytes. st may be a store.TxStore of RunTx.
 func Faults(inject func(t *testing.T, st store.Store, f Fault) (heal func())) Option {
 	return optionFunc(func(c *config) { c.faults = inject })
 }
@@ -167,8 +167,8 @@ var faultCases = []Case{{
 	},
 }, {
 	Name: "closed store is unavailable",
-	Rule: "After Close every method is ErrUnavailable, at once. A program that shuts down gets an error, and no " +
-		"verdict.",
+	Rule: "After Close every method is ErrUnavailable, without a wait. A program that shuts down gets an error, and " +
+		"no verdict.",
 	run: func(t *trial) {
 		st := t.open()
 		pending := t.reserve(st, leased("pending"), store.Acquired).Lease
@@ -274,14 +274,20 @@ func (t *trial) calls(st store.Store, pending, settled store.Lease) []call {
 	list := []call{
 		{name: "Reserve of an absent ID", writes: true, call: reserve(leased("absent"))},
 		{name: "Reserve of a settled record", writes: true, call: reserve(leased("settled"))},
-		{name: "Extend", writes: true, call: func(ctx context.Context) error { return st.Extend(ctx, pending, 3*day, nil) }},
+		{
+			name: "Extend", writes: true,
+			call: func(ctx context.Context) error { return st.Extend(ctx, pending, 3*day, nil) },
+		},
 		{name: "Complete", writes: true, call: func(ctx context.Context) error {
 			return st.Complete(ctx, pending, store.Outcome{})
 		}},
 		{name: "Release", writes: true, call: func(ctx context.Context) error { return st.Release(ctx, pending) }},
 		{name: "Find", call: find(settled.ID)},
 		{name: "Find of an absent ID", call: find(absent)},
-		{name: "Purge", writes: true, call: func(ctx context.Context) error { _, err := st.Purge(ctx, 10); return err }},
+		{
+			name: "Purge", writes: true,
+			call: func(ctx context.Context) error { _, err := st.Purge(ctx, 10); return err },
+		},
 	}
 	own := t.shown(st)
 	if f, ok := own.(store.Forgetter); ok {

@@ -19,7 +19,7 @@ type faults struct {
 	err func(f Fault, call string, writes bool) error
 	// arrives reports whether the backend carries a call out although it fails.
 	arrives func(f Fault, call string) bool
-	// partial returns what a call gets of a response that is cut, instead of an error. It may be nil.
+	// partial returns the cut response of a call, instead of an error. It may be nil.
 	partial func(r store.Record) store.Record
 }
 

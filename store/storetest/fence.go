@@ -9,7 +9,7 @@ import (
 // Each of the cases ends one owner's time in another way and looks at the fence of the next.
 var fenceCases = []Case{{
 	Name: "fence grows over take-over",
-	Rule: "A fence only grows for an ID, so that what is fenced downstream can refuse the earlier owner.",
+	Rule: "A fence only grows for an ID, so that a fenced system downstream can refuse the earlier owner.",
 	run: func(t *trial) {
 		t.fenceGrows(store.TakenOver, unleased("k"), func(store.Store, store.Lease) {})
 	},
@@ -37,7 +37,7 @@ var fenceCases = []Case{{
 		c := unleased("k")
 		c.Retention = short
 		t.fenceGrows(store.Acquired, c, func(st store.Store, l store.Lease) {
-			// Not looked for by Find, which a store may let delete what has expired.
+			// Not searched by Find, since a store may let Find delete expired records.
 			watch := t.reserve(st, leased(fmt.Sprintf("after %d", l.Fence)), store.Acquired).Lease
 			t.aged(st, watch.ID, short)
 			_, err := st.Purge(t.Context(), 10)

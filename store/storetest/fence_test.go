@@ -21,15 +21,17 @@ var fenceMutants = []mutant{
 // A refencer shows fences that start again at 1 where an ID's count was restarted.
 type refencer struct {
 	mu    sync.Mutex
-	event string                    // what restarts the count
-	known map[store.ID]store.Record // what the ID's last owner was granted, under the store's own fence
+	event string                    // the event that restarts the count
+	known map[store.ID]store.Record // the last grant of the ID, under the store's own fence
 	fresh map[store.ID]bool         // the next owner's count starts again
-	base  map[store.ID]uint64       // what the ID's fences are shown less
+	base  map[store.ID]uint64       // the number that is taken off the ID's fences
 }
 
 func restartsFences(event string) func(*broken, *memstore.Store) {
 	return func(b *broken, s *memstore.Store) {
-		f := &refencer{event: event, known: map[store.ID]store.Record{}, fresh: map[store.ID]bool{}, base: map[store.ID]uint64{}}
+		f := &refencer{
+			event: event, known: map[store.ID]store.Record{}, fresh: map[store.ID]bool{}, base: map[store.ID]uint64{},
+		}
 		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

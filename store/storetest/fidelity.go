@@ -49,7 +49,7 @@ var fidelityCases = []Case{{
 	},
 }, {
 	Name: "store does not keep the caller's buffers",
-	Rule: "Callers reuse buffers: what they write after a call returned changes no record.",
+	Rule: "Callers reuse buffers: a write to one after a call returned changes no record.",
 	run: func(t *trial) {
 		st, c := t.open(), leased("k")
 		meta, extended, result := []byte("meta"), []byte("more meta"), []byte("result")

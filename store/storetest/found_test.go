@@ -2,8 +2,8 @@ package storetest
 
 import "maps"
 
-// foundBy lists, for each defect, exactly the cases that fail for it. A defect that breaks what other cases need,
-// such as a claim without a lease that excludes, is found by those too.
+// foundBy lists, for each defect, exactly the cases that fail for it. A defect may break a part that other cases
+// need, such as a claim without a lease that excludes. Those cases find it too.
 var foundBy = union(ownersFoundBy, timesFoundBy)
 
 func union(a, b map[string][]string) map[string][]string {
@@ -65,7 +65,7 @@ var ownersFoundBy = map[string][]string{
 		"pending record survives a restart with its lease",
 	},
 	"ended lease is acquired": {"ended lease is taken over"},
-	"failed answers complete": {
+	"failed record returns complete": {
 		"settled record answers with its result",
 		"nil result stays nil",
 		"empty result stays empty",

@@ -1,6 +1,6 @@
 package storetest
 
-// timesFoundBy is of the defects of time, of IDs, of lists and of what is around a store.
+// timesFoundBy is of the defects of time, of IDs, of lists and of the parts around a store.
 var timesFoundBy = map[string][]string{
 	"lease is as long as the retention": {
 		"absent id is acquired",
@@ -160,7 +160,7 @@ var timesFoundBy = map[string][]string{
 		"damaged record hides no other in the list",
 		"list may be left at a damaged record",
 	},
-	"list yields what is left of a damaged record": {
+	"list yields the rest of a damaged record": {
 		"damaged record hides no other in the list",
 		"list may be left at a damaged record",
 	},
@@ -173,7 +173,7 @@ var timesFoundBy = map[string][]string{
 		"only a damaged record is dropped",
 		"concurrent drops remove one damaged record",
 	},
-	"drop removes what can be read": {
+	"drop removes a readable record": {
 		"only a damaged record is dropped",
 		"concurrent drops remove one damaged record",
 	},
@@ -198,14 +198,14 @@ var timesFoundBy = map[string][]string{
 		"two handles exclude each other",
 		"one of 64 racers over two handles acquires",
 	},
-	"handle has a store of its own": {
+	"handle has a separate store": {
 		"two handles exclude each other",
 		"two handles see each other's writes",
 		"lease is good through any handle",
 		"fence grows over two handles",
 		"one of 64 racers over two handles acquires",
 	},
-	"handle reads what it has cached": {"two handles see each other's writes"},
+	"handle reads its cache": {"two handles see each other's writes"},
 	"nothing is durable": {
 		"settled record survives a restart",
 		"pending record survives a restart with its lease",

@@ -28,11 +28,11 @@ var handleMutants = []mutant{{
 		})
 	},
 }, {
-	name:   "handle has a store of its own",
+	name:   "handle has a separate store",
 	defect: sound,
 	beside: func(*testing.T, store.Store) store.Store { return newBroken(sound) },
 }, {
-	name:   "handle reads what it has cached",
+	name:   "handle reads its cache",
 	defect: sound,
 	beside: func(_ *testing.T, first store.Store) store.Store {
 		return newBroken(func(b *broken, s *memstore.Store) {

@@ -24,7 +24,9 @@ var idCases = []Case{{
 		"their joined parts are equal.",
 	run: func(t *trial) {
 		ids := []store.ID{{Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"}, {Scope: "", Key: "abc"}}
-		for _, sep := range []string{"\x00", "\x01", "/", ":", "|", "\xff", "\\", "{", "}", "%", "\n", " ", "\x00\x00"} {
+		for _, sep := range []string{
+			"\x00", "\x01", "/", ":", "|", "\xff", "\\", "{", "}", "%", "\n", " ", "\x00\x00",
+		} {
 			ids = append(ids,
 				store.ID{Scope: "a" + sep, Key: "b"}, store.ID{Scope: "a", Key: sep + "b"},
 				store.ID{Scope: "a" + sep + "b", Key: "c"}, store.ID{Scope: "a", Key: "b" + sep + "c"})
@@ -59,7 +61,7 @@ var idCases = []Case{{
 	},
 }}
 
-// distinct gives each ID a record of its own and settles it with a result of its own.
+// distinct gives each ID a separate record and settles it with a different result.
 func (t *trial) distinct(ids ...store.ID) {
 	t.Helper()
 	st := t.open()

@@ -76,7 +76,8 @@ var listerCases = []Case{{
 			t.bytes(r.Meta, want.Meta, "the meta")
 			if r.ID != want.ID || r.Owner != want.Owner || r.Fence != want.Fence ||
 				r.Fingerprint != want.Fingerprint || r.State != want.State ||
-				!r.CreatedAt.Equal(want.CreatedAt) || !r.LeaseUntil.Equal(want.LeaseUntil) || !r.ExpiresAt.Equal(want.ExpiresAt) {
+				!r.CreatedAt.Equal(want.CreatedAt) || !r.LeaseUntil.Equal(want.LeaseUntil) ||
+				!r.ExpiresAt.Equal(want.ExpiresAt) {
 				t.fatalf("listed is %+v, want %+v", r, want)
 			}
 			if r.ReadAt.Before(r.CreatedAt) {

@@ -180,7 +180,7 @@ var listMutants = []mutant{{
 	},
 }}
 
-// waitsOn makes Wait sleep on when it was woken by what deaf says, as it would for a wake-up that is missing.
+// waitsOn makes Wait sleep on when deaf reports its wake-up as one to miss.
 func waitsOn(deaf func(before, now store.Record, err error) bool) func(*broken, *memstore.Store) {
 	return func(b *broken, s *memstore.Store) {
 		b.wait = func(ctx context.Context, id store.ID, fence uint64) error {
@@ -219,7 +219,9 @@ func listBecomes(f func([]store.Record) []store.Record) func(*broken, *memstore.
 }
 
 // filtered lists the scope that a record shows once outer has renamed it.
-func filtered(s *memstore.Store, all string, outer func(store.Record) store.Record) func(context.Context, string) iter.Seq2[store.Record, error] {
+func filtered(
+	s *memstore.Store, all string, outer func(store.Record) store.Record,
+) func(context.Context, string) iter.Seq2[store.Record, error] {
 	return func(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 		return func(yield func(store.Record, error) bool) {
 			for r, err := range s.Pending(ctx, all) {

@@ -75,7 +75,7 @@ func (t *trial) mismatch(st store.Store) {
 		t.fatalf("a mismatch got the lease %+v", g.Lease)
 	}
 	if g.Record.Fingerprint != before.Fingerprint || g.Record.State != before.State || g.Record.Fence != before.Fence {
-		t.fatalf("a mismatch is shown a record %s under fence %d, want the one that stands, %s under %d",
+		t.fatalf("a mismatch is shown a record %s under fence %d, want the existing one, %s under %d",
 			g.Record.State, g.Record.Fence, before.State, before.Fence)
 	}
 	t.bytes(g.Record.Result, before.Result, "the result that a mismatch is shown")

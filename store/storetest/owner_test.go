@@ -44,7 +44,8 @@ var ownerMutants = []mutant{{
 	name: "take-over keeps the first owner",
 	defect: func(b *broken, s *memstore.Store) {
 		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
-			if r, err := s.Find(ctx, c.ID); err == nil && r.State == store.StatePending && len(c.Owner) <= store.MaxOwner {
+			if r, err := s.Find(ctx, c.ID); err == nil && r.State == store.StatePending &&
+				len(c.Owner) <= store.MaxOwner {
 				c.Owner = r.Owner
 			}
 			return s.Reserve(ctx, c)

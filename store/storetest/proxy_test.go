@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echo is a server that sends back what it gets, and records it.
+// echo is a server that sends back the bytes that it gets, and records them.
 func echo(t *testing.T) (addr string, got chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

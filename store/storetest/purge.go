@@ -90,7 +90,8 @@ var purgeCases = []Case{{
 		n, err := st.Purge(t.Context(), 2*expired)
 		t.ok(err, "Purge")
 		if n > expired/2 {
-			t.fatalf("Purge deleted %d of %d expired records after %d new ones, want at most half", n, expired, 2*expired)
+			t.fatalf("Purge deleted %d of %d expired records after %d new ones, want at most half",
+				n, expired, 2*expired)
 		}
 	},
 }, {
@@ -162,8 +163,8 @@ func (t *trial) unexpired(st store.Store) (records []store.Record) {
 	return records
 }
 
-// postponed makes a record whose first expiry is over and whose present one is not. The expiry has to be moved
-// before it comes, which a slow machine may miss: it is tried again with more time then.
+// postponed makes a record whose first expiry is over and whose present one is not. The expiry must be moved
+// before it comes. A slow machine may miss that: postponed then tries again with more time.
 func (t *trial) postponed(st store.Store) store.ID {
 	t.Helper()
 	for retention := short; ; retention *= 2 {

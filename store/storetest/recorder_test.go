@@ -11,7 +11,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A recorder is a reporter that keeps what a case reports, for cases that are meant to fail.
+// A recorder is a reporter that keeps the reports of a case, for cases that are meant to fail.
 type recorder struct {
 	ctx      context.Context
 	cleanups []func()
@@ -33,7 +33,7 @@ func (r *recorder) Skipf(string, ...any) {
 	runtime.Goexit()
 }
 
-// record runs a case in virtual time, in a goroutine of its own that the case may end.
+// record runs a case in virtual time, in a separate goroutine that the case may end.
 func record(t *testing.T, cfg config, c Case, factory func(*testing.T) store.Store) *recorder {
 	t.Helper()
 	r := &recorder{}

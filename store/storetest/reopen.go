@@ -107,7 +107,7 @@ var reopenCases = []Case{{
 	},
 }}
 
-// reopened is what a pending record is to look like after a restart.
+// reopened returns the pending record as it must look after a restart.
 func (t *trial) reopened(r store.Record) store.Record {
 	if t.leasesEnd {
 		r.LeaseUntil = time.Time{}

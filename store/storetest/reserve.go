@@ -66,7 +66,7 @@ var reserveCases = []Case{{
 		for range 3 {
 			next := t.reserve(st, unleased("k"), store.TakenOver)
 			if next.Lease != next.Record.Lease() {
-				t.fatalf("the lease is %+v, and the record stands under %+v", next.Lease, next.Record.Lease())
+				t.fatalf("the lease is %+v, and the record is under %+v", next.Lease, next.Record.Lease())
 			}
 		}
 	},
@@ -79,7 +79,8 @@ var reserveCases = []Case{{
 		c := leased("k")
 		start := time.Now()
 		g := t.reserve(st, c, store.TakenOver)
-		t.span(g.Record.LeaseUntil.Sub(g.Record.ReadAt), c.Lease, time.Since(start), "the take-over and its lease's end")
+		t.span(g.Record.LeaseUntil.Sub(g.Record.ReadAt), c.Lease, time.Since(start),
+			"the take-over and its lease's end")
 		if got := t.reserve(st, unleased("k"), store.InFlight).Record.Fence; got != g.Lease.Fence {
 			t.fatalf("the claim in flight is shown fence %d, want %d", got, g.Lease.Fence)
 		}

@@ -20,7 +20,7 @@ var reserveMutants = []mutant{{
 			time.Sleep(time.Nanosecond)
 			g, err := s.Reserve(ctx, c)
 			for err == nil && g.Verdict != store.Acquired && g.Record.State == store.StatePending {
-				// The insert overwrites what came in between.
+				// The insert overwrites a record that came in between.
 				_ = s.Release(ctx, g.Record.Lease())
 				g, err = s.Reserve(ctx, c)
 			}
@@ -103,7 +103,7 @@ var reserveMutants = []mutant{{
 		}
 	},
 }, {
-	name: "failed answers complete",
+	name: "failed record returns complete",
 	defect: func(b *broken, s *memstore.Store) {
 		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
 			g, err := s.Reserve(ctx, c)

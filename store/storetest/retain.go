@@ -17,8 +17,9 @@ var retainCases = []Case{{
 			start := time.Now()
 			t.ok(st.Complete(t.Context(), l, store.Outcome{Retention: retention}), "Complete")
 			r := t.find(st, l.ID)
-			// Complete is not told the instant, so that the record's age bounds it from both sides.
-			if left := r.ExpiresAt.Sub(r.ReadAt); left > retention+precision || left < retention-time.Since(start)-precision {
+			// Complete does not get the instant, so the record's age bounds it from both sides.
+			if left := r.ExpiresAt.Sub(r.ReadAt); left > retention+precision ||
+				left < retention-time.Since(start)-precision {
 				t.fatalf("%v are left, want %v", left, retention)
 			}
 		}

@@ -117,7 +117,9 @@ func (cfg config) bubble(t *testing.T, f func(t *testing.T)) {
 
 // trial prepares a case. Its stores live as long as t, and it reports to r.
 func (cfg config) trial(t *testing.T, r reporter, c Case, factory func(t *testing.T) store.Store) *trial {
-	tr := &trial{reporter: r, rule: c.Rule, selfExpiring: cfg.selfExpiring, leasesEnd: cfg.leasesEnd, engine: cfg.engine}
+	tr := &trial{
+		reporter: r, rule: c.Rule, selfExpiring: cfg.selfExpiring, leasesEnd: cfg.leasesEnd, engine: cfg.engine,
+	}
 	tr.open = func() store.Store { return factory(t) }
 	if cfg.beside != nil {
 		tr.beside = func(st store.Store) store.Store { return cfg.beside(t, st) }

@@ -38,11 +38,12 @@ func TestFailureTellsTheRule(t *testing.T) {
 	}, r.messages)
 }
 
-// bare hides what a store does beyond the contract's six methods.
+// bare hides the methods of a store beyond the contract's six.
 type bare struct{ store.Store }
 
 func TestCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
-	optional := slices.Concat(waiterCases, listerCases, forgetterCases, damageCases, faultCases, handleCases, reopenCases)
+	optional := slices.Concat(waiterCases, listerCases, forgetterCases, damageCases, faultCases, handleCases,
+		reopenCases)
 	for _, c := range Cases() {
 		r := record(t, config{}, c, func(*testing.T) store.Store { return bare{memstore.New()} })
 		require.Empty(t, r.messages, "case %q", c.Name)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	short = 40 * time.Millisecond // for what must run out
-	long  = time.Hour             // for what must not
+	short = 40 * time.Millisecond // for a lease or record that must run out
+	long  = time.Hour             // for one that must not
 	day   = 24 * time.Hour
 
 	// patience bounds every wait for the store. Only a broken rule uses it up.
 	patience = 30 * time.Second
 	// poll is the pause between two reads.
 	poll = 2 * time.Millisecond
-	// precision is how far an instant may be from the exact one: engines keep milliseconds.
+	// precision is the greatest distance of an instant from the exact one: engines keep milliseconds.
 	precision = 2 * time.Millisecond
 )
 

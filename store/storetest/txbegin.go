@@ -88,7 +88,7 @@ var txBeginCases = []Case{{
 			before := t.find(st, c.ID)
 			r := t.denied(st, c, store.Mismatch)
 			if r.Fingerprint != before.Fingerprint || r.State != before.State || r.Fence != before.Fence {
-				t.fatalf("a mismatch is shown a record %s under fence %d, want the one that stands, %s under %d",
+				t.fatalf("a mismatch is shown a record %s under fence %d, want the existing one, %s under %d",
 					r.State, r.Fence, before.State, before.Fence)
 			}
 			t.bytes(r.Result, before.Result, "the result that a mismatch is shown")
@@ -112,7 +112,8 @@ var txBeginCases = []Case{{
 			again.Meta, again.Retention = []byte("meta of the second"), 3*day
 			start := time.Now()
 			tx, g := t.begin(st, again, store.TakenOver)
-			t.span(g.Record.ExpiresAt.Sub(g.Record.ReadAt), again.Retention, time.Since(start), "the take-over and expiry")
+			t.span(g.Record.ExpiresAt.Sub(g.Record.ReadAt), again.Retention, time.Since(start),
+				"the take-over and expiry")
 			if left := g.Record.LeaseLeft(); left != 0 {
 				t.fatalf("the record has a lease of %v, want none", left)
 			}
@@ -160,7 +161,8 @@ var txBeginCases = []Case{{
 		t.is(st.Complete(t.patient(), g.Lease, store.Outcome{}),
 			store.ErrLost, "Complete under the lease that was rolled back")
 		t.unchanged(st, first.Record)
-		t.ok(st.Complete(t.patient(), first.Lease, store.Outcome{Result: []byte("first")}), "Complete by the first owner")
+		t.ok(st.Complete(t.patient(), first.Lease, store.Outcome{Result: []byte("first")}),
+			"Complete by the first owner")
 		t.bytes(t.denied(st, c, store.Complete).Result, []byte("first"), "the result")
 	},
 }, {

@@ -33,7 +33,7 @@ var txBeginMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "failed answers complete to begin",
+	name: "failed record returns complete to begin",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			tx, g, err := s.Begin(ctx, c)
@@ -50,7 +50,8 @@ var txBeginMutants = []txMutant{{
 			tx, g, err := s.Begin(ctx, c)
 			if r := g.Record; g.Verdict == store.Failed && r.ExpiresAt.Sub(r.ReadAt) < c.Retention {
 				_ = s.Forget(ctx, r.Lease())
-				again, err := s.Reserve(ctx, store.Claim{ID: c.ID, Fingerprint: c.Fingerprint, Retention: c.Retention, Meta: r.Meta})
+				again, err := s.Reserve(ctx,
+					store.Claim{ID: c.ID, Fingerprint: c.Fingerprint, Retention: c.Retention, Meta: r.Meta})
 				if err != nil {
 					return nil, store.Grant{}, err
 				}
@@ -95,7 +96,7 @@ var txBeginMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "take-over is told as new",
+	name: "take-over is reported as new",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			before, _ := s.Find(ctx, c.ID)
@@ -128,7 +129,7 @@ var txBeginMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "discard leaves what was taken over",
+	name: "discard leaves a taken-over record",
 	defect: altered(func(a *alteredTx, _ *ledger.Store, _ store.Claim, g store.Grant) {
 		a.discard = func(ctx context.Context, o store.Outcome) error {
 			if g.Verdict == store.TakenOver && o.Failed {
@@ -173,7 +174,7 @@ var txBeginMutants = []txMutant{{
 	},
 }}
 
-// closedTx is what an engine might return for want of a transaction.
+// closedTx is a value that an engine might return if it has no transaction.
 type closedTx struct{ ledgerTx }
 
 func (*closedTx) Rollback(context.Context) error { return nil }

@@ -30,7 +30,7 @@ type brokenTx struct {
 	faults faults
 
 	mu   sync.Mutex
-	open map[store.ID]store.Grant // what transactions hold
+	open map[store.ID]store.Grant // the grants of open transactions
 }
 
 func newBrokenTx(s *ledger.Store, defect func(*brokenTx, *ledger.Store)) *brokenTx {
@@ -52,7 +52,7 @@ func newBrokenTx(s *ledger.Store, defect func(*brokenTx, *ledger.Store)) *broken
 	return b
 }
 
-// Begin implements store.TxStore, and notes what the transaction holds for as long as it is open.
+// Begin implements store.TxStore, and keeps the grant of the transaction while it is open.
 func (b *brokenTx) Begin(ctx context.Context, c store.Claim) (store.Tx[*ledger.Tx], store.Grant, error) {
 	if b.faults.fault != 0 {
 		return nil, store.Grant{}, b.faults.err(b.faults.fault, "Begin", false)
@@ -129,8 +129,10 @@ func (a *alteredTx) Commit(ctx context.Context, o store.Outcome) error {
 	return a.settle(ctx, "Commit", o, end)
 }
 
-// settle calls end, unless a fault is in the way. The backend rolls back what does not arrive.
-func (a *alteredTx) settle(ctx context.Context, call string, o store.Outcome, end func(context.Context, store.Outcome) error) error {
+// settle calls end, unless a fault prevents it. The backend rolls back a call that does not arrive.
+func (a *alteredTx) settle(
+	ctx context.Context, call string, o store.Outcome, end func(context.Context, store.Outcome) error,
+) error {
 	if a.faults == nil {
 		return end(ctx, o)
 	}
@@ -179,8 +181,13 @@ func altered(alter func(a *alteredTx, s *ledger.Store, c store.Claim, g store.Gr
 	}
 }
 
+// A settleFunc is the end of a transaction: Commit or Discard.
+type settleFunc = func(context.Context, store.Outcome) error
+
 // settlesBy alters Commit and Discard in the same way.
-func settlesBy(f func(ctx context.Context, o store.Outcome, c store.Claim, end func(context.Context, store.Outcome) error) error) func(*brokenTx, *ledger.Store) {
+func settlesBy(
+	f func(ctx context.Context, o store.Outcome, c store.Claim, end settleFunc) error,
+) func(*brokenTx, *ledger.Store) {
 	return altered(func(a *alteredTx, _ *ledger.Store, c store.Claim, _ store.Grant) {
 		a.commit = func(ctx context.Context, o store.Outcome) error { return f(ctx, o, c, a.sound.Commit) }
 		a.discard = func(ctx context.Context, o store.Outcome) error { return f(ctx, o, c, a.sound.Discard) }
@@ -195,7 +202,7 @@ type txMutant struct {
 	defect func(b *brokenTx, s *ledger.Store)                // nil: none
 	beside func(t *testing.T, first store.Store) store.Store // the second handle; nil: the store itself
 	reopen func(t *testing.T, st store.Store) store.Store    // the restart; nil: the store itself
-	user   func(h *TxHarness[*ledger.Tx])                    // what the engine's transaction offers; nil: as it is
+	user   func(h *TxHarness[*ledger.Tx])                    // changes the engine's transaction; nil: as it is
 }
 
 func (m txMutant) harness() TxHarness[*ledger.Tx] {
@@ -227,7 +234,10 @@ func (m txMutant) harness() TxHarness[*ledger.Tx] {
 }
 
 // depends names the cases that are for one kind of engine.
-var depends = map[bool]string{true: "other ids are not blocked by an open transaction", false: "begin of another id waits for the single writer"}
+var depends = map[bool]string{
+	true:  "other ids are not blocked by an open transaction",
+	false: "begin of another id waits for the single writer",
+}
 
 func (m txMutant) failing(t *testing.T) (names []string) {
 	t.Helper()
@@ -275,7 +285,7 @@ func TestEachTxCaseFindsSomeDefect(t *testing.T) {
 		require.True(t, found[c.Name], "no defect fails the case %q", c.Name)
 		delete(found, c.Name)
 	}
-	require.Empty(t, found, "defects are said to be found by cases that don't exist, or by two of one name")
+	require.Empty(t, found, "the tables name cases that don't exist, or two of one name")
 }
 
 func TestTxCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
@@ -299,9 +309,10 @@ func TestTxCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
 	}
 }
 
-// bareTx hides what a store does beyond store.TxStore.
+// bareTx hides the methods of a store beyond store.TxStore.
 type bareTx struct{ store.TxStore[*ledger.Tx] }
 
 func txMutants() []txMutant {
-	return slices.Concat(txSettleMutants, txBeginMutants, txHeldMutants, txEndMutants, txEndedMutants, txFaultMutants, txHandleMutants)
+	return slices.Concat(txSettleMutants, txBeginMutants, txHeldMutants, txEndMutants, txEndedMutants, txFaultMutants,
+		txHandleMutants)
 }

@@ -38,8 +38,8 @@ var txEndCases = []Case{{
 	},
 }, {
 	Name: "ended transaction cannot be settled",
-	Rule: "A transaction ends once: a Commit or a Discard after that is an error, and neither what was rolled back " +
-		"nor what was settled changes by it.",
+	Rule: "A transaction ends once: a Commit or a Discard after that is an error, and neither a write that was " +
+		"rolled back nor a settled record changes by it.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, second := range settling {
@@ -139,7 +139,7 @@ var txEndCases = []Case{{
 			t.fatalf("Begin of %v: verdict %q, error %v", c.ID, g.Verdict, err)
 		}
 		cancel()
-		// What ends a transaction behind its owner's back does so in a goroutine of its own.
+		// An engine that ends a transaction behind its owner's back does so in a separate goroutine.
 		<-time.After(short)
 		t.inFlight(st, c)
 		t.write(tx, "k")
@@ -178,7 +178,7 @@ var txEndCases = []Case{{
 	},
 }}
 
-// refused checks that a call on a transaction that is over says so.
+// refused checks that a call on a transaction that is over reports that.
 func (t *trial) refused(err error, call string) {
 	t.Helper()
 	if err == nil {

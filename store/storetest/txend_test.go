@@ -36,7 +36,7 @@ var txEndMutants = []txMutant{{
 		}
 	}),
 }, {
-	name: "settling after the end says nothing",
+	name: "settling after the end returns nil",
 	defect: altered(func(a *alteredTx, _ *ledger.Store, _ store.Claim, _ store.Grant) {
 		over := false
 		a.rollback = func(ctx context.Context) error {
@@ -72,13 +72,13 @@ var txEndMutants = []txMutant{{
 	},
 }, {
 	name: "invalid outcome is put right",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		o.Retention = max(o.Retention, 0)
 		return end(ctx, o)
 	}),
 }, {
 	name: "invalid outcome leaves the transaction open",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		if err := o.Validate(); err != nil {
 			return err
 		}
@@ -115,12 +115,12 @@ var txEndMutants = []txMutant{{
 	},
 }, {
 	name: "ended context settles",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		return end(context.WithoutCancel(ctx), o)
 	}),
 }, {
 	name: "ended context leaves the transaction open",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -90,7 +90,8 @@ var txEndedCases = []Case{{
 					t.ok(err, key)
 				}
 				if errors.Is(err, store.ErrUnknown) {
-					t.fatalf("%s after the user's rollback: error %v, which is store.ErrUnknown although nothing was committed",
+					t.fatalf("%s after the user's rollback: error %v, which is store.ErrUnknown although "+
+						"nothing was committed",
 						key, err)
 				}
 				t.ok(tx.Rollback(t.Context()), "Rollback after "+key)
@@ -105,10 +106,10 @@ var txEndedCases = []Case{{
 	},
 }, {
 	Name: "transaction that ended without the store is unknown",
-	Rule: "If the engine's transaction has ended without the store, the store does not know what was committed. " +
-		"Commit, Discard and Rollback are ErrTxEnded and ErrUnknown and commit nothing more. The record is settled " +
-		"with UnknownOutcome, so that the work is not done again, and under a new fence, because it is not the " +
-		"transaction's outcome.",
+	Rule: "If the engine's transaction has ended without the store, the store does not know the outcome of the " +
+		"commit. Commit, Discard and Rollback are ErrTxEnded and ErrUnknown and commit nothing more. The record is " +
+		"settled with UnknownOutcome, so that the work is not done again, and under a new fence, because it is not " +
+		"the transaction's outcome.",
 	run: func(t *trial) {
 		st := t.openTx()
 		for _, verdict := range []store.Verdict{store.Acquired, store.TakenOver} {
@@ -132,7 +133,8 @@ var txEndedCases = []Case{{
 					t.fatalf("%s: the record is settled under fence %d, want one above the transaction's, %d",
 						key, r.Fence, g.Lease.Fence)
 				}
-				t.is(st.Complete(t.patient(), g.Lease, store.Outcome{}), store.ErrLost, "Complete under the transaction's lease")
+				t.is(st.Complete(t.patient(), g.Lease, store.Outcome{}), store.ErrLost,
+					"Complete under the transaction's lease")
 				t.ok(tx.Rollback(t.Context()), "Rollback after "+key)
 				t.unchanged(st, r)
 			}
@@ -151,14 +153,15 @@ var txEndedCases = []Case{{
 		}{"succeeds": {}, "is refused": {outcome: refusedWork}, "fails": {err: broken}} {
 			runs := 0
 			once := func(key string, end func(ctx context.Context, tx any) error) error {
-				_, _, err := store.Once(t.patient(), st, unleased(key), func(ctx context.Context, tx any) (store.Outcome, error) {
-					runs++
-					if err := t.engine.write(ctx, tx, key); err != nil {
-						return store.Outcome{}, err
-					}
-					_ = t.user(end, tx)
-					return result.outcome, result.err
-				})
+				_, _, err := store.Once(t.patient(), st, unleased(key),
+					func(ctx context.Context, tx any) (store.Outcome, error) {
+						runs++
+						if err := t.engine.write(ctx, tx, key); err != nil {
+							return store.Outcome{}, err
+						}
+						_ = t.user(end, tx)
+						return result.outcome, result.err
+					})
 				return err
 			}
 			key := name + " after a rollback"
@@ -170,7 +173,8 @@ var txEndedCases = []Case{{
 				}
 				t.is(err, want, "Once of work that "+key)
 				if errors.Is(err, store.ErrUnknown) || runs != i+1 {
-					t.fatalf("work that %s ran %d times in %d calls of Once, the last with error %v", key, runs, i+1, err)
+					t.fatalf("work that %s ran %d times in %d calls of Once, the last with error %v",
+						key, runs, i+1, err)
 				}
 				t.effects(st, key, 0)
 			}

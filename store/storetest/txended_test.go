@@ -23,7 +23,7 @@ func forget(ctx context.Context, s *ledger.Store, id store.ID) {
 	}
 }
 
-// remember settles the claim's record in a transaction of its own.
+// remember settles the claim's record in a separate transaction.
 func remember(ctx context.Context, s *ledger.Store, c store.Claim, o store.Outcome) {
 	ctx = context.WithoutCancel(ctx)
 	if g, err := s.Reserve(ctx, c); err == nil {
@@ -58,7 +58,7 @@ var txEndedMutants = []txMutant{{
 	},
 }, {
 	name: "refused rollback is unknown",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		err := end(ctx, o)
 		if errors.Is(err, store.ErrTxEnded) {
 			err = errors.Join(err, store.ErrUnknown)
@@ -126,7 +126,7 @@ var txEndedMutants = []txMutant{{
 	}),
 }, {
 	name: "ended context hides that the transaction has ended",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		err := end(ctx, o)
 		if found(err) && ctx.Err() != nil {
 			return ctx.Err()
@@ -190,7 +190,8 @@ var txVariants = []txMutant{{
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			tx, g, err := s.Begin(ctx, c)
-			if open, held := b.held(c.ID); held && g.Verdict == store.InFlight && open.Record.Fingerprint != c.Fingerprint {
+			if open, held := b.held(c.ID); held && g.Verdict == store.InFlight &&
+				open.Record.Fingerprint != c.Fingerprint {
 				g.Verdict = store.Mismatch
 			}
 			return tx, g, err

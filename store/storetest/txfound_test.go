@@ -112,7 +112,7 @@ var txFoundBy = map[string][]string{
 		"record that a transaction settled for a short time expires",
 		"fence grows over transactions",
 	},
-	"purge leaves what transactions settled": {"record that a transaction settled for a short time expires"},
+	"purge leaves records that transactions settled": {"record that a transaction settled for a short time expires"},
 	"fence of a rollback is given out again": {
 		"fence grows over transactions",
 		"lease of a rolled back transaction owns nothing",
@@ -123,18 +123,20 @@ var txFoundBy = map[string][]string{
 		"rollback leaves a record that was taken over as it was",
 		"lease of a rolled back transaction owns nothing",
 	},
-	"stale owner is told that it completed": {
+	"stale owner gets a success": {
 		"stale owner cannot move on what a transaction settled",
 		"owner who completes while a transaction holds its record gets one answer",
 		"transaction that ended without the store is unknown",
 	},
-	"complete is lost before the transaction is over": {"owner who completes while a transaction holds its record gets one answer"},
+	"complete is lost before the transaction is over": {
+		"owner who completes while a transaction holds its record gets one answer",
+	},
 	"begin shows the claim's meta": {
 		"begin of an absent id acquires it",
 		"expired record is absent to begin",
 	},
 	"claim's lease stretches the retention": {"begin of an absent id acquires it"},
-	"failed answers complete to begin": {
+	"failed record returns complete to begin": {
 		"failed outcome commits with its effect",
 		"discard keeps the record without the effect",
 		"settled record answers begin with its result",
@@ -148,10 +150,10 @@ var txFoundBy = map[string][]string{
 		"other payload is a mismatch to begin",
 		"other payload on a held id is refused at once",
 	},
-	"take-over is told as new":   {"begin takes over a record without a live lease"},
-	"take-over hides the meta":   {"begin takes over a record without a live lease"},
-	"take-over keeps the expiry": {"begin takes over a record without a live lease"},
-	"discard leaves what was taken over": {
+	"take-over is reported as new": {"begin takes over a record without a live lease"},
+	"take-over hides the meta":     {"begin takes over a record without a live lease"},
+	"take-over keeps the expiry":   {"begin takes over a record without a live lease"},
+	"discard leaves a taken-over record": {
 		"discard settles a record that was taken over",
 		"engine's transaction refuses a rollback",
 	},
@@ -196,7 +198,7 @@ var txFoundBy = map[string][]string{
 	"transaction beside the single writer's": {"begin of another id waits for the single writer"},
 	"begin gives up on the single writer":    {"begin of another id waits for the single writer"},
 	"reserve owns a held id":                 {"reserve never owns a held id"},
-	"find shows what is not committed": {
+	"find shows uncommitted records": {
 		"commit makes record and effect visible together",
 		"discard keeps the record without the effect",
 		"begin takes over a record without a live lease",
@@ -205,8 +207,8 @@ var txFoundBy = map[string][]string{
 		"readers see what is committed beside an open transaction",
 		"engine's transaction refuses a commit",
 	},
-	"list shows what is not committed":                {"readers see what is committed beside an open transaction"},
-	"list leaves out what is taken over":              {"readers see what is committed beside an open transaction"},
+	"list shows uncommitted records":                  {"readers see what is committed beside an open transaction"},
+	"list leaves out taken-over records":              {"readers see what is committed beside an open transaction"},
 	"purge takes the record from under a transaction": {"purge works beside an open transaction"},
 	"purge waits for transactions":                    {"purge works beside an open transaction"},
 	"wait is not woken by a transaction":              {"wait ends when a transaction settles the record"},
@@ -223,7 +225,7 @@ var txFoundBy = map[string][]string{
 		"rollback after the end does nothing",
 		"lost response of a commit is settled by its fence",
 	},
-	"settling after the end says nothing": {
+	"settling after the end returns nil": {
 		"ended transaction cannot be settled",
 		"rollback under an ended context ends the transaction",
 	},
@@ -257,13 +259,13 @@ var txFoundBy = map[string][]string{
 		"one of 64 racers over two handles has the effect",
 	},
 	"begin fails where many are open": {"64 racers with ids of their own all have their effects"},
-	"handle has an engine of its own": {
+	"handle has a separate engine": {
 		"transaction excludes other handles",
 		"other handle sees what a transaction committed",
 		"one of 64 racers over two handles has the effect",
 	},
-	"handle does not know what others hold": {"transaction excludes other handles"},
-	"handle reads what it has seen before":  {"other handle sees what a transaction committed"},
+	"handle does not know the IDs that others hold": {"transaction excludes other handles"},
+	"handle reads an old snapshot":                  {"other handle sees what a transaction committed"},
 	"transactions are not durable": {
 		"transaction is durable by its commit",
 		"fence grows over a restart",

@@ -9,7 +9,7 @@ import (
 var txHandleCases = []Case{{
 	Name: "transaction excludes other handles",
 	Rule: "An open transaction holds its ID on the backend: a Begin through another handle, as from another process, " +
-		"is in flight at once, and in flight or a mismatch with another payload.",
+		"is in flight without a wait, and in flight or a mismatch with another payload.",
 	run: func(t *trial) {
 		one, two := t.txHandles()
 		t.reserve(one, unleased("taken over"), store.Acquired)
@@ -128,7 +128,9 @@ var txReopenCases = []Case{{
 			func(key string, want store.Verdict) { grown(t.reserve(st, unleased(key), want)) },
 		} {
 			for range 3 {
-				for key, verdict := range map[string]store.Verdict{"new": store.Acquired, "taken over": store.TakenOver} {
+				for key, verdict := range map[string]store.Verdict{
+					"new": store.Acquired, "taken over": store.TakenOver,
+				} {
 					tx, g := t.begin(st, unleased(key), verdict)
 					grown(g)
 					t.ok(tx.Rollback(t.Context()), "Rollback")

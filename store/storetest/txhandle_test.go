@@ -30,7 +30,8 @@ var txHandleMutants = []txMutant{{
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 			r, err := s.Find(ctx, c.ID)
-			if err != nil || r.State != store.StatePending || r.LeaseLeft() > 0 || r.Fingerprint != c.Fingerprint || b.isHeld(c) {
+			if err != nil || r.State != store.StatePending || r.LeaseLeft() > 0 || r.Fingerprint != c.Fingerprint ||
+				b.isHeld(c) {
 				return s.Begin(ctx, c)
 			}
 			pause(ctx)
@@ -81,12 +82,12 @@ var txHandleMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "handle has an engine of its own",
+	name: "handle has a separate engine",
 	beside: func(*testing.T, store.Store) store.Store {
 		return newBrokenTx(ledger.New(), soundTx)
 	},
 }, {
-	name: "handle does not know what others hold",
+	name: "handle does not know the IDs that others hold",
 	beside: func(_ *testing.T, first store.Store) store.Store {
 		return newBrokenTx(first.(*brokenTx).Store, func(b *brokenTx, s *ledger.Store) {
 			b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
@@ -101,7 +102,7 @@ var txHandleMutants = []txMutant{{
 		})
 	},
 }, {
-	name: "handle reads what it has seen before",
+	name: "handle reads an old snapshot",
 	beside: func(_ *testing.T, first store.Store) store.Store {
 		return newBrokenTx(first.(*brokenTx).Store, func(b *brokenTx, s *ledger.Store) {
 			b.find = func(ctx context.Context, id store.ID) (store.Record, error) {
@@ -131,7 +132,7 @@ func (b *brokenTx) isHeld(c store.Claim) bool {
 	return held
 }
 
-// beginOver begins as one who has found that nobody is in the way, and does not look again.
+// beginOver begins like a caller that has found no holder, and does not read again.
 func (b *brokenTx) beginOver(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
 	for {
 		tx, g, err := b.Store.Begin(ctx, c)

@@ -254,11 +254,12 @@ func (t *trial) seen(st store.TxStore[any], standing store.Record, unseen store.
 	for r, err := range l.Pending(t.patient(), "") {
 		t.ok(err, "Pending")
 		if r.ID != standing.ID || r.Fence != standing.Fence {
-			t.fatalf("the list has %v under fence %d, want only %v under %d", r.ID, r.Fence, standing.ID, standing.Fence)
+			t.fatalf("the list has %v under fence %d, want only %v under %d",
+				r.ID, r.Fence, standing.ID, standing.Fence)
 		}
 		n++
 	}
 	if n != 1 {
-		t.fatalf("the list has %d records, want the one that stands", n)
+		t.fatalf("the list has %d records, want the existing one", n)
 	}
 }

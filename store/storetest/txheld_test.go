@@ -87,7 +87,7 @@ var txHeldMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "find shows what is not committed",
+	name: "find shows uncommitted records",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.find = func(ctx context.Context, id store.ID) (store.Record, error) {
 			if g, held := b.held(id); held {
@@ -97,7 +97,7 @@ var txHeldMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "list shows what is not committed",
+	name: "list shows uncommitted records",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.pending = func(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 			return func(yield func(store.Record, error) bool) {
@@ -113,7 +113,7 @@ var txHeldMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "list leaves out what is taken over",
+	name: "list leaves out taken-over records",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.pending = func(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 			return func(yield func(store.Record, error) bool) {

@@ -41,7 +41,7 @@ var txOnceCases = []Case{{
 			}
 			_, again, err := store.Once(t.Context(), st, unleased(fmt.Sprint(i)), write)
 			if errs[i] = err; again {
-				errs[i] = errors.Join(err, errors.New("an outcome that nobody made"))
+				errs[i] = errors.Join(err, errors.New("an outcome that no handler returned"))
 			}
 		})
 		t.ok(errors.Join(errs[:]...), "Once")

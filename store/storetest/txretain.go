@@ -24,7 +24,8 @@ var txRetainCases = []Case{{
 						t.fatalf("the record expires at %v, want never", g.Record.ExpiresAt)
 					}
 				} else {
-					t.span(g.Record.ExpiresAt.Sub(g.Record.CreatedAt), retention, time.Since(start), "creation and expiry")
+					t.span(g.Record.ExpiresAt.Sub(g.Record.CreatedAt), retention, time.Since(start),
+						"creation and expiry")
 				}
 				<-time.After(2 * precision)
 				t.ok(way.end(tx, t.Context(), store.Outcome{}), way.name)
@@ -47,7 +48,8 @@ var txRetainCases = []Case{{
 				start := time.Now()
 				t.ok(way.end(tx, t.Context(), store.Outcome{Retention: retention}), way.name)
 				r := t.find(st, g.Lease.ID)
-				if left := r.ExpiresAt.Sub(r.ReadAt); left > retention+precision || left < retention-time.Since(start)-precision {
+				if left := r.ExpiresAt.Sub(r.ReadAt); left > retention+precision ||
+					left < retention-time.Since(start)-precision {
 					t.fatalf("%v are left, want %v", left, retention)
 				}
 			}

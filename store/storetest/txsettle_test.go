@@ -87,7 +87,7 @@ var txSettleMutants = []txMutant{{
 	}),
 }, {
 	name: "empty result becomes none",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		if len(o.Result) == 0 {
 			o.Result = nil
 		}
@@ -98,7 +98,7 @@ var txSettleMutants = []txMutant{{
 	defect: func(b *brokenTx, s *ledger.Store) {
 		var mu sync.Mutex
 		kept := map[store.ID][]byte{}
-		settlesBy(func(ctx context.Context, o store.Outcome, c store.Claim, end func(context.Context, store.Outcome) error) error {
+		settlesBy(func(ctx context.Context, o store.Outcome, c store.Claim, end settleFunc) error {
 			mu.Lock()
 			defer mu.Unlock()
 			kept[c.ID] = o.Result
@@ -116,7 +116,7 @@ var txSettleMutants = []txMutant{{
 	},
 }, {
 	name: "retention is counted from the commit",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, c store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, c store.Claim, end settleFunc) error {
 		if o.Retention == 0 {
 			o.Retention = c.Retention
 		}
@@ -134,16 +134,16 @@ var txSettleMutants = []txMutant{{
 	},
 }, {
 	name: "transaction's outcome has no retention",
-	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+	defect: settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 		o.Retention = min(o.Retention, 0)
 		return end(ctx, o)
 	}),
 }, {
-	name: "purge leaves what transactions settled",
+	name: "purge leaves records that transactions settled",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		var mu sync.Mutex
 		settled := false
-		settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end func(context.Context, store.Outcome) error) error {
+		settlesBy(func(ctx context.Context, o store.Outcome, _ store.Claim, end settleFunc) error {
 			mu.Lock()
 			defer mu.Unlock()
 			settled = true
@@ -185,7 +185,7 @@ var txSettleMutants = []txMutant{{
 		}
 	},
 }, {
-	name: "stale owner is told that it completed",
+	name: "stale owner gets a success",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.complete = func(ctx context.Context, l store.Lease, o store.Outcome) error {
 			err := s.Complete(ctx, l, o)

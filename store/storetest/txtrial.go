@@ -40,7 +40,7 @@ func (t *trial) begin(st store.TxStore[any], c store.Claim, want store.Verdict) 
 		t.fatalf("Begin of %v: verdict %q and no transaction", c.ID, g.Verdict)
 	}
 	if g.Lease != g.Record.Lease() || g.Lease.ID != c.ID {
-		t.fatalf("the lease is %+v, and the record of %v stands under %+v", g.Lease, c.ID, g.Record.Lease())
+		t.fatalf("the lease is %+v, and the record of %v is under %+v", g.Lease, c.ID, g.Record.Lease())
 	}
 	t.state(g.Record, store.StatePending)
 	return tx, g
@@ -121,7 +121,7 @@ func (t *trial) start(call string, f func(ctx context.Context) error) (result fu
 		defer close(done)
 		err = f(ctx)
 	}()
-	// It waits by the time that this has passed, if it has to; the rules hold if it is late too.
+	// It waits by the time that this has passed, if it must. The rules hold if it is late too.
 	<-time.After(short / 4)
 	wait := func() bool {
 		late := time.NewTimer(patience)

@@ -10,7 +10,7 @@ import (
 
 var waiterCases = []Case{{
 	Name: "wait ends when the record is completed",
-	Rule: "A waiter for another owner's result is woken when the result is there, so that no caller has to poll.",
+	Rule: "A waiter for another owner's result is woken when the result is there, so that no caller must poll.",
 	run: func(t *trial) {
 		st := t.open()
 		l := t.reserve(st, leased("k"), store.Acquired).Lease
@@ -57,7 +57,7 @@ var waiterCases = []Case{{
 	run: func(t *trial) {
 		st, c := t.open(), unleased("k")
 		t.waiter(st)
-		// The extension has to come before the expiry, which a slow machine may miss.
+		// The extension must come before the expiry, which a slow machine may miss.
 		for c.Retention = short; c.Retention < patience; c.Retention *= 2 {
 			c.ID.Key += "k"
 			l := t.reserve(st, c, store.Acquired).Lease
@@ -127,8 +127,8 @@ func (t *trial) waiter(st store.Store) store.Waiter {
 	return w
 }
 
-// waiting lets n goroutines wait for the lease's record. The function that it returns checks what they return,
-// and ends the case when they don't.
+// waiting lets n goroutines wait for the lease's record. The function that it returns checks their results, and
+// ends the case if one is wrong.
 func (t *trial) waiting(st store.Store, l store.Lease, n int) func(want error) {
 	t.Helper()
 	return t.startWaiting(st, l, patience, n)

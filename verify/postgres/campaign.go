@@ -14,7 +14,7 @@ import (
 	"github.com/redo-go/redo/limit"
 )
 
-// pairs is how many operations are under way at a time, each called by two clients at once.
+// pairs is the number of operations under way at a time. Two clients call each of them concurrently.
 const pairs = 6
 
 // A campaign kills one mode's service and lets clients call it meanwhile.
@@ -32,10 +32,10 @@ type campaign struct {
 	over            atomic.Bool
 
 	mu       sync.Mutex
-	answered map[string]int64 // the refund that a key's callers were told of
+	answered map[string]int64 // the refund that a key's callers got
 }
 
-// run returns what is in the ledger when every operation that was begun has been answered.
+// run returns the count of the ledger after every operation that was begun has succeeded.
 func (c *campaign) run(ctx context.Context) (tally, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -77,10 +77,11 @@ func (c *campaign) start(address string) (string, error) {
 	return p.Up()
 }
 
-// newClient returns a client that gives up on nothing but a final answer.
+// newClient returns a client that retries until it has a final response.
 func newClient() (*redo.Client, error) {
 	return redo.New(redo.WithBudget(limit.Budget{Unlimited: true}), redo.WithRetry(redo.RetryPolicy{
-		MaxAttempts: 1 << 20, BaseDelay: 5 * time.Millisecond, MaxDelay: 50 * time.Millisecond, MaxElapsed: time.Minute, AttemptTimeout: 5 * time.Second,
+		MaxAttempts: 1 << 20, BaseDelay: 5 * time.Millisecond, MaxDelay: 50 * time.Millisecond,
+		MaxElapsed: time.Minute, AttemptTimeout: 5 * time.Second,
 	}))
 }
 
@@ -118,14 +119,15 @@ func (c *campaign) callAll(ctx context.Context, cancel context.CancelFunc) error
 	return errors.Join(failures...)
 }
 
-// twice calls an operation from two clients at once, and wants one answer.
+// twice calls an operation from two clients concurrently, and requires that both get the same refund.
 func (c *campaign) twice(ctx context.Context, key string) error {
 	var ids [2]int64
 	var failures [2]error
 	var both sync.WaitGroup
 	for i, client := range c.clients {
 		both.Go(func() {
-			out, err := redo.Call[Refund](redo.WithKey(ctx, key), client, "POST", "http://"+c.address+"/refunds", RefundRequest{Charge: "ch_" + key, Amount: 1000})
+			out, err := redo.Call[Refund](redo.WithKey(ctx, key), client, "POST", "http://"+c.address+"/refunds",
+				RefundRequest{Charge: "ch_" + key, Amount: 1000})
 			ids[i], failures[i] = out.ID, err
 		})
 	}
@@ -134,7 +136,7 @@ func (c *campaign) twice(ctx context.Context, key string) error {
 		return err
 	}
 	if ids[0] != ids[1] {
-		return fmt.Errorf("the callers of %s were told of two refunds, %d and %d", key, ids[0], ids[1])
+		return fmt.Errorf("the callers of %s got two refunds, %d and %d", key, ids[0], ids[1])
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

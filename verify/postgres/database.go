@@ -2,60 +2,36 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/verify/internal/pgschema"
 )
 
-// A database is the schema of a run.
-type database struct {
-	pool    *pgxpool.Pool
-	schemas []string
-}
+// A database holds the schema of each campaign.
+type database struct{ *pgschema.Database }
 
 func openDatabase(ctx context.Context, url string) (*database, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+	d, err := pgschema.Open(ctx, url, "name one with -postgres")
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns, cfg.ConnConfig.ConnectTimeout = 4, 5*time.Second
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("no Postgres answers at %s:%d; start one (pg_ctlcluster, or docker run --rm -p 5432:5432 "+
-			"-e POSTGRES_HOST_AUTH_METHOD=trust postgres) or name one with -postgres: %w", cfg.ConnConfig.Host, cfg.ConnConfig.Port, err)
-	}
-	return &database{pool: pool}, nil
+	return &database{d}, nil
 }
 
-// tables makes the service's tables and redo's in a schema of their own. The ledger notes keys and refuses none, so
-// that it can bear witness.
+// tables creates the service's tables and redo's in a new schema. The ledger has no unique key, so that it can show a
+// second effect.
 func (d *database) tables(ctx context.Context) (schema string, err error) {
-	var b [6]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	schema = "redo_example_" + hex.EncodeToString(b[:])
-	d.schemas = append(d.schemas, schema)
-	records, err := pgstore.Migration(pgstore.WithSchema(schema))
-	if err != nil {
-		return "", err
-	}
-	_, err = d.pool.Exec(ctx, "CREATE SCHEMA "+schema+";"+
-		"CREATE TABLE "+schema+".ledger (id bigserial PRIMARY KEY, key text NOT NULL, charge text NOT NULL, amount int NOT NULL);"+
-		"CREATE TABLE "+schema+".taken_over (key text NOT NULL);"+records)
-	return schema, err
+	return d.Create(ctx, "redo_example_", func(schema string) (string, error) {
+		records, err := pgstore.Migration(pgstore.WithSchema(schema))
+		ledger := "CREATE TABLE " + schema + ".ledger (" +
+			"id bigserial PRIMARY KEY, key text NOT NULL, charge text NOT NULL, amount int NOT NULL);"
+		return ledger + "CREATE TABLE " + schema + ".taken_over (key text NOT NULL);" + records, err
+	})
 }
 
 // counts returns how many rows each key has in a table.
 func (d *database) counts(ctx context.Context, schema, table string) (map[string]int, error) {
-	rows, err := d.pool.Query(ctx, "SELECT key, count(*) FROM "+schema+"."+table+" GROUP BY key")
+	rows, err := d.Pool.Query(ctx, "SELECT key, count(*) FROM "+schema+"."+table+" GROUP BY key")
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +46,4 @@ func (d *database) counts(ctx context.Context, schema, table string) (map[string
 		of[key] = n
 	}
 	return of, rows.Err()
-}
-
-func (d *database) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for _, schema := range d.schemas {
-		_, _ = d.pool.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-	}
-	d.pool.Close()
 }

@@ -12,9 +12,9 @@ import (
 // A mode is a way to run the service.
 type mode struct {
 	name, title string
-	// options are what the middleware is told beyond what it is told in every mode.
+	// options returns the middleware's options for this mode, beyond those of every mode.
 	options func(*service) []server.Option
-	// mayRepeat says that an effect may be made again when a key is taken over.
+	// mayRepeat is true if an effect may be made again when a key is taken over.
 	mayRepeat bool
 }
 

@@ -25,11 +25,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// kills is how often each mode's service is killed.
+// kills is the number of times that each mode's service is killed.
 const kills = 100
 
-// The record commits with the effect: whenever the service dies, each operation is in the ledger exactly once. In two
-// steps what is made twice was taken over, and a policy that looks first makes nothing twice.
+// The record commits with the effect: whenever the service dies, each operation is in the ledger exactly once. In
+// two steps, only keys that were taken over have two effects. A policy that reads the ledger first makes none
+// twice.
 func TestCampaign(t *testing.T) {
 	url := cmp.Or(os.Getenv("REDO_TEST_POSTGRES"), here)
 	db, err := openDatabase(t.Context(), url)
@@ -37,7 +38,7 @@ func TestCampaign(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	t.Cleanup(db.close)
+	t.Cleanup(db.Close)
 	for _, m := range modes {
 		t.Run(m.title, func(t *testing.T) {
 			seed := rand.Uint64()
@@ -63,13 +64,28 @@ func TestTheTallySeesWhatIsWrong(t *testing.T) {
 		want           string // of the error, empty for none
 	}{
 		{"one effect is right", transaction, one, map[string]int{"k": 1}, nil, ""},
-		{"an answer without an effect is a loss", rerun, one, nil, nil, "have no effect"},
-		{"a second effect after a take-over is the gap of two steps", rerun, one, map[string]int{"k": 2}, map[string]int{"k": 1}, ""},
-		{"a second effect without a take-over is a fault", rerun, one, map[string]int{"k": 2}, nil, "without a take-over"},
-		{"a take-over of another key excuses nothing", rerun, one, map[string]int{"k": 2}, map[string]int{"other": 1}, "without a take-over"},
-		{"one transaction makes nothing twice", transaction, one, map[string]int{"k": 2}, map[string]int{"k": 1}, "made twice"},
-		{"one transaction leaves nothing to take over", transaction, one, map[string]int{"k": 1}, map[string]int{"k": 1}, "taken over"},
-		{"no answer proves nothing", transaction, nil, nil, nil, "no operation"},
+		{"a success without an effect is a loss", rerun, one, nil, nil, "have no effect"},
+		{
+			"a second effect after a take-over is the gap of two steps", rerun, one, map[string]int{"k": 2},
+			map[string]int{"k": 1}, "",
+		},
+		{
+			"a second effect without a take-over is a fault", rerun, one, map[string]int{"k": 2}, nil,
+			"without a take-over",
+		},
+		{
+			"a take-over of another key excuses nothing", rerun, one, map[string]int{"k": 2},
+			map[string]int{"other": 1}, "without a take-over",
+		},
+		{
+			"one transaction makes nothing twice", transaction, one, map[string]int{"k": 2}, map[string]int{"k": 1},
+			"made twice",
+		},
+		{
+			"one transaction leaves nothing to take over", transaction, one, map[string]int{"k": 1},
+			map[string]int{"k": 1}, "taken over",
+		},
+		{"no success proves nothing", transaction, nil, nil, nil, "no operation"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			err := counted(1, c.answered, c.effects, c.taken).judge(c.mode)
@@ -84,6 +100,6 @@ func TestTheTallySeesWhatIsWrong(t *testing.T) {
 
 func TestWithoutPostgresTheErrorSaysWhatToDo(t *testing.T) {
 	err := tell(t.Context(), []string{"-postgres", "postgres://app:secret@127.0.0.1:1/db"}, &strings.Builder{})
-	require.ErrorContains(t, err, "no Postgres answers at 127.0.0.1:1; start one")
+	require.ErrorContains(t, err, "no Postgres responds at 127.0.0.1:1; start one")
 	require.NotContains(t, err.Error(), "secret")
 }

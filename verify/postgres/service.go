@@ -18,7 +18,7 @@ import (
 	"github.com/redo-go/redo/store/pgstore"
 )
 
-// leaseTTL is how long a dead process blocks a key, short so that the campaign does not wait long.
+// leaseTTL is the time for which a dead process blocks a key. It is short so that the campaign does not wait long.
 const leaseTTL = 250 * time.Millisecond
 
 // A role is the part of a process.
@@ -51,7 +51,8 @@ func serve(r role) error {
 		return err
 	}
 	s := &service{db: pool}
-	once, err := server.New(st, append(modes[i].options(s), server.Required(), server.SharedKeys(), server.LeaseTTL(leaseTTL), server.Wait(2*leaseTTL))...)
+	once, err := server.New(st, append(modes[i].options(s), server.Required(), server.SharedKeys(),
+		server.LeaseTTL(leaseTTL), server.Wait(2*leaseTTL))...)
 	if err != nil {
 		return err
 	}
@@ -63,26 +64,27 @@ func serve(r role) error {
 // A service makes refunds: rows of its ledger.
 type service struct{ db *pgxpool.Pool }
 
-// A RefundRequest asks for a refund. Amounts are in cents.
+// A RefundRequest is the body of a refund's request. Amounts are in cents.
 type RefundRequest struct {
 	Charge string `json:"charge"`
 	Amount int    `json:"amount"`
 }
 
-// A Refund is the answer.
+// A Refund is the body of the response.
 type Refund struct {
 	ID     int64  `json:"id"`
 	Charge string `json:"charge"`
 	Amount int    `json:"amount"`
 }
 
-// querier is what a handler writes through: a transaction or a pool.
+// A querier runs the handler's statements: a transaction or a pool.
 type querier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// refund is the handler of every mode. All that the transactional one asks of it is to write through the transaction.
+// refund is the handler of every mode. In the transactional mode it writes through the transaction. Nothing else
+// differs.
 func (s *service) refund(w http.ResponseWriter, r *http.Request) {
 	var in RefundRequest
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Amount <= 0 {
@@ -101,7 +103,8 @@ func (s *service) refund(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	out := Refund{Charge: in.Charge, Amount: in.Amount}
-	err := db.QueryRow(ctx, "INSERT INTO ledger (key, charge, amount) VALUES ($1, $2, $3) RETURNING id", key, in.Charge, in.Amount).Scan(&out.ID)
+	err := db.QueryRow(ctx, "INSERT INTO ledger (key, charge, amount) VALUES ($1, $2, $3) RETURNING id",
+		key, in.Charge, in.Amount).Scan(&out.ID)
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError) // releases the key: the retry runs this again
 		return
@@ -109,13 +112,14 @@ func (s *service) refund(w http.ResponseWriter, r *http.Request) {
 	answer(out).ServeHTTP(w, r)
 }
 
-// recover looks for what a process that died has done for the key. A nil handler says that it had done nothing.
+// recover looks for the effect of a process that died with the key. A nil handler means that there is none.
 func (s *service) recover(ctx context.Context, key string) (http.Handler, error) {
 	if _, err := s.db.Exec(ctx, "INSERT INTO taken_over (key) VALUES ($1)", key); err != nil {
 		return nil, err
 	}
 	var out Refund
-	err := s.db.QueryRow(ctx, "SELECT id, charge, amount FROM ledger WHERE key = $1", key).Scan(&out.ID, &out.Charge, &out.Amount)
+	row := s.db.QueryRow(ctx, "SELECT id, charge, amount FROM ledger WHERE key = $1", key)
+	err := row.Scan(&out.ID, &out.Charge, &out.Amount)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil
@@ -129,6 +133,6 @@ func answer(out Refund) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(out) // a client that is gone asks again
+		_ = json.NewEncoder(w).Encode(out) // a client that is gone repeats the request
 	})
 }

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// A tally is what a campaign comes to.
+// A tally is the result of a campaign.
 type tally struct {
 	kills      int
-	operations int // answered with success
+	operations int // that succeeded
 	effects    int // rows of the ledger
 	takenOver  int // runs after another process had died with the key
 	duplicates int // effects beyond the first of their operation
-	lost       int // operations that were answered, and have no effect
+	lost       int // operations that succeeded, and have no effect
 	unasked    int // duplicates of keys that were never taken over
 }
 
@@ -46,13 +46,13 @@ func counted(kills int, answered map[string]int64, effects, taken map[string]int
 	return t
 }
 
-// judge returns what breaks the mode's promise.
+// judge returns an error if the mode's promise is broken.
 func (t tally) judge(m mode) error {
 	switch {
 	case t.lost > 0:
-		return fmt.Errorf("%d operations were answered and have no effect", t.lost)
+		return fmt.Errorf("%d operations succeeded and have no effect", t.lost)
 	case t.operations == 0:
-		return fmt.Errorf("no operation was answered, so nothing was shown")
+		return fmt.Errorf("no operation succeeded, so nothing was shown")
 	case t.unasked > 0:
 		return fmt.Errorf("%d effects were made again without a take-over", t.unasked)
 	case t.duplicates > 0 && !m.mayRepeat:

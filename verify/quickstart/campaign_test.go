@@ -30,7 +30,8 @@ func newCampaign(t *testing.T, out *strings.Builder) *campaign {
 	t.Helper()
 	dir := t.TempDir()
 	c := &campaign{
-		program: filepath.Join(dir, "quickstart"), dir: dir, address: "127.0.0.1:0", timeline: stage.NewTimeline(out, nil),
+		program: filepath.Join(dir, "quickstart"), dir: dir, address: "127.0.0.1:0",
+		timeline: stage.NewTimeline(out, nil),
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", c.program, "./examples/quickstart")
 	build.Dir = "../.."

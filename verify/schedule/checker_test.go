@@ -41,8 +41,8 @@ func TestASeedReplaysItsSteps(t *testing.T) {
 	}
 }
 
-// steady returns a run's steps without what belongs to the store and to chance: fences and the text of keys. Calls that
-// wake at the same instant may return in any order.
+// steady returns a run's steps without the parts that the store and chance decide: fences and the text of keys.
+// Calls that wake at the same instant may return in any order.
 func steady(v *violation) (steps []entry) {
 	for _, e := range v.run.trace {
 		e.note = ""

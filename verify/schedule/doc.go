@@ -11,13 +11,13 @@
 //
 // # Rules
 //
-// The checker knows what happened at the server. It reports a run that breaks one of these rules:
+// The checker knows the events at the server. It reports a run that breaks one of these rules:
 //
 //   - An operation has at most one effect, under whatever keys.
 //   - An error reports NotApplied only if no effect has happened and no request under way can still have one.
 //   - A success, or the effect Applied, is reported only if an effect has happened.
-//   - After all faults, one more call succeeds or returns a final error. The operation is then no longer pending. If the
-//     server does not mark its first responses, it takes two calls.
+//   - After all faults, one more call succeeds or returns a final error. The operation is then no longer pending. If
+//     the server does not mark its first responses, it takes two calls.
 //   - No request is sent while a request under another key has had its effect or can still have it.
 //
 // The rules about the effect hold at the instant at which the call returns. A client can keep them: reference.go is a

@@ -77,9 +77,9 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// advance moves a request whose client waits for it by one stage. It returns a reply or an error for the
-// client. hangs reports that the client gets neither, until its attempt times out. All three are zero if the
-// client has to wait for more stages.
+// advance moves a request whose client waits for it by one stage. It returns a reply or an error for the client.
+// hangs reports that the client gets neither, until its attempt times out. All three are zero if the client must
+// wait for more stages.
 func (r *run) advance(x *exchange) (rep *reply, hangs bool, err error) {
 	n := 1000 // no fault
 	if !r.calm {
@@ -160,7 +160,7 @@ func (r *run) live(key string) bool {
 	return r.pending(key)
 }
 
-// pending reports whether a request under way can still have an effect. An empty key stands for every key.
+// pending reports whether a request under way can still have an effect. An empty key means every key.
 func (r *run) pending(key string) bool {
 	for _, x := range r.exchanges {
 		if key != "" && x.key != key {
@@ -186,7 +186,7 @@ func (r *run) arrive(x *exchange) {
 		r.logStatus(x, "the server replays", rec.stored.status)
 	case rec.working:
 		x.reply, x.stage = &reply{status: http.StatusConflict, code: string(taxonomy.InFlight)}, returning
-		r.log(x, "the server answers that the key is in flight")
+		r.log(x, "the server responds that the key is in flight")
 	default:
 		rec.working, rec.fate = true, r.drawFate()
 		x.stage = working

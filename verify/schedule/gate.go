@@ -11,7 +11,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A backend is what a client's store needs here.
+// A backend has the methods that a client's store needs here.
 type backend interface {
 	store.Store
 	store.Forgetter
@@ -24,7 +24,7 @@ type gate struct {
 	process *process
 }
 
-// A breach is what happens to one call of the store.
+// A breach is a fault that hits one call of the store.
 type breach uint8
 
 const (
@@ -75,7 +75,7 @@ func (g *gate) change(ctx context.Context, what string, l store.Lease, meta []by
 	})
 }
 
-// noteOf shows what a pending record's meta says of the effect.
+// noteOf describes the effect that a pending record's meta reports.
 func noteOf(meta []byte) string {
 	switch {
 	case meta == nil:

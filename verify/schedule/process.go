@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo"
 )
 
-// A process has a client of its own over the shared store.
+// A process has its own client over the shared store.
 type process struct {
 	run     *run
 	number  int
@@ -26,7 +26,7 @@ type process struct {
 
 // A caller is a client under test.
 type caller interface {
-	// call calls the operation once. resume asks it to continue a pending one from the store, where it can.
+	// call calls the operation once. If resume is true, it continues a pending one from the store, where it can.
 	call(ctx context.Context, name string, resume bool) report
 }
 
@@ -80,7 +80,7 @@ func (p *process) start(ctx context.Context, resume bool) {
 	})
 }
 
-// finish checks what a call reports at the instant at which it returns. A dead process reports to nobody.
+// finish checks a call's report at the instant at which the call returns. A dead process reports nothing.
 func (p *process) finish(n int, rep report) {
 	r := p.run
 	r.mu.Lock()
@@ -93,7 +93,7 @@ func (p *process) finish(n int, rep report) {
 	p.last = rep
 	effects := r.server.effects()
 	if rep.ok {
-		r.left = min(r.left, 1) // what follows is answered from the store
+		r.left = min(r.left, 1) // later calls get the stored outcome
 		r.logCall(p.number, n, "returns", "success")
 	} else {
 		r.logCall(p.number, n, "returns", rep.err.Error())

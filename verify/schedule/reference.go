@@ -159,7 +159,7 @@ func (c *reference) send(ctx context.Context, l store.Lease, key string, unknown
 	return report{effect: redo.NotApplied, final: !a.transient, err: a.err()}
 }
 
-// An answer is what one attempt brought.
+// An answer is the result of one attempt.
 type answer struct {
 	ok        bool
 	status    int  // 0: no response

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A setup is what all runs of one test share.
+// A setup holds the parts that all runs of one test share.
 type setup struct {
 	wait    func()                         // returns when every other goroutine of the bubble is blocked
 	connect func(*process) (caller, error) // makes a process's client

@@ -13,11 +13,11 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// A tally counts what a series of runs did.
+// A tally counts the runs of a series, their steps, effects and requests.
 type tally struct{ runs, steps, effects, requests int }
 
-// series plays runs until they have made enough steps, or until one breaks a rule. Runs share a bubble and a store in
-// batches. Each has an operation of its own.
+// series plays runs until they have made enough steps, or until one breaks a rule. Runs share a bubble and a store
+// in batches. Each has its own operation.
 func series(
 	t *testing.T, s setup, open func(*testing.T) backend, first uint64, batch, steps int,
 ) (sum tally, found *violation) {

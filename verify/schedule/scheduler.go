@@ -71,7 +71,7 @@ func (r *run) weight(kind string) int {
 	return w
 }
 
-// step draws what goes on: a parked goroutine, a stray, a new call, or time.
+// step draws the next step: a parked goroutine, a stray, a new call, or time.
 func (r *run) step(ctx context.Context, turns []*turn, asleep int) {
 	if r.rng.IntN(100) < r.sticky {
 		for _, t := range turns {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A keyRecord is what the server keeps for one Idempotency-Key.
+// A keyRecord is the server's record of one Idempotency-Key.
 type keyRecord struct {
 	effects int    // at most 1 unless the server ignores keys
 	fate    fate   // drawn when the first request with the key arrives

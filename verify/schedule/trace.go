@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A rule is what a run must not break.
+// A rule is a property that every run must keep.
 type rule string
 
 const (

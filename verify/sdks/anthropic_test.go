@@ -93,8 +93,8 @@ func prompt(to target) anthropic.MessageNewParams {
 	}
 }
 
-// A stream that breaks off is the SDK's error, since the SDK has read a part of it. The next call of the operation asks
-// the server under the same key.
+// A stream that breaks off is the SDK's error, since the SDK has read a part of it. The next call of the operation
+// sends the request again under the same key.
 func TestStreamThatBreaksOffIsContinuedByTheNextCall(t *testing.T) {
 	p := newProvider(t, streamSDK, truncated)
 	st := openStore(t)

@@ -28,10 +28,10 @@ import (
 // awsProfile describes an AWS service whose client token is in the payload. X-Amz-Target names the action of a JSON
 // service, so that it belongs to the fingerprint.
 //
-// AWS signs the body (SigV4). A body that redo restores from the store is sent with the signature of the second call's
-// body, so both have to be equal: the caller gives the client token, and the same input for the same operation. The
-// SDK makes a token of its own if the caller gives none. The second call is then refused as another payload.
-// WithFingerprint does not help here: the signature would not match the restored body.
+// AWS signs the body (SigV4). A body that redo restores from the store is sent with the signature of the second
+// call's body, so both must be equal. The caller therefore gives the client token, and the same input for the same
+// operation. The SDK makes a token if the caller gives none, and the second call is then refused as another
+// payload. WithFingerprint does not help here: the signature would not match the restored body.
 var awsProfile = redo.Profile{Name: "aws", KeyInBody: true, StoredHeaders: []string{"X-Amz-Target"}}
 
 // secretsSDK creates a secret through a service with the JSON protocol. aws-sdk-go-v2 sets no GetBody.

@@ -58,7 +58,7 @@ func TestSecondCallGetsTheSameResponse(t *testing.T) {
 		for _, k := range s.keepings(t) {
 			t.Run(k.name, func(t *testing.T) {
 				p := newProvider(t, s)
-				for range 2 { // each with an SDK client and a redo client of its own
+				for range 2 { // each with a new SDK client and a new redo client
 					id, err := s.run(s.named(t.Context()), s.client(t, quick, k.options()...), p.URL, false)
 					require.NoError(t, err)
 					require.Equal(t, "obj_1", id)
@@ -104,12 +104,14 @@ func TestCallAfterSIGKILL(t *testing.T) {
 		for _, k := range s.keepings(t) {
 			t.Run(k.name, func(t *testing.T) {
 				p := newProvider(t, s, held)
-				c := command{SDK: s.name, URL: p.URL, Derived: k.name == "derived", Store: t.TempDir() + "/operations.redo"}
+				c := command{
+					SDK: s.name, URL: p.URL, Derived: k.name == "derived", Store: t.TempDir() + "/operations.redo",
+				}
 				first := start(t, c)
 				select {
 				case <-p.effected:
 				case <-first.ended:
-					t.Fatalf("the first process ended by itself: %s", &first.output)
+					t.Fatalf("the first process ended before it was killed: %s", &first.output)
 				}
 				first.kill(t)
 				require.Equal(t, 1, p.effects())

@@ -6,5 +6,5 @@
 //
 //	go test ./verify/sdks
 //
-// It is a module of its own and is never released, so that the SDKs are no dependencies of redo.
+// The module is never released, so the SDKs are no dependencies of redo.
 package sdks

@@ -27,7 +27,8 @@ var googleSDK = sdk{
 		if err != nil {
 			return "", err
 		}
-		job, err := service.Projects.Locations.Jobs.Create("projects/redo/locations/europe-west3", &batch.Job{Priority: 1}).
+		job, err := service.Projects.Locations.Jobs.Create("projects/redo/locations/europe-west3",
+			&batch.Job{Priority: 1}).
 			RequestId(to.token).Context(ctx).Do()
 		if err != nil {
 			return "", err

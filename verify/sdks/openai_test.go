@@ -100,7 +100,8 @@ func partsOf(req *http.Request, body io.Reader) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts = fmt.Appendf(parts, "%q %q %q\n", part.Header["Content-Disposition"], part.Header["Content-Type"], content)
+		parts = fmt.Appendf(parts, "%q %q %q\n", part.Header["Content-Disposition"], part.Header["Content-Type"],
+			content)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // commandVariable is the environment variable that makes the test binary run a command instead of the tests.
 const commandVariable = "REDO_SDKS_COMMAND"
 
-// A command is one call of the operation in a process of its own.
+// A command is one call of the operation in a separate process.
 type command struct {
 	SDK     string
 	URL     string

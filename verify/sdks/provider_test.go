@@ -28,7 +28,7 @@ type provider struct {
 	aside   int // requests that are no operations, such as those for a token
 }
 
-// A record is what the provider keeps of a key.
+// A record is the provider's record of a key.
 type record struct {
 	url, body   string
 	contentType string
@@ -44,7 +44,7 @@ type arrival struct {
 	at     time.Time
 }
 
-// A fault is what happens to one request. serve makes the effect, or finds it, and returns the response.
+// A fault handles one request. serve makes the effect, or finds it, and returns the response.
 type fault func(p *provider, w http.ResponseWriter, r *http.Request, serve func() record)
 
 // newProvider starts a provider of the SDK's API. The script's first fault is for the first request. Requests after the

@@ -46,7 +46,7 @@ func all() []sdk {
 	return []sdk{stripeSDK, openaiSDK, uploadSDK, anthropicSDK, streamSDK, secretsSDK, snsSDK, paypalSDK, googleSDK}
 }
 
-// A target is what an SDK's client is made from.
+// A target holds the parameters of an SDK's client.
 type target struct {
 	http *http.Client // over redo's Transport
 	url  string

@@ -79,7 +79,8 @@ func TestOperationsKeyReplacesTheOneOfStripeGo(t *testing.T) {
 	}
 }
 
-// If the profile keeps stripe-go's own key, the operation is begun with it, and later calls continue under that first key.
+// If the profile keeps stripe-go's own key, the operation is begun with it, and later calls continue under that first
+// key.
 func TestKeepRequestKeyContinuesUnderTheFirstKeyOfStripeGo(t *testing.T) {
 	keep := profile.Stripe
 	keep.KeepRequestKey = true

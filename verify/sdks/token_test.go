@@ -14,7 +14,7 @@ func TestTokenRequestDoesNotTakeTheName(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			p := newProvider(t, s)
 			st := openStore(t)
-			for range 2 { // each with a token of its own
+			for range 2 { // each with a new token
 				id, err := s.run(s.named(t.Context()), s.client(t, quick, redo.WithStore(st)), p.URL, false)
 				require.NoError(t, err)
 				require.Equal(t, "obj_1", id)

@@ -18,7 +18,7 @@ import (
 
 const budgetRatio = 0.2
 
-// An identity is how an app finds the keys of its operations again.
+// An identity is the way in which an app finds the keys of its operations again.
 type identity uint8
 
 const (
@@ -97,7 +97,8 @@ func (a *app) run(replica, generation int) (*process, error) {
 	}
 	switch a.identity {
 	case byStore:
-		opts = append(opts, redo.WithStore(w.clientStore(p, a.link)), redo.WithScope(a.name), redo.WithKeys(w.keys(p.name)))
+		opts = append(opts, redo.WithStore(w.clientStore(p, a.link)), redo.WithScope(a.name),
+			redo.WithKeys(w.keys(p.name)))
 	case byName:
 		opts = append(opts, redo.WithKeys(redo.DerivedKeys(a.name)))
 	}
@@ -155,7 +156,7 @@ func (a *app) settle(ctx context.Context, p *process, client *redo.Client, op *o
 		c := w.oracle.begins(p, op)
 		body, err := a.call(context.WithValue(ctx, stateKey{}, c), client, op)
 		if dead, _ := p.alive(); dead || w.isOver() {
-			return // nobody sees the result
+			return // the result is lost
 		}
 		w.note(p.name, "%s returns %v", op.name, err)
 		if w.oracle.reported(c, body, err) {
@@ -183,7 +184,8 @@ func (a *app) call(ctx context.Context, client *redo.Client, op *operation) ([]b
 	default:
 		ctx = redo.WithOperation(ctx, op.name)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+op.host+"/orders", bytes.NewReader(op.payload))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+op.host+"/orders",
+		bytes.NewReader(op.payload))
 	if err != nil {
 		return nil, err
 	}

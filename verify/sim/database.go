@@ -269,7 +269,7 @@ func (d *database) pending(scope string) (list []store.Record) {
 	return list
 }
 
-// insert writes a row in a commit of its own, for effects that are not in the transaction of their record.
+// insert writes a row in a separate commit, for effects that are not in the transaction of their record.
 func (d *database) insert(operation string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -196,9 +196,10 @@ var clientDefects = []defect{
 				if err == nil || req.Context().Err() != nil {
 					return resp, err
 				}
-				h := http.Header{"Content-Type": {"text/plain"}} // a proxy in front answers a reset with its own limit
+				h := http.Header{"Content-Type": {"text/plain"}} // a proxy in front turns a reset into its own limit
 				return &http.Response{
-					StatusCode: http.StatusTooManyRequests, Header: h, Body: io.NopCloser(strings.NewReader("")), Request: req,
+					StatusCode: http.StatusTooManyRequests, Header: h, Body: io.NopCloser(strings.NewReader("")),
+					Request: req,
 				}, nil
 			})
 		},

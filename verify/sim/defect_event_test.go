@@ -33,7 +33,7 @@ func published(
 // eventDefects are in the outbox, relays and consumers.
 var eventDefects = []defect{
 	{
-		name: "an event is acknowledged whatever the response", breaks: []rule{settles}, plan: events,
+		name: "an event is acknowledged after any response", breaks: []rule{settles}, plan: events,
 		publisher: published(func(ctx context.Context, p outbox.Publisher, ev outbox.Event) error {
 			_ = p.Publish(ctx, ev)
 			return nil

@@ -25,7 +25,8 @@ func repeats(m mode) func(*plan) {
 func stops(m mode) func(*plan) {
 	return func(p *plan) {
 		repeats(m)(p)
-		p.pauses, p.kills, p.servers, p.lease, p.work, p.window = 40, 0, 3, 2*time.Second, 10*time.Second, 40*time.Second
+		p.pauses, p.kills, p.servers, p.lease, p.work, p.window = 40, 0, 3, 2*time.Second, 10*time.Second,
+			40*time.Second
 		p.apps, p.relays, p.consumers, p.ops, p.together, p.replicas = 3, 0, 1, 6, 3, 1
 		p.twice, p.attempts = 700, 5
 	}
@@ -92,7 +93,8 @@ var serverDefects = []defect{
 		plan: repeats(refusing), store: func(_ *world, st *txGate) store.Store { return forgetful{st} },
 	},
 	{
-		name: "the outcome is written after the response", breaks: []rule{sameResponse, oneEffect}, plan: dies(refusing),
+		name: "the outcome is written after the response", breaks: []rule{sameResponse, oneEffect},
+		plan:  dies(refusing),
 		store: func(w *world, st *txGate) store.Store { return &late{st, w} },
 	},
 	{
@@ -147,7 +149,9 @@ var serverDefects = []defect{
 	{
 		name: "an adapter hides the response", breaks: []rule{rightEnd}, plan: repeats(applying),
 		handler: func(_ *world, h http.Handler) http.Handler {
-			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { h.ServeHTTP(httptest.NewRecorder(), r) })
+			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			})
 		},
 	},
 	{
@@ -234,7 +238,7 @@ func (s noFences) Reserve(ctx context.Context, c store.Claim) (store.Grant, erro
 	return g, err
 }
 
-// current returns the lease of the record's owner, whoever it is.
+// current returns the lease of the record's present owner.
 func (s noFences) current(ctx context.Context, l store.Lease) store.Lease {
 	if rec, err := s.db.Find(ctx, l.ID); err == nil {
 		return rec.Lease()
@@ -265,7 +269,7 @@ func (s lostLease) Complete(ctx context.Context, l store.Lease, o store.Outcome)
 	return ignoreLost(s.txGate.Complete(ctx, l, o))
 }
 
-// A checkThenAct store reads, and then writes whatever another claim has written meanwhile.
+// A checkThenAct store reads the record first and writes later, although another claim may have written meanwhile.
 type checkThenAct struct {
 	*txGate
 	db *database
@@ -333,7 +337,7 @@ func (s sameForAll) Reserve(ctx context.Context, c store.Claim) (store.Grant, er
 	return s.txGate.Reserve(ctx, c)
 }
 
-// A purges store removes what is pending when it reserves.
+// A purges store removes the pending records when it reserves.
 type purges struct {
 	*txGate
 	db *database

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mostSeeds is how many seeds may pass before a planted defect is found.
+// mostSeeds is the number of seeds that may pass before a planted defect is found.
 const mostSeeds = 1000
 
 // Each planted defect is found, by a rule that it breaks. Its twin, the same worlds without it, breaks none.

@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/server"
 )
 
-// newGateway starts a gateway process in its place. Run continues what a dead one has left behind.
+// newGateway starts a gateway process in its place. Run continues the operations that a dead gateway left pending.
 func (w *world) newGateway(place, generation int, link *link) (*process, error) {
 	p := w.newProcess(fmt.Sprintf("gateway%d.%d", place, generation), gatewayHost)
 	var transport http.RoundTripper = wire{p}

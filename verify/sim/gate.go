@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A backend is what clients, gateways, servers and consumers need of a store.
+// A backend has the methods of a store that clients, gateways, servers and consumers need.
 type backend interface {
 	store.Store
 	store.Lister
@@ -54,13 +54,13 @@ type gate struct {
 	link *link
 }
 
-// made is what happens to one call.
+// made is the treatment of one call.
 type made struct {
 	err  error // instead of the call, or in place of its response
 	call bool  // make the call
 }
 
-// enter decides what happens to a call. A read has no unknown outcome.
+// enter decides the treatment of a call. A read has no unknown outcome.
 func (p *process) enter(ctx context.Context, l *link, what string, write bool) made {
 	place := l.name + what
 	if err := p.edge(ctx, place); err != nil {

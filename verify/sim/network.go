@@ -43,7 +43,7 @@ type wire struct {
 	*process
 }
 
-// A reply is what a server sends.
+// A reply is a server's response.
 type reply struct {
 	status int
 	header http.Header

@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A rule is what no world may break.
+// A rule is a property that every world must keep.
 type rule string
 
 const (
@@ -76,7 +76,7 @@ type oracle struct {
 	sends      int
 }
 
-// A tally is what a process has sent.
+// A tally counts the requests of a process.
 type tally struct {
 	tokens           float64 // a lower bound of the budget's tokens
 	retries, refunds int
@@ -177,7 +177,8 @@ func (o *oracle) tally(p *process) *tally {
 	return t
 }
 
-// received notes what a response asks of the caller. A nil reply is an attempt that got no whole response.
+// received records the demands of a response, such as its Retry-After. A nil reply is an attempt that got no whole
+// response.
 func (o *oracle) received(req *http.Request, r *reply) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -191,7 +192,8 @@ func (o *oracle) received(req *http.Request, r *reply) {
 		}
 		return
 	}
-	if c.sends > 1 && (r.status < 400 || r.status == http.StatusUnprocessableEntity || r.status == http.StatusConflict) {
+	if c.sends > 1 &&
+		(r.status < 400 || r.status == http.StatusUnprocessableEntity || r.status == http.StatusConflict) {
 		o.tally(c.process).refunds++
 	}
 	if after, err := strconv.Atoi(r.header.Get("Retry-After")); err == nil {
@@ -335,7 +337,7 @@ func (o *oracle) add(op *operation) {
 	o.operations[op.name] = op
 }
 
-// unsettled returns the names of what has not come to its end.
+// unsettled returns the names of the operations and events that have not come to their end.
 func (o *oracle) unsettled() (names []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

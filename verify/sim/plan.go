@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A mode is how a server keeps an effect to one. Each is a documented way, with the faults that it is documented for.
+// A mode is the server's way of keeping an effect to one. Each is a documented way, with the faults that it is
+// documented for.
 type mode uint8
 
 const (
@@ -16,7 +17,7 @@ const (
 	applying                  // the default policy, and one process that does not die
 )
 
-// A plan is what a seed draws before its world starts.
+// A plan holds the choices that a seed draws before its world starts.
 type plan struct {
 	mode      mode
 	durable   bool // clients and gateways keep operations in a simulated database; otherwise in memstore
@@ -84,7 +85,7 @@ func newPlan(rng *rand.Rand, seed uint64) plan {
 	return p
 }
 
-// settled makes the plan keep to what is documented.
+// settled adjusts the plan to the documented limits.
 func (p plan) settled() plan {
 	if p.phones == 0 {
 		p.gateways = 0

@@ -17,8 +17,8 @@ func nameOf(ev inbox.Event) string {
 	return m.Operation
 }
 
-// patience is how long after the last fault everything must have come to its end. An operation of a gateway may rest
-// for an hour between two attempts.
+// patience is the longest time from the last fault to the end of every operation. An operation of a gateway may
+// rest for an hour between two attempts.
 const patience = 6 * time.Hour
 
 // A post is a place for processes: when one dies, another one starts there.
@@ -32,7 +32,7 @@ type post struct {
 	process    *process
 }
 
-// A result is what a world was.
+// A result describes a world that was played.
 type result struct {
 	broken                *violation
 	text                  string
@@ -112,7 +112,7 @@ func (w *world) populate() (posts []*post, err error) {
 			a := w.newApp(fmt.Sprintf("%s%d", kind, i), host)
 			replicas := 1
 			if a.identity == byStore {
-				replicas = p.replicas // without a store a process does not know what the others have sent
+				replicas = p.replicas // without a store a process does not know the requests of the others
 			}
 			for r := range replicas {
 				add(kind, false, func(g int) (*process, error) { return a.run(r, g) })

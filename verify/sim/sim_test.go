@@ -19,7 +19,7 @@ var (
 	firstSeed = flag.Uint64("first", 0, "the first seed that TestSeeds plays")
 )
 
-// run plays a seed in a bubble of its own.
+// run plays a seed in a separate bubble.
 func run(t *testing.T, seed uint64, d defect, logging bool) (res result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func run(t *testing.T, seed uint64, d defect, logging bool) (res result) {
 	return res
 }
 
-// fail prints what breaks, and the line that replays it.
+// fail prints the broken rule, and the command that replays the seed.
 func fail(t *testing.T, seed uint64, v *violation) {
 	t.Helper()
 	t.Errorf("seed %d breaks a rule after %v: %s: %s\nreplay: go test ./verify/sim -run 'TestSeed$' -seed=%d -v",

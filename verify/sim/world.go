@@ -103,7 +103,7 @@ func (w *world) quiet() bool {
 	return w.calm
 }
 
-// atEnd adds a function that is called at the end of the world, for what runs in the background.
+// atEnd adds a function that is called at the end of the world, to stop a part that runs in the background.
 func (w *world) atEnd(f func(context.Context)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,9 @@ func inFile(ctx context.Context, path string) (*place[*boltstore.Tx], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &place[*boltstore.Tx]{records: st, books: boltLedger{st}, queue: queue, enqueue: queue.Enqueue, close: func() { _ = st.Close() }}, nil
+	return &place[*boltstore.Tx]{
+		records: st, books: boltLedger{st}, queue: queue, enqueue: queue.Enqueue, close: func() { _ = st.Close() },
+	}, nil
 }
 
 // A boltLedger keeps entries in a bucket beside redo's own.

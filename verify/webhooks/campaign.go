@@ -15,9 +15,9 @@ const (
 	longestLife   = 150 * time.Millisecond // before the next process is killed
 )
 
-// A campaign lets the client make orders and kills any of the processes at random moments, while the network before the
-// producer and the consumer does what it likes and the secret is rotated. The moments are the scheduler's: a seed does not
-// repeat a run to the letter.
+// A campaign lets the client make orders, and kills any of the processes at random moments. Meanwhile the network
+// in front of the producer and the consumer fails at random, and the secret is rotated. The scheduler decides the
+// exact moments, so a seed does not repeat a run exactly.
 type campaign struct {
 	*system
 	rand    *rand.Rand
@@ -51,7 +51,7 @@ func (c *campaign) begin() (err error) {
 	return err
 }
 
-// round lets everybody work for a moment, and kills somebody.
+// round lets all processes work for a moment, and kills one of them.
 func (c *campaign) round(ctx context.Context, k, kills int) error {
 	for c.rotated < min(len(rotation), (len(rotation)+1)*(k+1)/kills) {
 		if err := c.rotate(c.rotated); err != nil {
@@ -98,7 +98,7 @@ func (c *campaign) work(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// finish lets the client do what it has begun, and the relay deliver everything.
+// finish waits until the client has finished its orders and the relay has delivered everything.
 func (c *campaign) finish(ctx context.Context) error {
 	if c.client.Wait() != nil {
 		if err := c.begin(); err != nil {
@@ -112,7 +112,7 @@ func (c *campaign) finish(ctx context.Context) error {
 	return c.settled(ctx)
 }
 
-// weather is what happens to the next requests.
+// weather draws the faults of the next requests.
 func weather(r *rand.Rand) string {
 	steps := make([]string, 12)
 	for i := range steps {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kills is how many processes the campaign kills.
+// kills is the number of processes that the campaign kills.
 const kills = 80
 
 // The client, the producer, the relay and the consumer are killed with SIGKILL at random moments, under faults on both

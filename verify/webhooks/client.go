@@ -31,8 +31,11 @@ func act(ctx context.Context, r role) error {
 	defer func() { _ = ops.Close() }()
 	client, err := redo.New(
 		redo.WithStore(ops),
-		redo.WithRetry(redo.RetryPolicy{MaxAttempts: 100, BaseDelay: 40 * time.Millisecond, MaxDelay: 200 * time.Millisecond, MaxElapsed: stage.Patience}),
-		redo.WithBudget(limit.Budget{Unlimited: true}), // few requests and many faults, which is not what a budget is made for
+		redo.WithRetry(redo.RetryPolicy{
+			MaxAttempts: 100, BaseDelay: 40 * time.Millisecond, MaxDelay: 200 * time.Millisecond,
+			MaxElapsed: stage.Patience,
+		}),
+		redo.WithBudget(limit.Budget{Unlimited: true}), // a budget is not made for few requests and many faults
 		redo.WithObserver(diary{voice: "client"}),
 	)
 	if err != nil {
@@ -67,7 +70,7 @@ func (c customer) call(ctx context.Context, name, path string, in request) (rece
 	return redo.Call[receipt](redo.WithOperation(ctx, name), c.client, "POST", c.url+path, in)
 }
 
-// resume is what a program does when it starts: it finishes what a crash left behind.
+// resume finishes the operations that a crash left pending. A program calls it when it starts.
 func (c customer) resume(ctx context.Context) error {
 	for op, err := range c.client.Pending(ctx) {
 		if err != nil {
@@ -85,7 +88,8 @@ func (c customer) resume(ctx context.Context) error {
 	return nil
 }
 
-// orders are some of the campaign's, all at once. Killed and started again it does them again, and what is done stays done.
+// orders makes some of the campaign's orders concurrently. A client that is killed and started again makes them
+// again, and an order that is done has no second effect.
 func (c customer) orders(ctx context.Context, first, count string) error {
 	from, err := strconv.Atoi(first)
 	if err != nil {
@@ -111,14 +115,15 @@ func (c customer) order(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.call(ctx, names[1], "/refunds", request{Payment: payment.ID, Amount: 20_00}); err != nil || len(names) == 2 {
+	if _, err := c.call(ctx, names[1], "/refunds", request{Payment: payment.ID, Amount: 20_00}); err != nil ||
+		len(names) == 2 {
 		return err
 	}
 	_, err = c.call(ctx, names[2], "/voids", request{Payment: payment.ID})
 	return err
 }
 
-// operationsOf names what is done for an order of the campaign.
+// operationsOf returns the names of the operations of one order.
 func operationsOf(n int) []string {
 	names := []string{fmt.Sprintf("payment:%d", n), fmt.Sprintf("refund:%d", n)}
 	if n%2 == 0 {
@@ -127,7 +132,7 @@ func operationsOf(n int) []string {
 	return names
 }
 
-// A diary tells what the client does.
+// A diary reports the client's operations.
 type diary struct{ voice stage.Voice }
 
 // StartOperation implements [redo.Observer].
@@ -139,7 +144,7 @@ func (d diary) EndOperation(_ context.Context, end redo.OperationEnd) {
 	case end.Err != nil:
 		d.voice.Say("%s: %s, effect %s", end.Operation, end.Err.Code, end.Effect)
 	case end.Replayed:
-		d.voice.Good("%s complete: the producer replayed its first answer", end.Operation)
+		d.voice.Good("%s complete: the producer replayed its first response", end.Operation)
 	case !end.Stored:
 		d.voice.Good("%s complete", end.Operation)
 	}
@@ -156,7 +161,7 @@ func (d diary) EndAttempt(_ context.Context, end redo.AttemptEnd) {
 	}
 	what := http.StatusText(a.Status)
 	if a.Status == 0 {
-		what = "no answer"
+		what = "no response"
 	}
 	d.voice.Say("%s: %s (%s), again in %v", end.Operation, what, a.Code, a.Wait.Round(time.Millisecond))
 }

@@ -56,7 +56,7 @@ func (c *consumer[T]) handler() (http.Handler, error) {
 	return mux, nil
 }
 
-// delivered is inbox.Delivered, and checks what the producer promises: the webhook-id is the Idempotency-Key.
+// delivered is inbox.Delivered, and checks the producer's promise that the webhook-id is the Idempotency-Key.
 func (c *consumer[T]) delivered(r *http.Request) (inbox.Event, error) {
 	ev, err := inbox.Delivered(c.source)(r)
 	if err == nil && r.Header.Get("Idempotency-Key") != ev.ID {
@@ -65,7 +65,7 @@ func (c *consumer[T]) delivered(r *http.Request) (inbox.Event, error) {
 	return ev, err
 }
 
-// apply enters what the webhook tells of, in the transaction that settles the event.
+// apply enters the webhook's refund, payment or void, in the transaction that settles the event.
 func (c *consumer[T]) apply(ctx context.Context, tx T, ev inbox.Event) error {
 	var n notice
 	if err := json.Unmarshal(ev.Payload, &n); err != nil {
@@ -77,7 +77,8 @@ func (c *consumer[T]) apply(ctx context.Context, tx T, ev inbox.Event) error {
 	}
 	delivery, _ := webhook.FromContext(ctx)
 	e := entry{
-		Number: number, ID: n.ID, Kind: n.Kind, Key: ev.ID, Reference: n.Reference, Payment: n.Payment, Amount: n.Amount,
+		Number: number, ID: n.ID, Kind: n.Kind, Key: ev.ID, Reference: n.Reference, Payment: n.Payment,
+		Amount:   n.Amount,
 		Verified: c.secrets[delivery.Secret].Name,
 	}
 	if err := c.books.enter(ctx, tx, e); err != nil {

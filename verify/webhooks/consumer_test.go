@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/webhook"
 )
 
-// A receiver is the consumer over a file of its own, and who signs for it.
+// A receiver is the consumer over a new file, with a signer for its webhooks.
 type receiver struct {
 	*consumer[*boltstore.Tx]
 	http   http.Handler
@@ -78,7 +78,10 @@ func TestTheConsumerTableEndsInOneEntry(t *testing.T) {
 	}
 	entries, err := r.books.entries(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []entry{{Number: 1, ID: "refund_1", Kind: "refund", Key: "ev_001", Payment: "payment_1", Amount: 1000, Verified: newSecret}}, entries)
+	require.Equal(t, []entry{{
+		Number: 1, ID: "refund_1", Kind: "refund", Key: "ev_001", Payment: "payment_1", Amount: 1000,
+		Verified: newSecret,
+	}}, entries)
 }
 
 func TestWhatTheProducerDidNotSignIsNotEntered(t *testing.T) {

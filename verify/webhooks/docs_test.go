@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// blocks returns what the documentation prints in a language.
+// blocks returns the documentation's code blocks in a language.
 func blocks(t *testing.T, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/webhooks.md")
@@ -30,19 +30,19 @@ func blocks(t *testing.T, language string) []string {
 	return found
 }
 
-// What docs/webhooks.md tells operators to ask the database can be asked, and finds what is there.
+// Each query that docs/webhooks.md prints for operators is valid, and finds the rows that exist.
 func TestEveryQueryOfTheDocsFindsWhatIsThere(t *testing.T) {
 	ctx := t.Context()
 	db, err := openDatabase(ctx, postgres(t))
 	require.NoError(t, err)
-	t.Cleanup(db.close)
+	t.Cleanup(db.Close)
 	p, err := inSchema(ctx, db.url, db.schemas["producer"])
 	require.NoError(t, err)
 	t.Cleanup(p.close)
 	fillInbox(t, p)
-	fillOutbox(t, p, db.pool)
+	fillOutbox(t, p, db.Pool)
 
-	conn, err := db.pool.Acquire(ctx)
+	conn, err := db.Pool.Acquire(ctx)
 	require.NoError(t, err)
 	t.Cleanup(conn.Release)
 	_, err = conn.Exec(ctx, "SET search_path TO "+db.schemas["producer"])
@@ -67,18 +67,23 @@ func fillInbox(t *testing.T, p *place[pgx.Tx]) {
 	events, err := inbox.NewTransactional(p.records)
 	require.NoError(t, err)
 	wrong := errors.New("wrong")
-	_, err = events.Receive(t.Context(), inbox.Event{Source: "bank", ID: "ev_1"}, func(context.Context, pgx.Tx, inbox.Event) error { return inbox.Reject(wrong) })
+	_, err = events.Receive(t.Context(), inbox.Event{Source: "bank", ID: "ev_1"},
+		func(context.Context, pgx.Tx, inbox.Event) error { return inbox.Reject(wrong) })
 	require.NoError(t, err)
-	_, err = events.Receive(t.Context(), inbox.Event{Source: "bank", ID: "ev_2"}, func(context.Context, pgx.Tx, inbox.Event) error { return wrong })
+	_, err = events.Receive(t.Context(), inbox.Event{Source: "bank", ID: "ev_2"},
+		func(context.Context, pgx.Tx, inbox.Event) error { return wrong })
 	require.ErrorIs(t, err, wrong)
 }
 
-// fillOutbox leaves an event that was sent, a dead one, and two of one payment of which the first is retried. It disables
-// a destination.
+// fillOutbox leaves an event that was sent, a dead one, and two of one payment of which the first is retried. It
+// disables a destination.
 func fillOutbox(t *testing.T, p *place[pgx.Tx], pool *pgxpool.Pool) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		for _, ev := range []outbox.Event{{ID: "sent"}, {ID: "dead"}, {ID: "retried", OrderingKey: "payment_1"}, {ID: "behind", OrderingKey: "payment_1"}} {
+		for _, ev := range []outbox.Event{
+			{ID: "sent"}, {ID: "dead"}, {ID: "retried", OrderingKey: "payment_1"},
+			{ID: "behind", OrderingKey: "payment_1"},
+		} {
 			if _, err := p.enqueue(t.Context(), tx, ev); err != nil {
 				return err
 			}
@@ -90,7 +95,8 @@ func fillOutbox(t *testing.T, p *place[pgx.Tx], pool *pgxpool.Pool) {
 	require.NoError(t, err)
 	down := outbox.Failure{Code: taxonomy.Unavailable, Reason: "down"}
 	outcomes := map[string]outbox.Outcome{
-		"sent": {Result: outbox.Sent}, "dead": {Result: outbox.Dead, Failure: down}, "retried": {Result: outbox.Waiting, Wait: time.Hour, Failure: down},
+		"sent": {Result: outbox.Sent}, "dead": {Result: outbox.Dead, Failure: down},
+		"retried": {Result: outbox.Waiting, Wait: time.Hour, Failure: down},
 	}
 	for _, d := range claimed {
 		outcome, chosen := outcomes[d.Event.ID]

@@ -26,13 +26,13 @@ func openShop(t *testing.T) *shop {
 	t.Helper()
 	db, err := openDatabase(t.Context(), postgres(t))
 	require.NoError(t, err)
-	t.Cleanup(db.close)
+	t.Cleanup(db.Close)
 	schema := db.schemas["consumer"]
 	p, err := inSchema(t.Context(), db.url, schema)
 	require.NoError(t, err)
 	t.Cleanup(p.close)
 	s := &shop{place: p, db: db, table: pgx.Identifier{schema, "refunds"}.Sanitize()}
-	_, err = db.pool.Exec(t.Context(), "CREATE TABLE "+s.table+" (id text)")
+	_, err = db.Pool.Exec(t.Context(), "CREATE TABLE "+s.table+" (id text)")
 	require.NoError(t, err)
 	s.events, err = inbox.NewTransactional(p.records,
 		inbox.Backoff(func(int) time.Duration { return 0 }), inbox.MaxAttempts(3))
@@ -52,7 +52,7 @@ func (s *shop) enter(next func(ctx context.Context, tx pgx.Tx, ev inbox.Event) e
 
 func (s *shop) entries(t *testing.T, id string) (n int) {
 	t.Helper()
-	row := s.db.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+s.table+" WHERE id = $1", id)
+	row := s.db.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+s.table+" WHERE id = $1", id)
 	require.NoError(t, row.Scan(&n))
 	return n
 }

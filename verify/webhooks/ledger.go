@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An entry is one effect: money that moved. The consumer enters what it was told of.
+// An entry is one effect: money that moved. The consumer makes one entry for each webhook.
 type entry struct {
 	Number    int    `json:"number"`
 	ID        string `json:"id"`
@@ -19,18 +19,18 @@ type entry struct {
 	Verified  string `json:"verified,omitempty"` // the name of the secret that the webhook was verified with
 }
 
-// A ledger is the producer's or the consumer's list of effects, written in transactions of its engine. It notes keys and
-// refuses none, so that it can bear witness.
+// A ledger is the producer's or the consumer's list of effects, written in transactions of its engine. It notes keys
+// and refuses none, so that it can bear witness.
 type ledger[T any] interface {
 	// next returns a number that no other entry has.
 	next(ctx context.Context, tx T) (int, error)
-	// left returns what is left of a payment, and keeps others from changing it until the transaction is over.
+	// left returns the rest of a payment, and locks it until the transaction is over.
 	left(ctx context.Context, tx T, payment string) (int, error)
 	enter(ctx context.Context, tx T, e entry) error
 	entries(ctx context.Context) ([]entry, error)
 }
 
-// errRefused: the business says no.
+// errRefused is the refusal of a request that the business does not allow.
 var errRefused = errors.New("refused")
 
 // operation is the business: it writes a payment, a refund or a void into the ledger, or refuses.
@@ -55,12 +55,13 @@ func operation[T any](ctx context.Context, tx T, books ledger[T], e entry) (entr
 		e.Amount = left // the rest of the payment
 	}
 	if e.Amount <= 0 || e.Amount > left {
-		return entry{}, fmt.Errorf("%w: a %s of %s, %s are left of %s", errRefused, e.Kind, cents(e.Amount), cents(left), e.Payment)
+		return entry{}, fmt.Errorf("%w: a %s of %s, %s are left of %s",
+			errRefused, e.Kind, cents(e.Amount), cents(left), e.Payment)
 	}
 	return e, books.enter(ctx, tx, e)
 }
 
-// change is what an entry does to what is left of its payment.
+// change is the amount that an entry adds to the rest of its payment.
 func (e entry) change() int {
 	if e.Kind == "payment" {
 		return e.Amount

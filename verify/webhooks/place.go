@@ -7,8 +7,8 @@ import (
 	"github.com/redo-go/redo/outbox"
 )
 
-// A place is where a process keeps what it has: redo's records, its own ledger and the outbox, all of them reached by the
-// transactions T of one engine.
+// A place holds the tables of one process: redo's records, its ledger and the outbox. The transactions T of one
+// engine reach all of them.
 type place[T any] struct {
 	records inbox.TxStore[T]
 	books   ledger[T]

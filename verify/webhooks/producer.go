@@ -11,20 +11,20 @@ import (
 	"github.com/redo-go/redo/server"
 )
 
-// request asks for a payment, a refund or a void.
+// request is the body of a request for a payment, a refund or a void.
 type request struct {
 	Reference string `json:"reference"`
 	Payment   string `json:"payment,omitempty"` // which one is refunded or voided
-	Amount    int    `json:"amount,omitempty"`  // in cents; a void takes what is left
+	Amount    int    `json:"amount,omitempty"`  // in cents; a void takes the rest
 }
 
-// receipt is the answer.
+// receipt is the body of the response.
 type receipt struct {
 	ID     string `json:"id"`
 	Amount int    `json:"amount"`
 }
 
-// notice is what a webhook says.
+// notice is the body of a webhook.
 type notice struct {
 	Type      string `json:"type"` // such as refund.created
 	Reference string `json:"reference"`
@@ -49,7 +49,7 @@ func produce(ctx context.Context, r role) error {
 		return err
 	}
 	defer p.close()
-	// The file is this process's alone, so whoever relays from it has to be in here.
+	// The file belongs to this process alone, so the relay must run in it.
 	deliver, err := newRelay(p.queue, r.Secrets)
 	if err != nil {
 		return err
@@ -68,7 +68,8 @@ func newProducer[T any](p *place[T], r role) *producer[T] {
 	return &producer[T]{p, r.Consumer, "producer"}
 }
 
-// handler has three routes. Each creates or reverses something, once per key, and tells the consumer of it.
+// handler has three routes. Each creates or reverses something once per key, and sends the consumer a webhook
+// about it.
 func (p *producer[T]) handler() http.Handler {
 	// One client calls this service, so its keys are shared. A service with several customers uses server.Principal.
 	once := server.Middleware(p.records, server.Required(), server.SharedKeys(), server.Transactional[T]())
@@ -79,8 +80,8 @@ func (p *producer[T]) handler() http.Handler {
 	return mux
 }
 
-// apply writes the effect and its event in the request's transaction, which commits with this handler's response:
-// there is no moment at which one of the three is there without the others.
+// apply writes the effect and its event in the request's transaction, which commits with this handler's response.
+// Never is one of the three there without the others.
 func (p *producer[T]) apply(kind string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -90,7 +91,8 @@ func (p *producer[T]) apply(kind string) http.Handler {
 			http.Error(w, "the body is not JSON", http.StatusBadRequest)
 			return
 		}
-		e, err := operation(ctx, tx, p.books, entry{Kind: kind, Key: server.Key(ctx), Reference: in.Reference, Payment: in.Payment, Amount: in.Amount})
+		e, err := operation(ctx, tx, p.books,
+			entry{Kind: kind, Key: server.Key(ctx), Reference: in.Reference, Payment: in.Payment, Amount: in.Amount})
 		if errors.Is(err, errRefused) {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity) // rolled back, and the refusal is on record
 			return
@@ -99,7 +101,8 @@ func (p *producer[T]) apply(kind string) http.Handler {
 			err = p.announce(ctx, tx, e)
 		}
 		if err != nil {
-			http.Error(w, "the ledger can't be written", http.StatusServiceUnavailable) // rolled back: the retry runs this again
+			// rolled back: the retry runs this again
+			http.Error(w, "the ledger can't be written", http.StatusServiceUnavailable)
 			return
 		}
 		p.voice.Say("%s of %s, its record and its event: one transaction", e.ID, cents(e.Amount))
@@ -112,7 +115,9 @@ func (p *producer[T]) apply(kind string) http.Handler {
 // announce puts the webhook into the outbox. Those of one payment arrive in the order in which they were made.
 func (p *producer[T]) announce(ctx context.Context, tx T, e entry) error {
 	kind := e.Kind + ".created"
-	body, err := json.Marshal(notice{Type: kind, Reference: e.Reference, ID: e.ID, Kind: e.Kind, Payment: e.Payment, Amount: e.Amount})
+	body, err := json.Marshal(notice{
+		Type: kind, Reference: e.Reference, ID: e.ID, Kind: e.Kind, Payment: e.Payment, Amount: e.Amount,
+	})
 	if err != nil {
 		return err
 	}
@@ -127,7 +132,7 @@ func (p *producer[T]) announce(ctx context.Context, tx T, e entry) error {
 	return err
 }
 
-// eventID names the event that tells of an entry: it is the webhook-id and the Idempotency-Key of each delivery, too.
+// eventID returns the ID of an entry's event. It is also the webhook-id and the Idempotency-Key of each delivery.
 func eventID(id string) string { return "ev_" + id }
 
 // serve runs until the process is killed.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What creates and what reverses it: each is entered and told once per key, and what is refused is neither.
+// A create or its reversal is entered and queued once per key. A refused request is neither entered nor queued.
 func TestCreatesAndReversalsAreToldAndRefusalsAreNot(t *testing.T) {
 	t.Run("files", func(t *testing.T) {
 		p, err := inFile(t.Context(), filepath.Join(t.TempDir(), "producer.redo"))
@@ -22,7 +22,7 @@ func TestCreatesAndReversalsAreToldAndRefusalsAreNot(t *testing.T) {
 	t.Run("Postgres", func(t *testing.T) {
 		db, err := openDatabase(t.Context(), postgres(t))
 		require.NoError(t, err)
-		t.Cleanup(db.close)
+		t.Cleanup(db.Close)
 		p, err := inSchema(t.Context(), db.url, db.schemas["producer"])
 		require.NoError(t, err)
 		t.Cleanup(p.close)
@@ -44,7 +44,10 @@ func createAndReverse[T any](t *testing.T, p *place[T]) {
 		{"a payment", "k1", "/payments", request{Amount: 100_00}, http.StatusCreated, false, 1},
 		{"the same again", "k1", "/payments", request{Amount: 100_00}, http.StatusCreated, true, 1},
 		{"the same key for another amount", "k1", "/payments", request{Amount: 200_00}, http.StatusConflict, false, 1},
-		{"a refund of more than was paid", "k2", "/refunds", request{Amount: 100_01}, http.StatusUnprocessableEntity, false, 1},
+		{
+			"a refund of more than was paid", "k2", "/refunds", request{Amount: 100_01},
+			http.StatusUnprocessableEntity, false, 1,
+		},
 		{"the refusal again", "k2", "/refunds", request{Amount: 100_01}, http.StatusUnprocessableEntity, true, 1},
 		{"a refund", "k3", "/refunds", request{Amount: 30_00}, http.StatusCreated, false, 2},
 		{"the refund again", "k3", "/refunds", request{Amount: 30_00}, http.StatusCreated, true, 2},

@@ -28,8 +28,8 @@ func relay(ctx context.Context, r role) error {
 	return deliver.Run(ctx)
 }
 
-// newRelay sends what the queue holds as webhooks that are signed with all of the secrets. Its waits are short because the
-// story is; the default schedule takes three days.
+// newRelay sends the queue's events as webhooks that are signed with all of the secrets. Its waits are short
+// because the story is short. The default schedule takes three days.
 func newRelay(queue outbox.Queue, secrets []secret) (*outbox.Relay, error) {
 	keys, err := parsed(secrets)
 	if err != nil {
@@ -39,8 +39,8 @@ func newRelay(queue outbox.Queue, secrets []secret) (*outbox.Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	// On a connection that is used again net/http repeats by itself what gets no answer. That is safe, since it is the same
-	// key, but nobody would see it here.
+	// On a reused connection net/http repeats a request that gets no response. That is safe, since the key is the
+	// same, but the story would not show it.
 	network := &http.Transport{DisableKeepAlives: true}
 	client, err := redo.New(redo.WithTransport(signer.Transport(network)))
 	if err != nil {
@@ -60,7 +60,7 @@ func newRelay(queue outbox.Queue, secrets []secret) (*outbox.Relay, error) {
 	)
 }
 
-// A narrator tells what the relay does.
+// A narrator reports the relay's attempts.
 type narrator struct{ voice stage.Voice }
 
 // ObserveAttempt implements [outbox.Observer].
@@ -78,7 +78,7 @@ func (n narrator) ObserveAttempt(_ context.Context, a outbox.Attempt) {
 // ObserveQueue implements [outbox.Observer].
 func (narrator) ObserveQueue(context.Context, outbox.QueueCall) {}
 
-// A secret is shared by the relay and the consumer. They go by names, so that it can be told which one is in use.
+// A secret is shared by the relay and the consumer. Its name shows in the reports which one is in use.
 type secret struct {
 	Name string `json:"name"`
 	Text string `json:"text"`

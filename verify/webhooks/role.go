@@ -15,7 +15,7 @@ type role struct {
 	Producer string   `json:"producer,omitempty"` // the producer's URL
 	Consumer string   `json:"consumer,omitempty"` // the URL of its webhooks
 	Secrets  []secret `json:"secrets,omitempty"`
-	Part     string   `json:"part,omitempty"` // what the client does
+	Part     string   `json:"part,omitempty"` // the client's work
 }
 
 // roles are the processes of this program. On bbolt the producer is the relay too.

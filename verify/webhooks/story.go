@@ -10,8 +10,8 @@ import (
 // A scene is one thing that goes wrong.
 type scene struct {
 	title string
-	part  string // what the client does
-	// What happens to the producer's requests, and to the consumer's.
+	part  string // the client's work
+	// requests and webhooks list the faults of the producer's requests and of the consumer's.
 	requests, webhooks string
 	applies            string // the operation that is to be in both ledgers, once, when it is over
 	run                func(*system, scene) error
@@ -19,14 +19,20 @@ type scene struct {
 
 var scenes = []scene{
 	{title: "A payment, and nothing goes wrong", part: "payment", applies: "payment:1138"},
-	{title: "The consumer's answer is lost", part: "refund shoes 1000", webhooks: stage.Lose, applies: "refund:1138:shoes"},
-	{title: "The consumer answers 503, then 429 with Retry-After", part: "refund hat 500", webhooks: stage.Unavailable + " " + stage.Limited, applies: "refund:1138:hat"},
 	{
-		title: "The webhook is lost, then its answer is cut off", part: "refund scarf 800",
+		title: "The consumer's response is lost", part: "refund shoes 1000", webhooks: stage.Lose,
+		applies: "refund:1138:shoes",
+	},
+	{
+		title: "The consumer returns 503, then 429 with Retry-After", part: "refund hat 500",
+		webhooks: stage.Unavailable + " " + stage.Limited, applies: "refund:1138:hat",
+	},
+	{
+		title: "The webhook is lost, then its response is cut off", part: "refund scarf 800",
 		webhooks: stage.Reset + " " + stage.Truncate, applies: "refund:1138:scarf",
 	},
 	{
-		title: "The consumer is killed after its commit and before its answer", part: "refund coat 2000",
+		title: "The consumer is killed after its commit and before its response", part: "refund coat 2000",
 		webhooks: stage.Hold, applies: "refund:1138:coat", run: killing("consumer", "consumer"),
 	},
 	{
@@ -34,14 +40,17 @@ var scenes = []scene{
 		webhooks: stage.Hold, applies: "refund:1138:gloves", run: killing("consumer", "relay"),
 	},
 	{
-		title: "The producer is killed after its commit and before its answer", part: "refund belt 700",
+		title: "The producer is killed after its commit and before its response", part: "refund belt 700",
 		requests: stage.Hold, applies: "refund:1138:belt", run: killing("producer", "producer"),
 	},
 	{
-		title: "The client is killed while the answer is under way", part: "refund socks 300",
+		title: "The client is killed while the response is under way", part: "refund socks 300",
 		requests: stage.Hold, applies: "refund:1138:socks", run: killing("producer", "client"),
 	},
-	{title: "The webhook secret is rotated, and the rest of the payment is voided", part: "void", applies: "void:1138", run: rotate},
+	{
+		title: "The webhook secret is rotated, and the rest of the payment is voided", part: "void",
+		applies: "void:1138", run: rotate,
+	},
 }
 
 // story plays the scenes and counts the ledgers.
@@ -86,7 +95,7 @@ func (s *system) set(sc scene) error {
 
 func plain(s *system, sc scene) error { return s.playOut(sc.part) }
 
-// killing plays a scene in which one process holds its answer back until another, or it itself, is killed.
+// killing plays a scene in which one process holds its response back until a process, maybe itself, is killed.
 func killing(holds, dies string) func(*system, scene) error {
 	return func(s *system, sc scene) error {
 		client, err := s.play(sc.part)
@@ -115,8 +124,8 @@ func killing(holds, dies string) func(*system, scene) error {
 	}
 }
 
-// rotate replaces the secret without refusing a webhook on the way: first who verifies learns the new one, then who signs
-// uses both and then the new one alone, and at last the old one is forgotten.
+// rotate replaces the secret without refusing a webhook on the way. First the consumer trusts the new secret too.
+// Then the relay signs with both, and after that with the new one alone. At last the consumer forgets the old one.
 func rotate(s *system, sc scene) error {
 	for step := range rotation {
 		if err := s.rotate(step); err != nil {
@@ -126,7 +135,7 @@ func rotate(s *system, sc scene) error {
 	return s.playOut(sc.part)
 }
 
-// rotation is what each step tells the timeline.
+// rotation is the timeline's note of each step.
 var rotation = []string{
 	"the consumer trusts the new secret too",
 	"the relay signs with both",

@@ -21,8 +21,8 @@ type system struct {
 	timeline *stage.Timeline
 
 	old, new secret
-	relaying []secret // what the relay signs with
-	trusted  []secret // what the consumer verifies with
+	relaying []secret // the relay signs with these
+	trusted  []secret // the consumer verifies with these
 
 	addresses map[string]string // of those who listen, the same after a restart
 	running   map[string]*stage.Process
@@ -36,7 +36,8 @@ var styles = map[string]stage.Style{
 // newSystem starts the producer, the consumer and, on Postgres, the relay.
 func newSystem(ctx context.Context, postgres string, out io.Writer) (*system, error) {
 	s := &system{
-		out: out, timeline: stage.NewTimeline(out, styles), killed: map[string]int{}, running: map[string]*stage.Process{},
+		out: out, timeline: stage.NewTimeline(out, styles), killed: map[string]int{},
+		running:   map[string]*stage.Process{},
 		addresses: map[string]string{"producer": "127.0.0.1:0", "consumer": "127.0.0.1:0"},
 	}
 	if err := s.open(ctx, postgres); err != nil {
@@ -71,8 +72,8 @@ func (s *system) open(ctx context.Context, postgres string) error {
 	return nil
 }
 
-// servants are the processes that stay, in the order in which they are started: the consumer's address has to be known
-// to the producer.
+// servants are the processes that stay, in the order in which they start. The producer needs the consumer's
+// address, so the consumer is first.
 func (s *system) servants() []string {
 	if s.database != nil {
 		return []string{"consumer", "producer", "relay"}
@@ -93,7 +94,7 @@ func (s *system) close() {
 		p.Kill()
 	}
 	if s.database != nil {
-		s.database.close()
+		s.database.Close()
 	}
 	_ = os.RemoveAll(s.dir)
 }
@@ -123,7 +124,8 @@ func (s *system) start(name string) error {
 // play starts the client on one of its parts.
 func (s *system) play(part string) (*stage.Process, error) {
 	p, err := stage.Start(s.timeline, "client", role{
-		Name: "client", File: filepath.Join(s.dir, "client.redo"), Producer: "http://" + s.addresses["producer"], Part: part,
+		Name: "client", File: filepath.Join(s.dir, "client.redo"), Producer: "http://" + s.addresses["producer"],
+		Part: part,
 	})
 	if err == nil {
 		s.running["client"] = p
@@ -131,7 +133,7 @@ func (s *system) play(part string) (*stage.Process, error) {
 	return p, err
 }
 
-// playOut lets the client do a part and end by itself.
+// playOut lets the client do a part, and waits until it ends.
 func (s *system) playOut(part string) error {
 	p, err := s.play(part)
 	if err != nil {
@@ -146,7 +148,7 @@ func (s *system) restart(name string) error {
 	return s.start(name)
 }
 
-// script says what happens to the next requests of a process, and leaves nothing of what was said before.
+// script sets the faults of a process's next requests, in place of the earlier ones.
 func (s *system) script(name, steps string) error {
 	_, err := stage.Ask[any](s.running[name], "faults "+steps)
 	return err
@@ -186,7 +188,7 @@ func (s *system) silent() error {
 	return errors.Join(errs...)
 }
 
-// count holds both ledgers against what was asked for.
+// count compares both ledgers with the operations that the client requested.
 func (s *system) count(wanted []string) (tally, error) {
 	producer, err := stage.Ask[[]entry](s.running["producer"], "entries")
 	if err != nil {

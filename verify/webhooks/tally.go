@@ -10,7 +10,7 @@ import (
 	"github.com/redo-go/redo/internal/stage"
 )
 
-// A tally is both ledgers held against what was asked for.
+// A tally is the result of comparing both ledgers with the requested operations.
 type tally struct {
 	payments, refunds, voids int // asked for
 	producer, consumer       int // entries
@@ -21,7 +21,10 @@ type tally struct {
 }
 
 func count(wanted []string, producer, consumer []entry) tally {
-	t := tally{producer: len(producer), consumer: len(consumer), verified: map[string]int{}, entries: [2][]entry{producer, consumer}}
+	t := tally{
+		producer: len(producer), consumer: len(consumer), verified: map[string]int{},
+		entries: [2][]entry{producer, consumer},
+	}
 	for _, name := range wanted {
 		switch kindOf(name) {
 		case "payment":
@@ -55,7 +58,7 @@ func count(wanted []string, producer, consumer []entry) tally {
 	return t
 }
 
-// differences are the entries of the consumer that are not what the producer's event told of, or not in its order.
+// differences returns the consumer's entries that differ from the producer's, or came in another order.
 func differences(producer, consumer []entry) []string {
 	var found []string
 	made, told := map[string]entry{}, map[string]int{}
@@ -66,10 +69,10 @@ func differences(producer, consumer []entry) []string {
 		want := made[e.ID]
 		want.Number, want.Key, want.Verified = e.Number, eventID(e.ID), e.Verified
 		if e != want {
-			found = append(found, fmt.Sprintf("%s at the consumer is not what the producer made", e.ID))
+			found = append(found, fmt.Sprintf("%s at the consumer differs from the producer's", e.ID))
 		}
 		if made[e.ID].Number < told[e.Payment] {
-			found = append(found, e.ID+" came before what was made earlier")
+			found = append(found, e.ID+" came before an earlier one")
 		}
 		told[e.Payment] = made[e.ID].Number
 	}
@@ -79,7 +82,8 @@ func differences(producer, consumer []entry) []string {
 // ok reports whether each operation is once in each ledger, and nothing else is.
 func (t tally) ok() bool {
 	asked := t.payments + t.refunds + t.voids
-	return asked > 0 && t.producer == asked && t.consumer == asked && t.duplicates == 0 && t.lost == 0 && len(t.strays) == 0
+	return asked > 0 && t.producer == asked && t.consumer == asked && t.duplicates == 0 && t.lost == 0 &&
+		len(t.strays) == 0
 }
 
 func (t tally) String() string {

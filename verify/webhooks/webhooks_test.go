@@ -21,14 +21,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// Under -race a process sleeps for a second before it ends, unless it is told otherwise.
+	// By default a process sleeps for a second before it ends under -race.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// engines are what the loop runs over.
+// engines lists the engines that the tests run over.
 var engines = []struct {
 	name string
 	url  func(*testing.T) string
@@ -37,7 +37,7 @@ var engines = []struct {
 	{"Postgres", postgres},
 }
 
-// postgres returns the URL of a Postgres that answers. Without one the test is skipped.
+// postgres returns the URL of a Postgres that accepts connections. Without one the test is skipped.
 func postgres(t *testing.T) string {
 	url := cmp.Or(os.Getenv("REDO_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
 	db, err := openDatabase(t.Context(), url)
@@ -45,7 +45,7 @@ func postgres(t *testing.T) string {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	db.close()
+	db.Close()
 	return url
 }
 
@@ -61,15 +61,16 @@ func TestEveryOperationIsInBothLedgersOnceWhateverHappens(t *testing.T) {
 			text := out.String()
 			t.Log(text)
 			require.NoError(t, err)
-			require.True(t, strings.HasSuffix(text, "\npayments=1 refunds=7 voids=1 producer_effects=9 consumer_effects=9 duplicates=0 lost=0\n"))
+			require.True(t, strings.HasSuffix(text,
+				"\npayments=1 refunds=7 voids=1 producer_effects=9 consumer_effects=9 duplicates=0 lost=0\n"))
 			for _, line := range []string{
-				"and the answer is lost: connection reset",
+				"and the response is lost: connection reset",
 				"attempt 1: DEPENDENCY.unavailable, again in ",
 				"attempt 2: RATE_LIMIT.exceeded, again in 1s",
 				"a request is lost: connection reset",
-				"and the answer is cut off",
+				"and the response is cut off",
 				"the consumer is killed (SIGKILL)",
-				"refund:1138:belt complete: the producer replayed its first answer",
+				"refund:1138:belt complete: the producer replayed its first response",
 				"refund:1138:socks is pending in its file",
 				"the relay signs with both",
 				": the old secret signed it",
@@ -78,14 +79,16 @@ func TestEveryOperationIsInBothLedgersOnceWhateverHappens(t *testing.T) {
 				require.Contains(t, text, line)
 			}
 			require.NotContains(t, text, "\x1b[", "plain text where there is no terminal")
-			require.NotContains(t, text, "whsec_", "no secret is told")
+			require.NotContains(t, text, "whsec_", "no secret is printed")
 		})
 	}
 }
 
 func TestTheCountFailsWhenALedgerIsWrong(t *testing.T) {
 	made := func(number int, id, reference string) entry {
-		return entry{Number: number, ID: id, Key: "key of " + id, Reference: reference, Payment: "payment_1", Amount: 100}
+		return entry{
+			Number: number, ID: id, Key: "key of " + id, Reference: reference, Payment: "payment_1", Amount: 100,
+		}
 	}
 	told := func(number int, id, reference string) entry {
 		e := made(number, id, reference)
@@ -101,14 +104,38 @@ func TestTheCountFailsWhenALedgerIsWrong(t *testing.T) {
 		want               string
 		ok                 bool
 	}{
-		{"each once in each is right", []entry{payment, refund}, []entry{paid, refunded}, "producer_effects=2 consumer_effects=2 duplicates=0 lost=0", true},
-		{"twice at the producer", []entry{payment, refund, refund}, []entry{paid, refunded}, "producer_effects=3 consumer_effects=2 duplicates=1 lost=0", false},
-		{"twice at the consumer", []entry{payment, refund}, []entry{paid, refunded, refunded}, "producer_effects=2 consumer_effects=3 duplicates=1 lost=0", false},
-		{"lost by the producer", []entry{payment}, []entry{paid}, "producer_effects=1 consumer_effects=1 duplicates=0 lost=2", false},
-		{"lost on the way", []entry{payment, refund}, []entry{paid}, "producer_effects=2 consumer_effects=1 duplicates=0 lost=1", false},
-		{"not asked for", []entry{payment, refund, made(3, "void_3", "void:1")}, []entry{paid, refunded}, "producer_effects=3 consumer_effects=2 duplicates=0 lost=0", false},
-		{"out of order", []entry{payment, refund}, []entry{refunded, paid}, "producer_effects=2 consumer_effects=2 duplicates=0 lost=0", false},
-		{"under another id", []entry{payment, refund}, []entry{paid, made(2, "refund_2", "refund:1")}, "producer_effects=2 consumer_effects=2 duplicates=0 lost=0", false},
+		{
+			"each once in each is right", []entry{payment, refund}, []entry{paid, refunded},
+			"producer_effects=2 consumer_effects=2 duplicates=0 lost=0", true,
+		},
+		{
+			"twice at the producer", []entry{payment, refund, refund}, []entry{paid, refunded},
+			"producer_effects=3 consumer_effects=2 duplicates=1 lost=0", false,
+		},
+		{
+			"twice at the consumer", []entry{payment, refund}, []entry{paid, refunded, refunded},
+			"producer_effects=2 consumer_effects=3 duplicates=1 lost=0", false,
+		},
+		{
+			"lost by the producer", []entry{payment}, []entry{paid},
+			"producer_effects=1 consumer_effects=1 duplicates=0 lost=2", false,
+		},
+		{
+			"lost on the way", []entry{payment, refund}, []entry{paid},
+			"producer_effects=2 consumer_effects=1 duplicates=0 lost=1", false,
+		},
+		{
+			"not asked for", []entry{payment, refund, made(3, "void_3", "void:1")}, []entry{paid, refunded},
+			"producer_effects=3 consumer_effects=2 duplicates=0 lost=0", false,
+		},
+		{
+			"out of order", []entry{payment, refund}, []entry{refunded, paid},
+			"producer_effects=2 consumer_effects=2 duplicates=0 lost=0", false,
+		},
+		{
+			"under another id", []entry{payment, refund}, []entry{paid, made(2, "refund_2", "refund:1")},
+			"producer_effects=2 consumer_effects=2 duplicates=0 lost=0", false,
+		},
 		{"nothing proves nothing", nil, nil, "producer_effects=0 consumer_effects=0 duplicates=0 lost=4", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -123,6 +150,6 @@ func TestTheCountFailsWhenALedgerIsWrong(t *testing.T) {
 
 func TestWithoutPostgresTheErrorSaysWhatToDo(t *testing.T) {
 	err := tell(t.Context(), []string{"-postgres", "postgres://app:secret@127.0.0.1:1/db"}, &strings.Builder{})
-	require.ErrorContains(t, err, "no Postgres answers at 127.0.0.1:1; start one")
+	require.ErrorContains(t, err, "no Postgres responds at 127.0.0.1:1; start one")
 	require.NotContains(t, err.Error(), "secret")
 }

@@ -25,9 +25,10 @@ type Broker struct {
 	Foreign func(t *testing.T, payload string)
 	// Stop ends the broker.
 	Stop func(t *testing.T)
-	// Expire makes the broker give up a consumer that was killed. Nil: it does so by itself, soon.
+	// Expire makes the broker give up a consumer that was killed. Nil means that the broker soon does so on its
+	// own.
 	Expire func()
-	// Address is what Consume needs to find the broker, also from another process.
+	// Address is the broker's address for Consume, also from another process.
 	Address string
 	// Consume brings the messages to receive until ctx ends.
 	Consume Consume

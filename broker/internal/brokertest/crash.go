@@ -20,7 +20,7 @@ import (
 // child is the environment variable that makes a test binary the process that is killed. It holds a job in JSON.
 const child = "BROKERTEST_CHILD"
 
-// A job is what the process is to do.
+// A job is the work of the process.
 type job struct {
 	File    string // of the inbox's store
 	Address string

@@ -160,7 +160,9 @@ func TestADuplicateOfARunningCallIsAborted(t *testing.T) {
 }
 
 func TestGRPCIsRefusedBeforeTheHandlerRuns(t *testing.T) {
-	for name, protocol := range map[string]connect.ClientOption{"gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb()} {
+	for name, protocol := range map[string]connect.ClientOption{
+		"gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, right)
 			_, err := s.call(t, "ok", "k", protocol)

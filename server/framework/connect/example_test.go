@@ -17,8 +17,9 @@ import (
 // A repeated call gets the first one's response, and the procedure runs once.
 func Example() {
 	const service, procedure = "/payment.v1.PaymentService/", "/payment.v1.PaymentService/Charge"
+	type text = wrapperspb.StringValue
 	handler := connect.NewUnaryHandler(procedure, // generated code has a handler for the whole service
-		func(context.Context, *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
+		func(context.Context, *connect.Request[text]) (*connect.Response[text], error) {
 			fmt.Println("charging")
 			return connect.NewResponse(wrapperspb.String("charged")), nil
 		})

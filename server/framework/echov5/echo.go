@@ -38,8 +38,8 @@ type call struct {
 	next echo.HandlerFunc
 }
 
-// Middleware returns mw, made by server.New or server.Middleware, as a middleware of echo. The scope of a key is the
-// method and echo's route, "POST /charges/:id". A request without a route, which echo answers with 404, passes
+// Middleware returns mw, made by server.New or server.Middleware, as a middleware of echo. The scope of a key is
+// the method and echo's route, "POST /charges/:id". A request without a route, for which echo sends 404, passes
 // unchanged. An error of the handler is rendered by echo's HTTPErrorHandler, so that the middleware stores that
 // response, and outer middleware sees no error.
 func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {

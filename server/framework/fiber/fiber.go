@@ -127,7 +127,7 @@ func take(to http.Header, c fiber.Ctx) {
 	}
 }
 
-// A response keeps what the middleware writes.
+// A response keeps the middleware's writes.
 type response struct {
 	header http.Header
 	status int

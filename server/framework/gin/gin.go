@@ -8,7 +8,7 @@
 //	}))
 //	router.POST("/charges/:id", redogin.Middleware(mw), createCharge)
 //
-// Put it behind gin.Recovery and the authentication, and after middleware that renders c.Errors: that has to run
+// Put it behind gin.Recovery and the authentication, and after middleware that renders c.Errors: that must run
 // inside.
 //
 // Give c.Request.Context() to server.Applied, server.Key and the others, not c. gin's context does not have the values
@@ -47,7 +47,7 @@ func callOf(r *http.Request) *call {
 }
 
 // Middleware returns mw, made by server.New or server.Middleware, as a handler of gin. The scope of a key is the
-// method and gin's route, "POST /charges/:id". A request without a route, which gin answers with 404, passes
+// method and gin's route, "POST /charges/:id". A request without a route, for which gin sends 404, passes
 // unchanged.
 func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 	h := mw(http.HandlerFunc(next))

@@ -63,8 +63,9 @@ func unsent(err error) bool {
 }
 
 // Failure returns the error of a statement in the terms of package store. writes means that the statement may have
-// changed something. The error wraps store.ErrUnknown if it may have been committed, the context's error if that ended,
-// and otherwise store.ErrUnavailable, unless the server refuses the statement's own values (classes 22, 23 and P0).
+// changed something. The error wraps store.ErrUnknown if it may have been committed, and the context's error if
+// that ended. Otherwise it wraps store.ErrUnavailable, unless the server refuses the statement's own values
+// (classes 22, 23 and P0).
 func (t Table) Failure(ctx context.Context, err error, writes bool) error {
 	ended := ctx.Err()
 	switch {

@@ -49,14 +49,22 @@ func TestFailureSaysWhatIsKnown(t *testing.T) {
 		"a write without a response":     {live, io.EOF, true, kinds{unknown}, nil},
 		"a read without a response":      {live, io.EOF, false, kinds{unavailable}, kinds{unknown}},
 		"a write that its context ended": {canceled, io.EOF, true, kinds{unknown, context.Canceled}, nil},
-		"a read that its context ended":  {canceled, io.EOF, false, kinds{context.Canceled}, kinds{unknown, unavailable}},
-		"a write whose session ended":    {live, server("FATAL", "57P01"), true, kinds{unknown}, nil},
-		"a refused write":                {live, server("ERROR", "53200"), true, kinds{unavailable}, kinds{unknown}},
-		"a refused value":                {live, server("ERROR", "23514"), true, nil, kinds{unavailable, unknown}},
-		"a missing table":                {live, server("ERROR", "42P01"), true, kinds{pgtable.ErrNoTable, unavailable}, nil},
-		"a missing column":               {live, server("ERROR", "42703"), true, kinds{pgtable.ErrVersion, unavailable}, nil},
-		"a standby":                      {live, server("ERROR", "25006"), true, kinds{pgtable.ErrStandby, unavailable}, nil},
-		"an error of the contract":       {live, store.ErrLost, true, kinds{store.ErrLost}, kinds{unavailable}},
+		"a read that its context ended": {
+			canceled, io.EOF, false, kinds{context.Canceled}, kinds{unknown, unavailable},
+		},
+		"a write whose session ended": {live, server("FATAL", "57P01"), true, kinds{unknown}, nil},
+		"a refused write":             {live, server("ERROR", "53200"), true, kinds{unavailable}, kinds{unknown}},
+		"a refused value":             {live, server("ERROR", "23514"), true, nil, kinds{unavailable, unknown}},
+		"a missing table": {
+			live, server("ERROR", "42P01"), true, kinds{pgtable.ErrNoTable, unavailable}, nil,
+		},
+		"a missing column": {
+			live, server("ERROR", "42703"), true, kinds{pgtable.ErrVersion, unavailable}, nil,
+		},
+		"a standby": {
+			live, server("ERROR", "25006"), true, kinds{pgtable.ErrStandby, unavailable}, nil,
+		},
+		"an error of the contract": {live, store.ErrLost, true, kinds{store.ErrLost}, kinds{unavailable}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := table.Failure(c.ctx, c.err, c.writes)

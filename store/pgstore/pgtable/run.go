@@ -19,8 +19,8 @@ import (
 const maxAttempts = 100
 
 var (
-	// ErrRace, returned by a function that Do calls, asks for another attempt: another session wrote the row between
-	// the statement's read and its write.
+	// ErrRace, returned by a function that Do calls, requests another attempt: another session wrote the row
+	// between the statement's read and its write.
 	ErrRace = errors.New("lost race")
 
 	errNotSent = errors.New("no connection")

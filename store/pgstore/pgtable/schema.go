@@ -44,8 +44,9 @@ const (
 	lockPause = time.Second
 )
 
-// Migrate applies the steps that the table lacks, each in a transaction of its own, and checks the table as Check does.
-// Any number of processes may call it at a time, while others use the table. It leaves a newer version as it is.
+// Migrate applies the steps that the table lacks, each in a separate transaction, and checks the table as Check
+// does. Any number of processes may call it at a time, while others use the table. It leaves a newer version as it
+// is.
 func (t Table) Migrate(ctx context.Context, conns Conns) error {
 	for {
 		err := t.Run(ctx, conns, true, func(conn *pgx.Conn) error { return t.migrate(ctx, conn) })
@@ -82,7 +83,7 @@ func (t Table) migrate(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// checkSQL finds the table, whatever its kind, without reading its rows.
+// checkSQL finds the table, of any kind, without reading its rows.
 const checkSQL = `
 SELECT pg_is_in_recovery(),
 	EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text),
@@ -96,7 +97,7 @@ FROM (VALUES (1)) AS one
 LEFT JOIN pg_catalog.pg_class AS c ON c.relname = $2::text
 	AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)`
 
-// A finding is what checkSQL returns.
+// A finding is the result of checkSQL.
 type finding struct {
 	standby, schema, table     bool
 	kind, persistence, comment string
@@ -167,7 +168,8 @@ func (t Table) versionOf(f finding) (int, error) {
 	case !f.table:
 		return 0, t.Unfit(ErrNoTable, "create it with Migrate, or apply the text of Migration")
 	case f.kind != "r" && f.kind != "p", !ours, err != nil:
-		return 0, t.Unfit(ErrForeign, "its comment is not %q: choose another name with WithTable", t.comment(t.Version()))
+		return 0, t.Unfit(ErrForeign, "its comment is not %q: choose another name with WithTable",
+			t.comment(t.Version()))
 	}
 	return version, nil
 }

@@ -26,7 +26,8 @@ type Table struct {
 	// Steps are the migrations, as templates for Fill. Steps[0] makes version 1, and Steps[n] makes version n+1 out of
 	// version n. A step must leave a table that the release before can use: see [Table.Check].
 	Steps []string
-	// Privileges are the table privileges that Check asks for, such as "SELECT". None are asked for if it is empty.
+	// Privileges are the table privileges that Check requires, such as "SELECT". It requires none if Privileges is
+	// empty.
 	Privileges []string
 }
 
@@ -39,7 +40,8 @@ func CheckName(pkg, kind, name string, limit int) error {
 		return fmt.Errorf("%s: %w: the name of the %s, %.80q, has %d bytes, at most %d are allowed",
 			pkg, store.ErrInvalid, kind, name, len(name), limit)
 	case strings.ContainsRune(name, 0) || !utf8.ValidString(name):
-		return fmt.Errorf("%s: %w: the name of the %s, %q, must be UTF-8 without NUL", pkg, store.ErrInvalid, kind, name)
+		return fmt.Errorf("%s: %w: the name of the %s, %q, must be UTF-8 without NUL",
+			pkg, store.ErrInvalid, kind, name)
 	}
 	return nil
 }

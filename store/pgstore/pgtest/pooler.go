@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PoolSize is how many connections a pooler has to its server.
+// PoolSize is the number of connections of a pooler to its server.
 const PoolSize = 5
 
 var errNoPooler = errors.New("no pgbouncer on PATH or in /usr/sbin")
@@ -82,7 +82,9 @@ func NewPooler(t testing.TB, url string) Pooler {
 func writeSettings(t testing.TB, dir string, port int, to *pgconn.Config) string {
 	t.Helper()
 	server := fmt.Sprint("port=", to.Port)
-	for _, part := range [][2]string{{"host", to.Host}, {"dbname", to.Database}, {"user", to.User}, {"password", to.Password}} {
+	for _, part := range [][2]string{
+		{"host", to.Host}, {"dbname", to.Database}, {"user", to.User}, {"password", to.Password},
+	} {
 		if part[1] != "" {
 			server += " " + part[0] + "='" + strings.ReplaceAll(part[1], "'", "''") + "'"
 		}

@@ -81,7 +81,7 @@ func (s *Server) CatchUp(t testing.TB, primary *Server) {
 	s.Until(t, "SELECT pg_last_wal_replay_lsn() >= '"+written+"'")
 }
 
-// CutOff keeps the standby from receiving what is written from now on.
+// CutOff keeps the standby from receiving any further writes.
 func (s *Server) CutOff(t testing.TB) {
 	t.Helper()
 	s.Configure(t, "primary_conninfo", "")

@@ -1,5 +1,5 @@
-// Aws publishes a message to a FIFO topic of SNS through aws-sdk-go-v2 over redo. AWS reads the key from the payload, so
-// the caller sets it there. Here it is the operation's name. If the SDK made it, it would differ in each call.
+// Aws publishes a message to a FIFO topic of SNS through aws-sdk-go-v2 over redo. AWS reads the key from the payload,
+// so the caller sets it there. Here it is the operation's name. If the SDK made it, it would differ in each call.
 //
 //	$ go run ./verify/sdks/aws
 //	message 1

@@ -1,13 +1,14 @@
-// Openai asks for a chat completion through openai-go over redo. The first response is lost, and the request is sent
-// again under the same key. The same code after a crash or a restart gets the stored completion: it is not paid again.
+// Openai requests a chat completion through openai-go over redo. The first response is lost, and the request is
+// sent again under the same key. The same code after a crash or a restart gets the stored completion: it is not
+// paid again.
 //
 //	$ go run ./verify/sdks/openai
 //	Three.
 //	Three.
 //	the API received 2 requests and made 1 completion
 //
-// openai-go sends no key of its own. The key helps where the API honours it, such as behind a gateway with redo's
-// middleware. At another API a lost response may be paid twice, and a stored one never.
+// openai-go sends no key, so redo adds one. The key helps where the API honours it, such as behind a gateway with
+// redo's middleware. At another API a lost response may be paid twice, and a stored one never.
 //
 // With the URL of an API as its argument it uses the key in OPENAI_API_KEY and the model in OPENAI_MODEL.
 package main
@@ -45,7 +46,7 @@ func main() {
 	}
 }
 
-// ask asks one question once, however often it is called.
+// ask sends one question. Calling it again returns the same completion.
 func ask(ctx context.Context, url, key, model, file string) error {
 	ops, err := boltstore.Open(file)
 	if err != nil {
@@ -65,8 +66,10 @@ func ask(ctx context.Context, url, key, model, file string) error {
 
 	ctx, report := redo.WithReport(redo.WithOperation(ctx, "completion:report-2026-11"))
 	out, err := sdk.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
-		Model:    model,
-		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("How many refunds were there in November?")},
+		Model: model,
+		Messages: []openai.ChatCompletionMessageParamUnion{
+			openai.UserMessage("How many refunds were there in November?"),
+		},
 	})
 	if e := report.Err(); e != nil {
 		return fmt.Errorf("effect %s, safe to run again: %t: %w", e.Effect, redo.SafeToRetry(e), errors.Join(e, err))

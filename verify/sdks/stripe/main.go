@@ -6,7 +6,8 @@
 //	refund re_1
 //	Stripe received 2 requests and made 1 refund
 //
-// With the URL of the API as its argument it uses the secret key in STRIPE_SECRET_KEY and the payment in PAYMENT_INTENT.
+// With the URL of the API as its argument it uses the secret key in STRIPE_SECRET_KEY and the payment in
+// PAYMENT_INTENT.
 package main
 
 import (

@@ -48,7 +48,7 @@ func backoffs() []backoff {
 	}
 }
 
-// A contender reads a row, and then writes it if nobody has written it meanwhile.
+// A contender reads a row, and then writes it if no other client has written it meanwhile.
 type contender struct {
 	at       time.Duration
 	writes   bool // the next message is a write

@@ -19,7 +19,7 @@ type scenario struct {
 	end       time.Duration
 }
 
-// An outcome is what a policy did in a scenario.
+// An outcome holds the figures of a policy in a scenario.
 type outcome struct {
 	policy    policy
 	offered   []int // attempts by second

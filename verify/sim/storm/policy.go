@@ -52,7 +52,7 @@ func good(resp *http.Response, err error) bool {
 // attemptTimeout is that of every policy.
 const attemptTimeout = 2 * time.Second
 
-// timed bounds each attempt of a client without an attempt timeout of its own.
+// timed bounds each attempt of a client that has no attempt timeout.
 type timed struct{ http.RoundTripper }
 
 func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -87,7 +87,10 @@ var policies = []policy{
 	{"go-retryablehttp", "v0.7.8, NewClient: 4 retries, DefaultBackoff from 1 s to 30 s", openRetryable},
 	{"aws-sdk-go-v2", "v1.47.7, retry.NewStandard: 3 attempts, jitter up to 20 s, 500 tokens", openAWS},
 	{"failsafe-go", "v0.9.8, failsafehttp.NewRetryPolicyBuilder: 2 retries without a delay", openFailsafe},
-	{"resty v3", "v3.0.0-rc.4, waits from 100 ms to 2 s; its default is no retry, and here 3 retries of a 5xx", openResty},
+	{
+		"resty v3", "v3.0.0-rc.4, waits from 100 ms to 2 s; its default is no retry, and here 3 retries of a 5xx",
+		openResty,
+	},
 	{"gRPC", "the example of gRFC A6: 4 attempts, 100 ms·2ⁿ up to 1 s, full jitter, throttling 10 and 0.1", openGRPC},
 	{"Envoy", "the documented defaults: 1 retry, full jitter from 25 ms, 3 retries at a time in a cluster", openEnvoy},
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/redo-go/redo"
 )
 
-// A quota is a server that allows so many requests in each window, and says so in RateLimit headers
-// (draft-ietf-httpapi-ratelimit-headers).
+// A quota is a server that allows a fixed number of requests in each window. It reports the number in RateLimit
+// headers (draft-ietf-httpapi-ratelimit-headers).
 type quota struct {
 	start  time.Time
 	window time.Duration
@@ -58,7 +58,7 @@ func (q *quota) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A usage is what became of a quota.
+// A usage holds the use of a quota.
 type usage struct {
 	workers int
 	used    float64 // percent of the quota

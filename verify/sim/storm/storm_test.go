@@ -78,7 +78,8 @@ func TestPictures(t *testing.T) {
 		t.Skip("no -plots")
 	}
 	loads := map[bool][]curve{}
-	fmt.Println("| Policy | attempts per call | in the outage | peak in it | after it | last refusal | failed calls | source |")
+	fmt.Println("| Policy | attempts per call | in the outage | peak in it | after it | last refusal | " +
+		"failed calls | source |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for i, p := range policies {
 		o := play(t, outage, p)

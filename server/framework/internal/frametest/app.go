@@ -11,9 +11,9 @@ const Secret = "frametest: the handler panics"
 
 // A Wiring is one way to put the middleware into a framework.
 type Wiring struct {
-	// Serve starts an application and returns its base URL. The framework's recovery is outside of everything. Then comes
-	// an authentication that puts the header X-User into the framework's context as "user". Each of these routes is behind
-	// the middleware:
+	// Serve starts an application and returns its base URL. The framework's recovery is outside of everything. Then
+	// comes an authentication that puts the header X-User into the framework's context as "user". Each of these
+	// routes is behind the middleware:
 	//
 	//	POST /charges/{id}   a.Add("charge"), then 201, header X-Charge: ch_1, JSON {"charge":"<id>"}
 	//	POST /refunds        a.Add("refund"), then 201, JSON {"refund":"rf_1"}
@@ -36,7 +36,7 @@ type Wiring struct {
 	Wrong func(t *testing.T, a *App) string
 }
 
-// An App is what a Wiring needs of the test.
+// An App holds the parts of the test that a Wiring needs.
 type App struct {
 	// Middleware is the middleware under test.
 	Middleware func(http.Handler) http.Handler

@@ -118,7 +118,8 @@ var cases = []testCase{
 		run: func(c *client) {
 			c.post("/charges/1", "k", "alice")
 			again := c.post("/charges/1", "k", "alice")
-			require.GreaterOrEqual(c, again.status, 400, "an empty success hides a mistake: %v %q", again.header, again.body)
+			require.GreaterOrEqual(c, again.status, 400, "an empty success hides a mistake: %v %q",
+				again.header, again.body)
 			c.effects("charge", 1)
 			require.Contains(c, c.log.String(), "level=ERROR")
 		},

@@ -108,7 +108,7 @@ func (c *client) same(first, again reply) {
 	require.Equal(c, first.header.Get("Content-Type"), again.header.Get("Content-Type"))
 }
 
-// A record keeps what was logged.
+// A record keeps the log.
 type record struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -121,7 +121,7 @@ func (r *record) Write(b []byte) (int, error) {
 	return r.text.Write(b)
 }
 
-// String returns what was logged.
+// String returns the log.
 func (r *record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -163,7 +163,8 @@ func TestCurlLinesHaveBothPrincipalsAndTheFault(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer everybody")
 			return false
 		})).Curl
-		require.Regexp(t, `^K1=\S+ [^;]*; curl [^;]*\$ALICE_AUTHORIZATION[^;]*; curl [^;]*\$BOB_AUTHORIZATION[^;]*$`, line)
+		require.Regexp(t, `^K1=\S+ [^;]*; curl [^;]*\$ALICE_AUTHORIZATION[^;]*; curl [^;]*\$BOB_AUTHORIZATION[^;]*$`,
+			line)
 	})
 	t.Run("fault", func(t *testing.T) {
 		line := run(t, "fault-5xx", keyed(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {

@@ -36,7 +36,8 @@ continues it when it runs again, and so does resume. Credentials are never shown
 	}
 	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
 	o.place.flags(cmd.PersistentFlags())
-	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), purge(o.terminal, "ops", &o.place), o.forget(), o.drop(), o.verify())
+	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), purge(o.terminal, "ops", &o.place), o.forget(),
+		o.drop(), o.verify())
 	return cmd
 }
 

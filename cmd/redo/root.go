@@ -72,7 +72,8 @@ pending.`,
 	root.SetFlagErrorFunc(unknownFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
-		newCheck(t), newClientCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newRecords(t), newEvents(t), newInbox(t),
+		newCheck(t), newClientCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newRecords(t), newEvents(t),
+		newInbox(t),
 		newConsole(t), newFind(t), newExplain(t), newVersion(t),
 	)
 	return root

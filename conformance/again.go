@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -27,35 +28,56 @@ func (r *runner) repeat(ctx context.Context, c Case) {
 	if !again || ctx.Err() != nil {
 		return
 	}
-	if !r.reachable(ctx) {
-		return // the first run has the evidence
+	if err := r.reachable(ctx); err != nil {
+		if ctx.Err() == nil {
+			r.halt(StopUnreachable, diedOf(err))
+		}
+		return
 	}
 	second := r.result(c)
 	r.try(ctx, c, &second, "b")
 	res := first
-	if ctx.Err() == nil {
+	finished := ctx.Err() == nil
+	if finished {
 		res = settled(first, second)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.repeated[c.Slug] = finished
 	r.results[c.Slug] = res
 	if r.settings.progress != nil {
 		r.settings.progress(res)
 	}
 }
 
-// reachable reports whether a connection to the target can be made.
-func (r *runner) reachable(ctx context.Context) bool {
+// excuse withdraws the failures that the death of the target may have caused. Their cases miss a response, have no
+// surplus effects, and could not run again.
+func (r *runner) excuse() {
+	if r.stopped == nil || r.stopped.Reason != StopUnreachable {
+		return
+	}
+	for slug, res := range r.results {
+		missing := slices.ContainsFunc(res.Exchanges, func(x *Exchange) bool { return x.Error != "" })
+		if !res.Verdict.broken() || !missing || r.proofs[slug] || r.repeated[slug] {
+			continue
+		}
+		res.Verdict, res.Reason = Harness, died
+		res.Findings = append([]Finding{{Verdict: Harness, Actual: died}}, res.Findings...)
+		r.results[slug] = res
+	}
+}
+
+// reachable waits until a connection to the target can be made. It returns the last error if that takes too long.
+func (r *runner) reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, comeback)
 	defer cancel()
 	for {
 		conn, err := r.dialer.dial(ctx)
 		if err == nil {
-			_ = conn.Close()
-			return true
+			return conn.Close()
 		}
 		if !pause(ctx, 20*time.Millisecond) {
-			return false
+			return err
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowded is a front that answers 500 to the first run of each case but the controls, as a server may that can't serve
+// crowded is a front that returns 500 to the first run of each case except the controls, like a server that can't serve
 // two clients at a time.
 func crowded(next http.Handler) http.Handler {
 	var mu sync.Mutex
@@ -97,7 +97,7 @@ func TestCaseIsRepeatedWithNothingElseGoingOn(t *testing.T) {
 	require.Len(t, results, len(report.Results))
 }
 
-// More effects than keys prove a failure in whatever traffic they came.
+// More effects than keys prove a failure in any traffic.
 func TestProofIsNotRepeated(t *testing.T) {
 	target, n := forgetful(t, func(int64) string { return `{"ok":true}` })
 	target.Effects = &Effects{Func: func(context.Context, string) (int, error) { return int(n.Load()), nil }}

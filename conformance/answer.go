@@ -39,7 +39,7 @@ const maxAnswer = 64 << 20
 
 var errTooLong = fmt.Errorf("the response has more than %d bytes", maxAnswer)
 
-// read fills the answer from a connection.
+// read reads the response from a connection.
 func (a *answer) read(conn io.Reader, method string) {
 	// The part before the body is bounded too: the headers, and any sequence of informational responses.
 	br := bufio.NewReader(io.LimitReader(conn, maxAnswer+1<<20))

@@ -44,7 +44,7 @@ func TestEachBenignVariantConforms(t *testing.T) {
 	}
 }
 
-// trouble lists what did not pass.
+// trouble lists the cases that did not pass.
 func trouble(r Report) string {
 	var b strings.Builder
 	for _, res := range r.Results {
@@ -60,7 +60,7 @@ func trouble(r Report) string {
 	return b.String()
 }
 
-// perTenant counts the effects of each principal by itself, so that one principal's counter misses the other's.
+// perTenant counts the effects of each principal separately, so that one principal's counter misses the other's.
 func perTenant(r *http.Request, o order) string { return principal(r) + "/" + o.Account }
 
 func benigns() []benign {
@@ -261,8 +261,11 @@ func benigns() []benign {
 			target: func(t *Target, _ *httptest.Server) { t.Origin = shopOrigin },
 		},
 		{
-			name:  "the retention is advertised with each response",
-			front: rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Header().Set("X-Key-Lifetime", "86400") }),
+			name: "the retention is advertised with each response",
+			front: rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) {
+				a.Header().Set("X-Key-Lifetime",
+					"86400")
+			}),
 			target: func(t *Target, _ *httptest.Server) {
 				t.Advertised = &Advertised{Operation: *t.Get, Header: "X-Key-Lifetime"}
 			},

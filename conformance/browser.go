@@ -12,7 +12,8 @@ var browserCases = []Case{{
 	Sequence: "a browser's preflight for the operation with a key; the operation twice with that page's Origin",
 	Rule: "A page of the declared origin can send the key: the preflight allows its header, and the responses may be " +
 		"read. The header that marks a replay should be exposed.",
-	Why: "A browser drops the request without an error that a page can read, or hides the marker, so that a page can't " +
+	Why: "A browser drops the request without an error that a page can read, or hides the marker, so that a page " +
+		"can't " +
 		"tell a replay from a second order.",
 	Sources: []Source{fetchStandard("CORS protocol"), contract("conformance", Should)},
 	run: func(t *trial) {
@@ -48,7 +49,7 @@ var browserCases = []Case{{
 	Rule: "A preflight needs no key, takes none, and has no effect: each is a 2xx and no replay, and the operation " +
 		"runs, with one effect.",
 	Why: "Browsers send no key with a preflight. A server that wants one there is closed to every page, and one that " +
-		"records the preflight answers the order with it.",
+		"records the preflight replays it for the order.",
 	Sources: []Source{
 		fetchStandard("CORS protocol"), rfc("9110", "9.2.1", Must), contract("safe methods never reserve a key", Must),
 	},

@@ -12,7 +12,7 @@ type Case struct {
 	Needs []Need `json:"needs,omitempty"`
 	// Sequence describes the requests that are sent.
 	Sequence string `json:"sequence"`
-	// Rule describes the result that passes. E is the change in the number of effects.
+	// Rule describes the result that passes.
 	Rule string `json:"rule"`
 	// Why names the client or server that the rule protects.
 	Why string `json:"why"`
@@ -126,12 +126,12 @@ var needTexts = map[Need]string{
 	NeedJSON:        "an operation whose body is a JSON object",
 	NeedSecond:      "a second operation",
 	NeedPatch:       "the operation by PATCH",
-	NeedEmpty:       "an operation that answers 204",
-	NeedLarge:       "an operation that answers 1 MiB",
+	NeedEmpty:       "an operation that returns 204",
+	NeedLarge:       "an operation that returns 1 MiB",
 	NeedInvalid:     "an operation that is always refused",
 	NeedInterim:     "an operation that sends an informational response",
-	NeedGet:         "a GET whose answer an effect changes",
-	NeedQueryMethod: "a QUERY whose answer an effect changes",
+	NeedGet:         "a GET whose response an effect changes",
+	NeedQueryMethod: "a QUERY whose response an effect changes",
 	NeedOrigin:      "an origin whose pages may send the operation",
 	NeedAdvertised:  "a place where it advertises how long it keeps keys",
 	NeedHeader:      "a profile with keys in a header",

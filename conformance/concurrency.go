@@ -53,7 +53,7 @@ func (t *trial) overlapping(pair func() (slow, meanwhile request), label string)
 		t.anew()
 		try++
 	}
-	t.inconclusive("the slow operation was answered after %v, before anything else could be sent: it is to take %v",
+	t.inconclusive("the slow operation responded after %v, before anything else could be sent: it is to take %v",
 		first.done.Sub(first.sent).Round(time.Millisecond), t.run.target.Slow.Takes)
 	return nil, nil
 }
@@ -66,7 +66,8 @@ func (t *trial) shed(a *answer) time.Duration {
 		return 0
 	}
 	if t.shedding += wait; wait > maxHint || t.shedding > maxPatience {
-		t.inconclusive("the target refused one of two requests for its load, again and again: %s; a lower --rate may help", a)
+		t.inconclusive("the target refused one of two requests for its load, again and again: %s; a lower --rate "+
+			"may help", a)
 	}
 	return wait
 }
@@ -113,7 +114,7 @@ func (t *trial) duplicate() (o Operation, winner, other *answer) {
 
 var concurrencyCases = []Case{{
 	Slug: "conc-one-effect", Level: Must, Needs: []Need{NeedEffects},
-	Sequence: "one request ten times at once, with the last byte of each held back until all others are " +
+	Sequence: "one request ten times together, with the last byte of each held back until all others are " +
 		"sent; several rounds, and one with the slow operation where there is one",
 	Rule: "One effect for each key. Responses are one and the same 2xx, or refusals of a key in flight.",
 	Why: "Check-then-insert without a lock passes every sequential test, and pays twice when a phone " +
@@ -152,7 +153,7 @@ var concurrencyCases = []Case{{
 }, {
 	Slug: "conc-retry-after", Level: Should, Needs: []Need{NeedSlow},
 	Sequence: "a slow request; the same while it runs",
-	Rule:     "A refusal of a key in flight says when to come back, in a Retry-After that can be read.",
+	Rule:     "A refusal of a key in flight has a readable Retry-After.",
 	Why:      "Without it clients guess, and come back together.",
 	Sources:  []Source{rfc("9110", "10.2.3", May), contract("same key, still running", Must)},
 	run: func(t *trial) {
@@ -193,7 +194,7 @@ var concurrencyCases = []Case{{
 	},
 }, {
 	Slug: "independent-keys", Level: Should, Needs: []Need{NeedSlow}, alone: true,
-	Sequence: "a slow request; another key at once",
+	Sequence: "a slow request; another key meanwhile",
 	Rule: "A request that runs blocks its own key alone: another key's response comes first. Where a " +
 		"GET without a key overtakes it, waiting is a failure.",
 	Why:     "One lock for all keys makes one slow provider everybody's.",

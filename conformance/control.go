@@ -10,8 +10,9 @@ var controlCases = []Case{{
 		"down, and all other cases are blocked.",
 	Sources: []Source{draft("2.6", Should), contract("first success", Must)},
 	run: func(t *trial) {
-		a := t.send("the first request", t.request(t.operation(), t.key(), t.payload()))
-		t.want(a.ok(), "2xx", a)
+		r := t.request(t.operation(), t.key(), t.payload())
+		a := t.send("the first request", r)
+		t.want(a.ok(), "2xx", fmt.Sprintf("%s, from %s %s", a, r.method, t.run.address(r)))
 		if a.ok() && isOurs(a.header) && t.run.target.CustomProfile == nil {
 			both := t.run.profile.BothForms || !t.run.target.Key.Quoted
 			t.run.profile = t.run.profile.ours()
@@ -32,14 +33,15 @@ var controlCases = []Case{{
 	Slug: slugDistinct, Level: Must, Needs: []Need{NeedEffects},
 	Sequence: "two fresh keys with different payloads",
 	Rule:     "Two keys are two operations: both 2xx, two effects.",
-	Why:      "It shows that the counter counts, on which every case that judges effects stands.",
+	Why:      "It shows that the counter counts, on which every case that judges effects depends.",
 	Sources:  []Source{draft("2.2", Must), draft("2.6", Should)},
 	run: func(t *trial) {
 		a := t.send("the first key", t.request(t.operation(), t.key(), t.payload()))
 		b := t.send("the second key", t.request(t.operation(), t.key(), t.payload()))
 		n := t.effects(2)
 		if t.run.target.Effects.ResponseID != "" && n == 1 && a.ok() && b.ok() {
-			t.inconclusive("two operations have the same id in their responses: the second was taken for the first, or " +
+			t.inconclusive("two operations have the same id in their responses: the second was taken for the " +
+				"first, or " +
 				"the id is no id; effects can't be counted by it")
 		}
 		ok := t.want(a.ok() && b.ok(), "2xx for both", fmt.Sprintf("%s, and %s", a, b))
@@ -48,10 +50,10 @@ var controlCases = []Case{{
 }, {
 	Slug: slugOracle, Level: Must,
 	Sequence: "two fresh keys with the same payload, the first again, and the second with another payload",
-	Rule: "A replay can be told from a new run: effects are counted, or the responses to two operations " +
+	Rule: "A replay and a new run can be distinguished: effects are counted, or the responses to two operations " +
 		"differ. Otherwise inconclusive.",
 	Why: "A server that forgets every key and always gives the same response passes every comparison " +
-		"of responses. Every verdict about a replay stands on this.",
+		"of responses. Every verdict about a replay depends on this.",
 	Sources: []Source{contract("conformance", Must)},
 	run: func(t *trial) {
 		p := t.payload()
@@ -73,7 +75,7 @@ var controlCases = []Case{{
 			t.tally.extra = max(0, t.effects(2)-2) // replay-effect judges the effects of a replay
 		}
 		if len(t.run.telling) == 0 && !t.fx() {
-			t.inconclusive("two operations got equal responses, and effects are not counted: no replay can be told from " +
+			t.inconclusive("two operations got equal responses, and effects are not counted: a replay looks like " +
 				"a new run; declare how to count effects")
 		}
 	},

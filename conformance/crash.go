@@ -23,7 +23,7 @@ var crashCases = []Case{{
 		a := t.run.dialer.exchange(t.ctx, r)
 		t.keep("the request whose handler dies", "", r, a)
 		if a.ok() || a.refused() {
-			t.inconclusive("the target's crash answered %s", a)
+			t.inconclusive("the response to the target's crash was %s", a)
 		}
 		r = t.request(dying.without(crash.Headers), key, p)
 		end := time.Now().Add(time.Duration(crash.Lease) + leaseMargin)
@@ -42,8 +42,9 @@ var crashCases = []Case{{
 			if b.ok() && t.fx() {
 				t.effect(1)
 			}
-			t.want(b.err == nil && !t.run.profile.inFlight(b), fmt.Sprintf("another answer than in flight, %v after the "+
-				"crash", crash.Lease), b)
+			t.want(b.err == nil && !t.run.profile.inFlight(b),
+				fmt.Sprintf("another response than in flight, %v after the "+
+					"crash", crash.Lease), b)
 			break
 		}
 	},

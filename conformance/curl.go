@@ -130,15 +130,15 @@ func (t Target) variable(f field) string {
 				if who == "" {
 					who = fmt.Sprintf("PRINCIPAL_%d", i+1)
 				}
-				return shellName(who + "_" + name)
+				return ShellName(who + "_" + name)
 			}
 		}
 	}
-	return shellName(f.name)
+	return ShellName(f.name)
 }
 
-// shellName returns the name of a shell variable.
-func shellName(s string) string {
+// ShellName returns the name of the shell variable for a header's value in a command line: X_API_KEY for X-Api-Key.
+func ShellName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
@@ -157,23 +157,42 @@ func (t *trial) curls() string {
 		return ""
 	}
 	var parts []string
-	for i, x := range t.exchanges {
-		if i > 0 {
-			before := t.exchanges[i-1]
-			if wait := time.Duration(x.SentMicros-before.DoneMicros) * time.Microsecond; wait > 100*time.Millisecond {
-				parts = append(parts, fmt.Sprintf("sleep %.1f", wait.Seconds()))
-			}
+	for i := 0; i < len(t.exchanges); {
+		x := t.exchanges[i]
+		if i > 0 && pauseBefore(t.exchanges, i) > 0 {
+			parts = append(parts, fmt.Sprintf("sleep %.1f", pauseBefore(t.exchanges, i).Seconds()))
 		}
-		parts = append(parts, x.Curl)
+		times := "1"
+		for i++; i < len(t.exchanges) && t.exchanges[i].Curl == x.Curl && pauseBefore(t.exchanges, i) == 0; i++ {
+			times += " " + strconv.Itoa(len(times)/2+2)
+		}
+		if times == "1" {
+			parts = append(parts, x.Curl)
+			continue
+		}
+		parts = append(parts, "for i in "+times+"; do "+x.Curl+"; done")
 	}
 	line := strings.Join(parts, "; ")
 	set := ""
 	for _, id := range t.ids() {
 		if strings.Contains(line, `"$`+id.variable+`"`) || strings.Contains(line, `"${`+id.variable+`^^}"`) {
-			set += id.variable + "=$(uuidgen | tr A-Z a-z); "
+			set += id.variable + "=" + newUUID + "; "
 		}
 	}
 	return set + line
+}
+
+// newUUID is the shell text for a fresh UUID of version 4. Without one, curl would send no key. Small Linux systems
+// have no uuidgen.
+const newUUID = "$( (uuidgen || cat /proc/sys/kernel/random/uuid) 2>/dev/null | tr A-Z a-z)"
+
+// pauseBefore returns the pause before an exchange that is not the first one. Short pauses are zero.
+func pauseBefore(exchanges []*Exchange, i int) time.Duration {
+	wait := time.Duration(exchanges[i].SentMicros-exchanges[i-1].DoneMicros) * time.Microsecond
+	if wait <= 100*time.Millisecond {
+		return 0
+	}
+	return wait
 }
 
 // quote quotes a word for bash and other shells that support $'...'. It uses that form only for bytes that must be

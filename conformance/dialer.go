@@ -78,7 +78,10 @@ func (t Target) tlsConfig() (*tls.Config, error) {
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	connect := d.connect
 	if connect == nil {
-		connect = func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", d.address) }
+		connect = func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp",
+				d.address)
+		}
 	}
 	conn, err := connect(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// On connections without buffers, in virtual time: nothing of a request's last byte may move while another request is not
-// yet on the wire.
+// On connections without buffers, in virtual time: nothing of a request's last byte may move while another request is
+// not yet on the wire.
 func TestRacersHoldTheirLastByteUntilAllOthersAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := make(chan net.Conn, racers)
@@ -72,7 +72,7 @@ func TestRacersHoldTheirLastByteUntilAllOthersAreSent(t *testing.T) {
 	})
 }
 
-// The client has to see a reset and not an end, and the target to have answered in full.
+// The client must see a reset and not an end, and the target must have sent the whole response.
 func TestProxyLosesTheAnswerByAReset(t *testing.T) {
 	var served atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +83,8 @@ func TestProxyLosesTheAnswerByAReset(t *testing.T) {
 	t.Cleanup(srv.Close)
 	u, err := url.Parse(srv.URL)
 	require.NoError(t, err)
-	seen, lost, err := newDialer(u, nil, time.Minute).loseAnswer(t.Context(), request{method: http.MethodPost, path: "/x", body: []byte("payload")})
+	seen, lost, err := newDialer(u, nil, time.Minute).loseAnswer(t.Context(),
+		request{method: http.MethodPost, path: "/x", body: []byte("payload")})
 	require.NoError(t, err)
 	require.ErrorIs(t, seen.err, syscall.ECONNRESET)
 	require.Zero(t, seen.status)
@@ -114,22 +115,29 @@ func TestExchangeEndsWithItsTimeAndWithItsContext(t *testing.T) {
 }
 
 func TestRequestsAreWrittenAsTheyAre(t *testing.T) {
-	r := request{method: http.MethodPost, path: "/x?y=1", fields: []field{{"x-key", "a\xE9"}, {"X-KEY", ""}}, body: []byte("body")}
-	require.Equal(t, "POST /v1/x?y=1 HTTP/1.1\r\nHost: h\r\nx-key: a\xE9\r\nX-KEY: \r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody",
+	r := request{method: http.MethodPost, path: "/x?y=1", fields: []field{{"x-key", "a\xE9"}, {"X-KEY", ""}},
+		body: []byte("body")}
+	require.Equal(t, "POST /v1/x?y=1 HTTP/1.1\r\nHost: h\r\nx-key: a\xE9\r\nX-KEY: \r\nContent-Length: "+
+		"4\r\nConnection: close\r\n\r\nbody",
 		string(r.encode("h", "/v1")))
 	r.chunked = true
-	require.Equal(t, "POST /v1/x?y=1 HTTP/1.1\r\nHost: h\r\nx-key: a\xE9\r\nX-KEY: \r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n",
+	require.Equal(t, "POST /v1/x?y=1 HTTP/1.1\r\nHost: h\r\nx-key: a\xE9\r\nX-KEY: \r\nTransfer-Encoding: "+
+		"chunked\r\nConnection: close\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n",
 		string(r.encode("h", "/v1")))
 	require.Equal(t, "QUERY / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
 		string(request{method: "QUERY", path: "/"}.encode("h", "")), "a QUERY has a body, which may be empty")
-	require.Equal(t, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", string(request{method: http.MethodGet, path: "/"}.encode("h", "")))
+	require.Equal(t, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+		string(request{method: http.MethodGet, path: "/"}.encode("h", "")))
 	require.Equal(t, "/x?y=1&z=2", r.withQuery("z=2").path)
 	require.Equal(t, []field{{"X-Key", "b"}}, r.set("X-Key", "b").fields)
 	require.Len(t, r.fields, 2) // the first request is as it was
 }
 
 func TestClientShowsItsCertificateAndMayTrustAll(t *testing.T) {
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+	}))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
 	srv.StartTLS()

@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // Effects describes how to count the target's effects. Exactly one of URL, Command, ResponseID and Func must be
@@ -91,15 +95,77 @@ func (e *Effects) validate() error {
 	return wrong.err()
 }
 
+// counters returns the different counters of the target and its operations. An effect is counted by one of them, so the
+// number of effects is their sum.
+func (t Target) counters() []*Effects {
+	if t.Effects == nil {
+		return nil
+	}
+	all := []*Effects{t.Effects}
+	for _, v := range t.variants() {
+		if own := v.operation.Effects; own != nil && !slices.ContainsFunc(all, own.equal) {
+			all = append(all, own)
+		}
+	}
+	return all
+}
+
+// equal reports whether two counters are the same. Different functions never are.
+func (e *Effects) equal(other *Effects) bool { return e == other || reflect.DeepEqual(e, other) }
+
+// settle returns the longest time between a response and its effect that the description states. Zero means that it
+// states none.
+func (t Target) settle() time.Duration {
+	var longest Duration
+	for _, e := range t.counters() {
+		longest = max(longest, e.Settle)
+	}
+	return time.Duration(longest)
+}
+
+// validateCounter checks the counter of one operation.
+func (t Target) validateCounter(name string, o Operation) error {
+	own := o.Effects
+	switch {
+	case own == nil:
+		return nil
+	case name == "operation":
+		return errors.New("is a member of the target")
+	case wire.SafeMethod(o.Method):
+		return fmt.Errorf("%s makes no effect", o.Method)
+	case t.Effects == nil:
+		return errors.New("goes together with effects of the target")
+	case t.Effects.ResponseID != "":
+		return errors.New("goes together with a url or a command in effects of the target")
+	case own.ResponseID != "":
+		return errors.New("must have a url or a command")
+	case t.Effects.isolated() && !own.isolated():
+		return errors.New("must have {{case}}, as effects of the target has")
+	}
+	return own.validate()
+}
+
 // counterVariables are the variables of the counter's templates. A count covers all payloads of a case.
 var counterVariables = []string{varCase, varRun}
 
-// count reads the counter for a case. It is not for ResponseID, because each case counts IDs separately.
+// count reads all counters for a case. It is not for ResponseID, because each case counts IDs separately.
 func (r *runner) count(ctx context.Context, caseWord string) (int, error) {
+	sum := 0
+	for _, e := range r.target.counters() {
+		n, err := r.read(ctx, e, caseWord)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// read reads one counter.
+func (r *runner) read(ctx context.Context, e *Effects, caseWord string) (int, error) {
 	values := map[string]string{varCase: caseWord, varRun: r.nonce}
 	ctx, cancel := context.WithTimeout(ctx, r.target.timeout())
 	defer cancel()
-	e := r.target.Effects
 	switch {
 	case e.Func != nil:
 		n, err := e.Func(ctx, caseWord)
@@ -108,7 +174,7 @@ func (r *runner) count(ctx context.Context, caseWord string) (int, error) {
 		}
 		return n, nil
 	case e.URL != "":
-		return r.countURL(ctx, fill(e.URL, values))
+		return r.readURL(ctx, e, fill(e.URL, values))
 	}
 	args := make([]string, len(e.Command))
 	for i, arg := range e.Command {
@@ -127,14 +193,17 @@ func (r *runner) count(ctx context.Context, caseWord string) (int, error) {
 	return n, nil
 }
 
-func (r *runner) countURL(ctx context.Context, where string) (int, error) {
+func (r *runner) readURL(ctx context.Context, e *Effects, where string) (int, error) {
 	d, path, err := r.counterAt(where)
 	if err != nil {
 		return 0, err
 	}
+	if d == r.dialer {
+		where = r.target.origin() + where
+	}
 	req := request{method: http.MethodGet, path: path}
-	for _, name := range sortedKeys(r.target.Effects.Headers) {
-		req.fields = append(req.fields, field{name, r.target.Effects.Headers[name]})
+	for _, name := range sortedKeys(e.Headers) {
+		req.fields = append(req.fields, field{name, e.Headers[name]})
 	}
 	a := r.exchange(ctx, d, req)
 	a.excerpt = r.mask.describe(a.content())
@@ -146,7 +215,7 @@ func (r *runner) countURL(ctx context.Context, where string) (int, error) {
 	case a.status != http.StatusOK:
 		return 0, counterError("GET %s: %s", r.mask.path(where), a)
 	}
-	n, err := numberAt(a.content(), r.target.Effects.Path)
+	n, err := numberAt(a.content(), e.Path)
 	if err != nil {
 		return 0, counterError("GET %s: the response %q: %v", r.mask.path(where), excerpt(string(a.content())), err)
 	}
@@ -169,7 +238,7 @@ func numberAt(doc []byte, path string) (int, error) {
 	case []any:
 		return len(v), nil
 	}
-	return 0, fmt.Errorf("what stands at %q is neither a whole number nor a list", path)
+	return 0, fmt.Errorf("the value at %q is neither a whole number nor a list", path)
 }
 
 // valueAt follows a path of names and indices with dots between them.
@@ -198,7 +267,7 @@ func valueAt(doc []byte, path string) (any, error) {
 			}
 			v = in[i]
 		default:
-			return nil, fmt.Errorf("%q leads into what is neither an object nor a list", name)
+			return nil, fmt.Errorf("%q leads into a value that is neither an object nor a list", name)
 		}
 	}
 	return v, nil

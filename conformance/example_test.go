@@ -23,7 +23,10 @@ func shop() *httptest.Server {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(create))
-	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"total":%d}`, orders.Load()) })
+	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"total":%d}`,
+			orders.Load())
+	})
 	return httptest.NewServer(mux)
 }
 
@@ -41,7 +44,8 @@ func ExampleRun() {
 		fmt.Println(err)
 		return
 	}
-	report, err := conformance.Run(context.Background(), target, conformance.Only("replay-body", "mismatch-body", "fault-lost-response"))
+	report, err := conformance.Run(context.Background(), target, conformance.Only("replay-body", "mismatch-body",
+		"fault-lost-response"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -60,7 +64,7 @@ func ExampleRun() {
 	// exit code 0
 }
 
-// A server without deduplication fails, and what it fails by is in the report.
+// A server without deduplication fails, and the report has the evidence.
 func ExampleReport() {
 	var n atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -91,7 +95,7 @@ func ExampleReport() {
 	// true <nil> 1
 }
 
-// Each case says what is sent, what passes, why it matters and who asks for it.
+// Each case has its requests, the result that passes, the reason and the sources.
 func ExampleCases() {
 	for _, c := range conformance.Cases() {
 		if c.Slug == "fault-truncated-request" {

@@ -12,7 +12,7 @@ var faultCases = []Case{{
 	Slug: "fault-lost-response", Level: Must, Needs: []Need{NeedEffects}, gated: true,
 	Sequence: "a request through a proxy that reads the whole response and resets the client; the same again",
 	Rule:     "The retry is a replay: one effect, and the response is the one that was lost.",
-	Why:      "The answer that gets lost is what keys were made for.",
+	Why:      "A lost response is the reason for keys.",
 	Sources:  []Source{draft("1", ""), draft("2.6", Should)},
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload())
@@ -29,8 +29,8 @@ var faultCases = []Case{{
 			}
 			t.run.gate.hold(wait)
 		}
-		t.record("what the client saw", "by a proxy that read the whole response and then reset the connection", r, seen)
-		t.record("what the proxy had read", "the same exchange, on the target's side", r, lost)
+		t.record("the client's side", "by a proxy that read the whole response and then reset the connection", r, seen)
+		t.record("the target's side", "the same exchange, as the proxy read it", r, lost)
 		if seen.err == nil || !lost.ok() {
 			t.inconclusive("the response was not lost: the client saw %s, and the proxy %s", seen, lost)
 		}
@@ -40,9 +40,9 @@ var faultCases = []Case{{
 	},
 }, {
 	Slug: "fault-client-timeout", Level: Must, Needs: []Need{NeedSlow}, gated: true,
-	Sequence: "a slow request, given up while it runs; the same at once, and until it succeeds; the same once more",
+	Sequence: "a slow request, given up while it runs; the same immediately, and until it succeeds; the same once more",
 	Rule:     "The retry succeeds in the end, and the next one replays it: one effect.",
-	Why:      "A client's timeout says nothing about the server: the first request may still be paying.",
+	Why:      "A client's timeout proves nothing about the server: the first request may still be paying.",
 	Sources:  []Source{draft("2.6", Should), contract("the handler's context outlives the client's disconnect", Must)},
 	run: func(t *trial) {
 		takes := time.Duration(t.run.target.Slow.Takes)
@@ -57,7 +57,7 @@ var faultCases = []Case{{
 		case <-headStart.C:
 		case <-t.ctx.Done():
 		}
-		t.record("given up", "the connection was closed before the answer", r, x.abandon("the client gave up"))
+		t.record("given up", "the connection was closed before the response", r, x.abandon("the client gave up"))
 		a := t.patiently("the retry", r, 4*takes+5*time.Second)
 		if !t.want(a.ok(), "2xx in the end", a) {
 			return
@@ -76,7 +76,8 @@ var faultCases = []Case{{
 	Rule:     "Half a request has no effect and does not spoil its key: the retry succeeds, with one effect.",
 	Why: "A key that was reserved, or a fingerprint that was taken, from half a body refuses the whole " +
 		"one for good.",
-	Sources: []Source{rfc("9112", "8", Must), contract("server flow: the body is read before the key is reserved", Must)},
+	Sources: []Source{rfc("9112", "8", Must), contract("server flow: the body is read before the key is reserved",
+		Must)},
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload())
 		t.pass(1)
@@ -104,9 +105,9 @@ var faultCases = []Case{{
 }, {
 	Slug: "fault-5xx", Level: Must, Needs: []Need{NeedFault},
 	Sequence: "a request that fails with a 5xx before its effect; the same twice",
-	Rule: "The failure has no effect, and the retries do what is declared: they get the recorded error, " +
+	Rule: "The failure has no effect, and the retries do as declared: they get the recorded error, " +
 		"or run once and then replay.",
-	Why: "Either is right, but a client that does not know which waits for ever, or gives up what " +
+	Why: "Either is right, but a client that does not know which waits for ever, or gives up when " +
 		"would have worked.",
 	Sources: []Source{draft("2.6", Should), stripe(), contract("5xx release the key", Must)},
 	run: func(t *trial) {
@@ -151,7 +152,7 @@ var faultCases = []Case{{
 	Slug: "fault-429", Level: Should, Needs: []Need{NeedLimit},
 	Sequence: "a request that is refused with 429 and Retry-After; the same when that is over",
 	Rule:     "A rate limit is no result: the retry runs, with one effect.",
-	Why:      "A 429 that is replayed for a day is an outage for whoever was patient.",
+	Why:      "A 429 that is replayed for a day is an outage for a patient client.",
 	Sources: []Source{rfc("6585", "4", ""), rfc("9110", "10.2.3", ""),
 		contract("408, 425, 429 and 5xx release the key", Must)},
 	run: func(t *trial) {
@@ -159,11 +160,11 @@ var faultCases = []Case{{
 		p, key := t.payload(), t.key()
 		a := t.once("the request that is limited", t.request(limited, key, p))
 		if a.status != http.StatusTooManyRequests {
-			t.inconclusive("the target's rate limit answered %s, and not 429", a)
+			t.inconclusive("the response to the target's rate limit was %s, and not 429", a)
 		}
 		if d, ok := wire.Hint(a.header, a.done, true); ok {
 			if d > maxHint {
-				t.skip("the target asks to come back in %v, longer than is waited for", d)
+				t.skip("the target's Retry-After is %v, too long to wait for", d)
 			}
 			t.wait(d)
 		}

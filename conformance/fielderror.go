@@ -11,12 +11,26 @@ type FieldErrors []FieldError
 
 // FieldError describes a wrong field.
 type FieldError struct {
-	// Field is the path of the field, such as "effects.url" or "setup.0.capture". It is empty if the fault has no field.
+	// Field is the path of the field, such as "effects.url" or "setup.0.capture". It is empty if the fault has no
+	// field.
 	Field string
 	// Line is the field's line in a file, for readers of files. Zero means that it is unknown.
 	Line int
 	Text string
+	// Unknown is the name that the field has and that does not exist. Known lists the names that exist. Both are
+	// empty for other faults.
+	Unknown string
+	Known   []string
 }
+
+// unknownName is the error of a name that does not exist.
+type unknownName struct {
+	text  string // without the known names
+	name  string
+	known []string
+}
+
+func (e unknownName) Error() string { return e.text + ", there are " + strings.Join(e.known, ", ") }
 
 // Error returns one line for each field.
 func (e FieldErrors) Error() string {
@@ -50,6 +64,10 @@ func (e *FieldErrors) add(field string, err error) {
 	var inner FieldErrors
 	if !errors.As(err, &inner) {
 		inner = FieldErrors{{Text: err.Error()}}
+		var unknown unknownName
+		if errors.As(err, &unknown) {
+			inner[0].Unknown, inner[0].Known = unknown.name, unknown.known
+		}
 	}
 	for _, f := range inner {
 		f.Field = strings.Trim(field+"."+f.Field, ".")

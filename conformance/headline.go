@@ -45,6 +45,9 @@ func (r Report) Outcome(strict bool) Outcome {
 	case ExitFault:
 		return Unfinished
 	}
+	if r.died() != "" {
+		return Unfinished
+	}
 	return NotTried
 }
 
@@ -59,7 +62,7 @@ func (r Report) Headline(strict bool) string {
 			text = fmt.Sprintf("%s, as far as it was tried: %d of %d MUSTs passed", outcome, passed, all)
 		}
 		if known := r.known(); len(known) > 0 {
-			text += ", but for what is expected to fail: " + strings.Join(known, ", ")
+			text += ", except the expected failures: " + strings.Join(known, ", ")
 		}
 		if missing := r.untried(); len(missing) > 0 {
 			text += "; not tried: " + strings.Join(missing, ", ")
@@ -68,12 +71,34 @@ func (r Report) Headline(strict bool) string {
 	case Deviates, Unproven:
 		parts := []string{strings.Join(r.deviations(strict), ", ")}
 		parts = append(parts, r.unproven(strict)...)
+		if r.died() != "" {
+			parts = append(parts, r.died())
+		}
 		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 		return string(outcome) + ": " + strings.Join(parts, "; ")
 	case NotTried:
 		return string(outcome) + ": " + r.obstacle()
 	}
-	return string(outcome) + ": nothing is known of the rest"
+	if r.died() != "" {
+		return string(outcome) + ": " + r.died()
+	}
+	return string(outcome) + ": the rest is unknown"
+}
+
+// died names the cases that were running when the target died. It is empty unless the target died after the run had
+// tried a case.
+func (r Report) died() string {
+	if r.Stopped == nil || r.Stopped.Reason != StopUnreachable ||
+		!slices.ContainsFunc(r.Results, func(res Result) bool { return res.Verdict == Pass || res.Verdict.broken() }) {
+		return ""
+	}
+	var slugs []string
+	for _, res := range r.Results {
+		if res.Verdict == Harness && res.Reason == died {
+			slugs = append(slugs, res.Slug)
+		}
+	}
+	return strings.TrimSuffix(died+", in "+strings.Join(slugs, ", "), ", in ")
 }
 
 // deviations returns the slugs of the broken rules that count, and of the expected failures that pass.
@@ -153,7 +178,7 @@ func (r Report) obstacle() string {
 		return "the description or an option is wrong"
 	}
 	if res, ok := r.Result(slugBaseline); ok && res.Verdict.broken() {
-		return slugBaseline + " did not pass, and all else stands on it"
+		return slugBaseline + " did not pass, and all other cases depend on it"
 	}
 	return "the target can't be reached"
 }

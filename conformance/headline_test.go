@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The headline says no more than was tried, and no worse than was seen.
+// The headline claims no more than was tried, and nothing worse than was seen.
 func TestHeadlines(t *testing.T) {
 	must := func(slug string, v Verdict) Result { return Result{Slug: slug, Level: Must, Verdict: v} }
 	all := []Result{must("ctl-baseline", Pass), must("replay-effect", Pass), must("replay-body", Pass),
@@ -27,7 +27,7 @@ func TestHeadlines(t *testing.T) {
 	}{
 		{"the core was tried", with(), false, Conforms, "conforms, as far as it was tried: 5 of 5 MUSTs passed"},
 		{"a failure is expected", with(known), false, Conforms,
-			"conforms, as far as it was tried: 5 of 6 MUSTs passed, but for what is expected to fail: replay-status"},
+			"conforms, as far as it was tried: 5 of 6 MUSTs passed, except the expected failures: replay-status"},
 		{"a part of the core was not tried", Report{Results: all[:3]}, false, LittleTried,
 			"little was tried: 3 of 3 MUSTs passed; not tried: mismatch-body, conc-one-effect"},
 		{"a MUST is broken", with(must("key-case", Fail)), false, Deviates, "does not conform: key-case"},
@@ -45,12 +45,13 @@ func TestHeadlines(t *testing.T) {
 			"conforms, as far as it was tried: 5 of 5 MUSTs passed"},
 		{"a SHOULD is broken, strictly", with(Result{Slug: "key-empty", Level: Should, Verdict: Warn}), true, Deviates,
 			"does not conform: key-empty"},
-		{"the baseline fails", Report{Results: []Result{must("ctl-baseline", Fail), must("x", Blocked)}}, false, NotTried,
-			"not tried: ctl-baseline did not pass, and all else stands on it"},
+		{"the baseline fails", Report{Results: []Result{must("ctl-baseline", Fail), must("x", Blocked)}}, false,
+			NotTried,
+			"not tried: ctl-baseline did not pass, and all other cases depend on it"},
 		{"the configuration is wrong", Report{Stopped: &Stopped{Reason: StopConfig}}, false, NotTried,
 			"not tried: the description or an option is wrong"},
 		{"the run was ended", Report{Results: all, Stopped: &Stopped{Reason: StopCanceled}}, false, Unfinished,
-			"not finished: nothing is known of the rest"},
+			"not finished: the rest is unknown"},
 	} {
 		require.Equal(t, c.outcome, c.report.Outcome(c.strict), c.rule)
 		require.Equal(t, c.want, c.report.Headline(c.strict), c.rule)

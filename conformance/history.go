@@ -21,7 +21,7 @@ var historyCases = []Case{{
 	Sequence: "a random plan from the seed: six clients, five keys, two payloads for each",
 	Rule: "There is an order in which each response is right, and no request is refused as in flight " +
 		"that began after its key's success was seen. One effect for each key.",
-	Why:     "Races between a key's end and its record show only when many things happen at once.",
+	Why:     "Races between a key's end and its record show only when many things happen together.",
 	Sources: []Source{draft("2.6", Should), contract("the store contract", Must)},
 	run:     runHistory,
 }}
@@ -76,7 +76,8 @@ func runHistory(t *trial) {
 		if t.run.ignoresPayload {
 			o.payload = 0
 		}
-		o.inFlight, o.mismatch = t.run.profile.inFlight(a), a.refused() && t.run.profile.mayBe(a, taxonomy.PayloadMismatch)
+		o.inFlight, o.mismatch = t.run.profile.inFlight(a), a.refused() && t.run.profile.mayBe(a,
+			taxonomy.PayloadMismatch)
 		if !o.success && !o.inFlight && !o.mismatch {
 			t.want(false, "2xx, or a refusal as in flight or as a mismatch", a)
 		}
@@ -84,7 +85,8 @@ func runHistory(t *trial) {
 	}
 	for w, plan := range plans {
 		for i, p := range plan {
-			note(fmt.Sprintf("client %d, request %d, key %d, payload %d", w+1, i+1, p.key+1, p.payload+1), p, done[w][i])
+			note(fmt.Sprintf("client %d, request %d, key %d, payload %d", w+1, i+1, p.key+1, p.payload+1), p,
+				done[w][i])
 		}
 	}
 	// At the end one client sends each key once with each payload. So each key has a success that overlaps no other
@@ -98,7 +100,7 @@ func runHistory(t *trial) {
 	for k := range keys {
 		of := slices.DeleteFunc(slices.Clone(ops), func(o op) bool { return o.key != k })
 		if why := contradiction(of, t.run.alike); why != "" {
-			t.want(false, fmt.Sprintf("an order in which each answer for key %d is right", k+1), why)
+			t.want(false, fmt.Sprintf("an order in which each response for key %d is right", k+1), why)
 		}
 	}
 	t.effect(historyKeys)

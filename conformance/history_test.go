@@ -41,17 +41,27 @@ func TestHistories(t *testing.T) {
 		{"nobody", []op{seen(0, 9, 0, "in flight")}, "no request succeeded"},
 		{"in flight while the first one runs", []op{seen(0, 9, 0, "ok"), seen(1, 2, 0, "in flight")}, ""},
 		{"in flight that began while the first one ran", []op{seen(0, 9, 0, "ok"), seen(8, 20, 0, "in flight")}, ""},
-		{"in flight after the first one's success was seen", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "in flight")}, "refused as in flight"},
-		{"in flight after another one's success was seen", []op{seen(0, 30, 0, "ok"), seen(2, 9, 0, "ok"), seen(10, 20, 0, "in flight")}, "refused as in flight"},
-		{"in flight before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 0, "in flight")}, "409 without a body, before any request"},
+		{"in flight after the first one's success was seen", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "in flight")},
+			"refused as in flight"},
+		{"in flight after another one's success was seen", []op{seen(0, 30, 0, "ok"), seen(2, 9, 0, "ok"),
+			seen(10, 20, 0, "in flight")}, "refused as in flight"},
+		{"in flight before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 0, "in flight")},
+			"409 without a body, before any request"},
 		{"a mismatch while the first one runs", []op{seen(0, 9, 0, "ok"), seen(1, 2, 1, "mismatch")}, ""},
 		{"a mismatch long after", []op{seen(0, 9, 0, "ok"), seen(100, 200, 1, "mismatch")}, ""},
-		{"a mismatch before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 1, "mismatch")}, "409 without a body, before any request"},
-		{"a mismatch with the right payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "mismatch")}, "refused as another payload"},
+		{"a mismatch before anything had begun", []op{seen(5, 9, 0, "ok"), seen(1, 2, 1, "mismatch")},
+			"409 without a body, before any request"},
+		{"a mismatch with the right payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "mismatch")},
+			"refused as another payload"},
 		{"another payload in flight", []op{seen(0, 9, 0, "ok"), seen(1, 2, 1, "in flight")}, ""},
-		{"another payload in flight, too late", []op{seen(0, 9, 0, "ok"), seen(10, 20, 1, "in flight")}, "refused as in flight"},
-		{"a refusal of either kind, long after, with another payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 1, "either")}, ""},
-		{"a refusal of either kind, long after, with the same payload", []op{seen(0, 9, 0, "ok"), seen(10, 20, 0, "either")}, "refused as in flight"},
+		{"another payload in flight, too late", []op{seen(0, 9, 0, "ok"), seen(10, 20, 1, "in flight")},
+			"refused as in flight"},
+		{"a refusal of either kind, long after, with another payload", []op{seen(0, 9, 0, "ok"),
+			seen(10, 20, 1, "either")},
+			""},
+		{"a refusal of either kind, long after, with the same payload", []op{seen(0, 9, 0, "ok"),
+			seen(10, 20, 0, "either")},
+			"refused as in flight"},
 	} {
 		got := contradiction(c.ops, same)
 		if c.want == "" {
@@ -62,8 +72,9 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// explained searches all instants for an order, as the definition has it: a writer among the successes, its R and C within
-// it, and for each other request a d within it. Instants between two whole numbers add nothing, since all bounds are whole.
+// explained searches all instants for an order, as the definition has it: a writer among the successes, its R and C
+// within it, and for each other request a d within it. Instants between two whole numbers add nothing, since all
+// bounds are whole.
 func explained(ops []op, horizon int) bool {
 	ms := func(t time.Time) int { return int(t.UnixMilli()) }
 	for w, writer := range ops {
@@ -116,6 +127,6 @@ func TestValidatorAgreesWithASearchOfAllOrders(t *testing.T) {
 			yes++
 		}
 	}
-	require.Greater(t, yes, 3000) // both answers are met often
+	require.Greater(t, yes, 3000) // both results occur often
 	require.Less(t, yes, 17_000)
 }

@@ -13,14 +13,21 @@ import (
 func (t *trial) refusal(a *answer, lists ...[]int) {
 	ok := slices.ContainsFunc(lists, func(statuses []int) bool { return has(statuses, a) })
 	t.want(ok, "status "+list(slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))), a)
+	t.noEffect(a)
+}
+
+// noEffect judges that a refusal has no effect. It only counts the effects of another response.
+func (t *trial) noEffect(a *answer) {
 	if a.refused() {
 		t.effect(0)
+	} else if t.fx() {
+		t.effects(0)
 	}
 }
 
-// coded judges whether an error has the code, where the profile asks for it.
+// coded judges whether an error has the code, if the profile requires it.
 func (t *trial) coded(a *answer, c taxonomy.Code) {
-	t.want(!t.run.profile.asks(c) || t.run.profile.code(a) == c, "the code "+t.run.profile.word(c), a)
+	t.want(!t.run.profile.requires(c) || t.run.profile.code(a) == c, "the code "+t.run.profile.word(c), a)
 }
 
 func list(statuses []int) string {
@@ -60,7 +67,7 @@ var keyCases = []Case{{
 }, {
 	Slug: "key-optional", Level: Should, Needs: []Need{NeedKeyOptional, NeedEffects},
 	Sequence: "the same request twice, without a key",
-	Rule:     "Without a key every request is one of its own: both run, two effects.",
+	Rule:     "Without a key every request is a new one: both run, two effects.",
 	Why:      "An order that is placed twice on purpose, without a key, is two orders.",
 	Sources:  []Source{contract("methods: required or optional per route", Should)},
 	run: func(t *trial) {
@@ -98,13 +105,12 @@ var keyCases = []Case{{
 	Slug: "key-too-long", Level: Must, Needs: []Need{NeedFreeKeys, NeedKeyLimit},
 	Sequence: "a key one byte longer than published",
 	Rule:     "A key that is too long is refused with a 4xx, never a 5xx, and without an effect.",
-	Why:      "A key that does not fit its column is a 500, and the client then retries for ever what can never work.",
+	Why:      "A key that does not fit its column is a 500, and the client then retries for ever without success.",
 	Sources:  []Source{draft("5", Should), contract("key format", Must)},
 	run: func(t *trial) {
 		a := t.send("a key that is too long", t.request(t.operation(), t.longKey(t.run.target.maxKey()+1), t.payload()))
-		if t.want(a.refused(), "4xx", a) {
-			t.effect(0)
-		}
+		t.want(a.refused(), "4xx", a)
+		t.noEffect(a)
 	},
 }, {
 	Slug: "key-no-truncate", Level: Must, Needs: []Need{NeedEffects, NeedFreeKeys},

@@ -52,7 +52,8 @@ var keyFormCases = []Case{{
 			p, key := t.payload(), t.key()
 			a := t.send("one form", t.keyed(t.bare(t.operation(), p), forms[0](key)))
 			b := t.send("the other form", t.keyed(t.bare(t.operation(), p), forms[1](key)))
-			t.want(a.ok() && t.run.alike(a, b), "2xx and the same again", fmt.Sprintf("%s, and then %s", a, t.unlike(a, b)))
+			t.want(a.ok() && t.run.alike(a, b), "2xx and the same again", fmt.Sprintf("%s, and then %s", a,
+				t.unlike(a, b)))
 			if !t.fx() && !t.ended() {
 				t.proven(t.operation(), a, b)
 			}
@@ -73,7 +74,7 @@ var keyFormCases = []Case{{
 	Slug: "key-bad-bytes", Level: Should, Needs: []Need{NeedHeader},
 	Sequence: "a key with the byte 0xE9",
 	Rule:     "A key that is not ASCII is refused with a 4xx. A 2xx is a warning, a 5xx a failure.",
-	Why: "What one hop reads as Latin-1 and the next as UTF-8 becomes two keys; a database that " +
+	Why: "A byte that one hop reads as Latin-1 and the next as UTF-8 makes two keys; a database that " +
 		"refuses the byte makes it a 500.",
 	Sources: []Source{draft("2.1", Must), draft("5", Should)},
 	run:     func(t *trial) { t.badBytes(t.key() + "\xE9") },
@@ -110,7 +111,7 @@ var keyFormCases = []Case{{
 	Slug: "key-repeated", Level: Inform, Needs: []Need{NeedHeader}, gated: true,
 	Sequence: "a key; the same in two lines of the key header",
 	Rule:     "Records whether a key that is sent twice is the same one, another one, or refused.",
-	Why:      "A proxy that adds what is already there must not make a retry a new operation.",
+	Why:      "A proxy that adds a second line must not make a retry a new operation.",
 	Sources:  []Source{rfc("9110", "5.3", Must)},
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload())
@@ -125,7 +126,8 @@ func bareKey(key string) string { return key }
 // relation describes how a second request relates to the first one.
 func (t *trial) relation(first, second *answer) string {
 	switch {
-	case second.refused() && t.run.profile.mismatch(second) && !slices.Contains(t.run.profile.MalformedKey, second.status):
+	case second.refused() && t.run.profile.mismatch(second) && !slices.Contains(t.run.profile.MalformedKey,
+		second.status):
 		return fmt.Sprintf("refused as another payload: %s", second)
 	case second.refused():
 		return fmt.Sprintf("refused: %s", second)

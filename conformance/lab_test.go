@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -20,13 +19,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/shop"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// slowness is how long the lab's slow operation takes, and shortRetention how long its expiring one is kept. A
+// slowness is the duration of the lab's slow operation, and shortRetention the retention of its expiring one. A
 // machine that is busy needs longer ones, and no test depends on their being short.
 const (
 	slowness       = 400 * time.Millisecond
@@ -54,11 +54,11 @@ type lab struct {
 	front    func(http.Handler) http.Handler      // outside of the middleware
 	wire     func(net.Conn) net.Conn              // below HTTP
 	app      http.Handler                         // the shop
-	reopen   func(store.Store) store.Store        // what a restart does to the store in memory
+	reopen   func(store.Store) store.Store        // changes the store in memory at a restart
 	describe func(t *Target)                      // changes the description
 	short    time.Duration                        // the expiring operation's real retention
 	lifetime string                               // the retention that is advertised
-	cors     cors                                 // what browsers may do
+	cors     cors                                 // the permissions of browsers
 	inner    func(next http.Handler) http.Handler // between the middleware and the shop
 }
 
@@ -72,7 +72,7 @@ func newLab(t testing.TB) *lab {
 		reopen:   func(st store.Store) store.Store { return st },
 		describe: func(*Target) {},
 	}
-	l.app = http.HandlerFunc(l.shop)
+	l.app = shop.Shop{Effect: l.made}
 	return l
 }
 
@@ -121,7 +121,7 @@ func (l *lab) open(st store.Store) {
 	l.handler = l.front(l.cors.around(compressed(mux)))
 }
 
-// closeStore ends what the middleware still records, since nothing can be recorded in a closed store.
+// closeStore stops the middleware's background writes first, because a closed store records nothing.
 func (l *lab) closeStore() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -138,9 +138,10 @@ func (l *lab) listen(address string) {
 	l.mu.Lock()
 	h := l.handler
 	l.mu.Unlock()
-	l.server = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, connKey{}, c)
-	}}
+	l.server = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		}}
 	l.served = make(chan struct{})
 	go func() {
 		defer close(l.served)
@@ -208,10 +209,12 @@ func (l *lab) target() Target {
 		Advertised: &Advertised{
 			Operation: Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
 		},
-		Slow:     &Slow{Operation: Operation{Headers: map[string]string{"X-Slow": slowness.String()}}, Takes: Duration(slowness)},
-		Fault:    &Fault{Operation: Operation{Headers: map[string]string{"X-Fault": "500"}}},
-		Limited:  &Operation{Headers: map[string]string{"X-Fault": "429"}},
-		Crash:    &Crash{Operation: Operation{Headers: map[string]string{"X-Fault": "crash"}}, Lease: Duration(2 * time.Second)},
+		Slow: &Slow{Operation: Operation{Headers: map[string]string{"X-Slow": slowness.String()}},
+			Takes: Duration(slowness)},
+		Fault:   &Fault{Operation: Operation{Headers: map[string]string{"X-Fault": "500"}}},
+		Limited: &Operation{Headers: map[string]string{"X-Fault": "429"}},
+		Crash: &Crash{Operation: Operation{Headers: map[string]string{"X-Fault": "crash"}},
+			Lease: Duration(2 * time.Second)},
 		Expiring: &Expiring{Operation: Operation{Path: "/short"}, Retention: Duration(shortRetention)},
 		Restart:  &Restart{Func: l.restart},
 		Timeout:  Duration(30 * time.Second),
@@ -224,60 +227,15 @@ func principal(r *http.Request) string {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
-type order struct {
-	Account string `json:"account"`
-	Item    string `json:"item"`
-	Amount  int    `json:"amount"`
-}
+type order = shop.Order
 
-// shop makes one effect for each request that it accepts.
-func (l *lab) shop(w http.ResponseWriter, r *http.Request) {
-	var o order
-	if err := json.NewDecoder(r.Body).Decode(&o); err != nil || o.Account == "" {
-		http.Error(w, "no account", http.StatusBadRequest)
-		return
-	}
-	switch r.Header.Get("X-Fault") {
-	case "500":
-		http.Error(w, "the bank is down", http.StatusInternalServerError)
-		return
-	case "429":
-		w.Header().Set("Retry-After", "0")
-		http.Error(w, "too many", http.StatusTooManyRequests)
-		return
-	case "crash":
-		panic(http.ErrAbortHandler)
-	}
-	if d, err := time.ParseDuration(r.Header.Get("X-Slow")); err == nil {
-		time.Sleep(d)
-	}
-	if r.Header.Get("X-Interim") != "" {
-		w.Header().Set("Link", "</style.css>; rel=preload")
-		w.WriteHeader(http.StatusEarlyHints)
-		w.Header().Del("Link")
-	}
+// made makes the effect of an order.
+func (l *lab) made(r *http.Request, o order) (string, error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.orders++
-	id := fmt.Sprintf("%s_%d", strings.Trim(r.URL.Path, "/"), l.orders)
 	l.effects[o.Account]++
-	l.mu.Unlock()
-	switch r.URL.Path {
-	case "/empty":
-		w.WriteHeader(http.StatusNoContent)
-		return
-	case "/large":
-		_, _ = w.Write([]byte(strings.Repeat("0123456789abcdef", 1<<16)))
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Location", r.URL.Path+"/"+id)
-	h.Set("ETag", strconv.Quote(id))
-	h.Add("X-Part", "one")
-	h.Add("X-Part", "two")
-	h.Set("Set-Cookie", "session="+id)
-	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(map[string]string{"id": id, "item": o.Item})
+	return fmt.Sprintf("%s_%d", strings.Trim(r.URL.Path, "/"), l.orders), nil
 }
 
 func (l *lab) total(w http.ResponseWriter, r *http.Request) {
@@ -297,7 +255,7 @@ func (l *lab) effect(account string) {
 	l.effects[account]++
 }
 
-// compressed compresses what its client accepts, outside of the middleware, where the package's documentation has it.
+// compressed compresses responses outside of the middleware, as the package's documentation recommends.
 func compressed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") != "gzip" {
@@ -316,7 +274,7 @@ func compressed(next http.Handler) http.Handler {
 	})
 }
 
-// A recorder keeps an answer, and lets informational ones through.
+// recorder keeps a response, and lets informational ones through.
 type recorder struct {
 	*httptest.ResponseRecorder
 	w http.ResponseWriter
@@ -342,7 +300,7 @@ func copyHeader(to, from http.Header) {
 	}
 }
 
-// stripeStatuses makes of a mismatch what Stripe does, which redo's middleware has no option for.
+// stripeStatuses gives a mismatch Stripe's status, for which redo's middleware has no option.
 func stripeStatuses(next http.Handler) http.Handler {
 	return rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) {
 		if isMismatch(a) {
@@ -354,7 +312,7 @@ func stripeStatuses(next http.Handler) http.Handler {
 // inBolt puts the lab's store into a file.
 func (l *lab) inBolt(t *testing.T) { l.bolt = filepath.Join(t.TempDir(), "lab.redo") }
 
-// flush sends what was recorded.
+// flush sends the recorded response.
 func (r recorder) flush() {
 	copyHeader(r.w.Header(), r.Header())
 	r.w.Header().Del("Content-Length")
@@ -367,7 +325,7 @@ func (r recorder) flush() {
 	}
 }
 
-// discard is where a probe's answer goes.
+// discard drops the response to a probe.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }

@@ -69,7 +69,8 @@ var lateCases = []Case{{
 		if len(firsts) == 0 {
 			t.inconclusive("no control has succeeded")
 		}
-		if keep := time.Duration(t.run.target.Retention); keep > 0 && keep < 2*time.Since(firsts[0].answer.sent)+lateAfter {
+		if keep := time.Duration(t.run.target.Retention); keep > 0 &&
+			keep < 2*time.Since(firsts[0].answer.sent)+lateAfter {
 			t.skip("the target keeps keys for %v, and the run took longer", keep)
 		}
 		for n := t.run.keysUsed; n < lateKeys; n++ {
@@ -80,7 +81,8 @@ var lateCases = []Case{{
 			age := time.Since(first.answer.done)
 			a := t.patiently(fmt.Sprintf("key %d of the run again, %v later", i+1, age.Round(100*time.Millisecond)),
 				first.request, 2*time.Second)
-			t.must(t.run.alike(first.answer, a), "the first response again, "+first.answer.String(), t.unlike(first.answer, a))
+			t.must(t.run.alike(first.answer, a), "the first response again, "+first.answer.String(),
+				t.unlike(first.answer, a))
 			if !t.fx() && !t.ended() {
 				t.proven(t.operation(), first.answer, a)
 			}
@@ -90,7 +92,7 @@ var lateCases = []Case{{
 }, {
 	Slug: "late-effects", Level: Must, Needs: []Need{NeedEffects}, last: true,
 	Sequence: "one key three times; a second later, the effects of every case of the run are counted again",
-	Rule:     "No effect comes after its time: every case's count is what its keys allow.",
+	Rule:     "No effect comes after its time: every case's count stays within its keys.",
 	Why:      "A queue that is fed twice pays twice, and does so when the tests are over.",
 	Sources:  []Source{draft("2.6", Should), contract("each operation takes effect once", Must)},
 	run: func(t *trial) {
@@ -98,7 +100,7 @@ var lateCases = []Case{{
 			t.skip("effects are counted by the ids in responses, and a late effect has no response")
 		}
 		t.thrice()
-		t.wait(max(lateFor, time.Duration(t.run.target.Effects.Settle)))
+		t.wait(max(lateFor, t.run.target.settle()))
 		t.effect(1)
 		t.recount(func(entry) bool { return true })
 	},

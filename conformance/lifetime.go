@@ -43,9 +43,11 @@ var lifetimeCases = []Case{{
 }, {
 	Slug: "lifetime-advertised", Level: Must, Needs: []Need{NeedAdvertised}, gated: true,
 	Sequence: "the request that advertises the retention; a request, and the same after three quarters of that time",
-	Rule: "The advertised time is whole seconds or an ISO 8601 duration, and no shorter than the profile allows. Keys " +
+	Rule: "The advertised time is whole seconds or an ISO 8601 duration, and no shorter than the profile allows. " +
+		"Keys " +
 		"are kept that long. A time of more than a minute is not waited for: late-replay tries the run's first keys.",
-	Why: "A client reads the time, and sends a key again as long as it lasts. If the record is gone by then, the retry " +
+	Why: "A client reads the time, and sends a key again as long as it lasts. If the record is gone by then, the " +
+		"retry " +
 		"is a second payment.",
 	Sources: []Source{
 		draft("2.3", Should), {Ref: "Apache Iceberg REST catalog, idempotency-key-lifetime", Level: Should},
@@ -68,7 +70,7 @@ var lifetimeCases = []Case{{
 	},
 }}
 
-// within sends a request, and the same again at the given age. A busy machine may answer too late, so it repeats with
+// within sends a request, and the same again at the given age. A busy machine may respond too late, so it repeats with
 // another key until the second response comes within the retention.
 func (t *trial) within(o Operation, retention, age time.Duration, label string) (r request, a, b *answer) {
 	for try := 0; try < 2*overlaps && (b == nil || b.done.Sub(a.sent) >= retention); try++ {
@@ -80,7 +82,7 @@ func (t *trial) within(o Operation, retention, age time.Duration, label string) 
 		b = t.send(label, r)
 	}
 	if b.done.Sub(a.sent) >= retention {
-		t.inconclusive("the retention of %v was over before the second request was answered", retention)
+		t.inconclusive("the retention of %v was over before the second request had its response", retention)
 	}
 	return r, a, b
 }
@@ -113,7 +115,7 @@ func (r *runner) readLifetime(a *answer) (d time.Duration, text string, err erro
 }
 
 // learnLifetime takes the advertised retention for the target's. It wins over the documented one, since clients go by
-// it. The case lifetime-advertised judges what can't be read.
+// it. The case lifetime-advertised judges an unreadable time.
 func (r *runner) learnLifetime(ctx context.Context) {
 	if r.target.Advertised == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answering is a dialer whose server answers with each text in turn, and with the last one from then on.
+// answering is a dialer whose server sends each text in turn, and then repeats the last one.
 func answering(texts ...string) *dialer {
 	n := 0
 	return &dialer{host: "busy.test", timeout: time.Minute, connect: func(context.Context) (net.Conn, error) {
@@ -42,14 +42,16 @@ func TestBusyTargetIsWaitedFor(t *testing.T) {
 		{"a success is taken as it is", []string{"201 Created"}, 201, 0, false, 0},
 		{"429 is waited for", []string{"429 No\r\nRetry-After: 3", "201 Created"}, 201, 1, false, 3 * time.Second},
 		{"429 without a hint too", []string{"429 No", "429 No", "201 Created"}, 201, 2, false, 150 * time.Millisecond},
-		{"503 with a hint is waited for", []string{"503 No\r\nRetry-After: 1", "201 Created"}, 201, 1, false, time.Second},
+		{"503 with a hint is waited for", []string{"503 No\r\nRetry-After: 1", "201 Created"}, 201, 1, false,
+			time.Second},
 		{"503 without one is a result", []string{"503 No"}, 503, 0, false, 0},
 		{"a wait of minutes is none", []string{"429 No\r\nRetry-After: 120"}, 429, 0, true, 0},
 		{"patience ends", []string{"429 No\r\nRetry-After: 10"}, 429, 3, true, 30 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			a := new(runner).exchange(t.Context(), answering(c.answers...), request{method: http.MethodPost, path: "/x"})
+			a := new(runner).exchange(t.Context(), answering(c.answers...), request{method: http.MethodPost,
+				path: "/x"})
 			require.NoError(t, a.err, c.rule)
 			require.Equal(t, c.status, a.status, c.rule)
 			require.Equal(t, c.refusals, a.refusals, c.rule)
@@ -113,7 +115,8 @@ func TestDifferenceIsShownAndNotMeasured(t *testing.T) {
 		{`{"id":"a"}`, `{"id":"a","at":3}`, `with a member "at" more`},
 		{`{"id":"a"}`, `{"id": "a"}`, "the same JSON in other bytes"},
 		{"hello", "hell", "a body of 4 bytes instead of 5"},
-		{"the order was made at 10:00", "the order was made at 10:07", `the body differs from byte 26: "de at 10:07" instead of "de at 10:00"`},
+		{"the order was made at 10:00", "the order was made at 10:07",
+			`the body differs from byte 26: "de at 10:07" instead of "de at 10:00"`},
 	} {
 		require.Equal(t, c.want, difference(c.was, c.is), fmt.Sprintf("%s, %s", c.was, c.is))
 	}

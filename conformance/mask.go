@@ -50,9 +50,9 @@ func newMask(t Target) *mask {
 	for _, p := range t.Principals {
 		add(p.Headers, true)
 	}
-	if t.Effects != nil {
-		add(t.Effects.Headers, true)
-		m.addQuery(t.Effects.URL)
+	for _, e := range t.counters() {
+		add(e.Headers, true)
+		m.addQuery(e.URL)
 	}
 	operations := []Operation{t.Operation}
 	for _, s := range t.Setup {
@@ -82,7 +82,7 @@ func (m *mask) add(value, variable string) {
 func (m *mask) addQuery(address string) {
 	eachParameter(address, func(name, value string) string {
 		if wire.CredentialParameter(name, value) && !strings.Contains(value, "{{") && m.replace(value) == value {
-			m.add(value, shellName(name))
+			m.add(value, ShellName(name))
 			if decoded, err := url.QueryUnescape(value); err == nil {
 				m.add(decoded, "")
 			}

@@ -11,7 +11,8 @@ func TestKeyIsPutIntoTheBody(t *testing.T) {
 		{doc: `not JSON`, path: "", want: `not JSON`},
 		{doc: `{"a":1.0}`, path: "key", want: `{"a":1.0,"key":"k"}`},
 		{doc: `{"key":"old","a":9007199254740993}`, path: "key", want: `{"a":9007199254740993,"key":"k"}`},
-		{doc: `{"params":{"arguments":{}}}`, path: "params.arguments.key", want: `{"params":{"arguments":{"key":"k"}}}`},
+		{doc: `{"params":{"arguments":{}}}`, path: "params.arguments.key",
+			want: `{"params":{"arguments":{"key":"k"}}}`},
 		{doc: `not JSON`, path: "key", wrong: "must be a JSON object"},
 		{doc: `null`, path: "key", wrong: "must be a JSON object"},
 		{doc: `{"params":[]}`, path: "params.key", wrong: "params: the profile has the key in the body"},
@@ -46,7 +47,8 @@ func TestEnvelopeIsNoPartOfAResult(t *testing.T) {
 
 func TestErrorWithTheStatusOfASuccessIsARefusal(t *testing.T) {
 	adcp, _ := profileNamed("adcp")
-	conflict := &answer{status: 200, body: []byte(`{"structuredContent":{"adcp_error":{"code":"IDEMPOTENCY_CONFLICT"}}}`)}
+	conflict := &answer{status: 200,
+		body: []byte(`{"structuredContent":{"adcp_error":{"code":"IDEMPOTENCY_CONFLICT"}}}`)}
 	broke := &answer{status: 200, body: []byte(`{"adcp_error":{"code":"BUDGET_TOO_LOW"}}`)}
 	for _, a := range []*answer{conflict, broke} {
 		adcp.read(a)
@@ -66,10 +68,10 @@ func TestProfileThatCannotBeIsRefused(t *testing.T) {
 	sound := Profile{Mismatch: []int{409}, MissingKey: []int{400}, MalformedKey: []int{400}, InFlight: []int{409}}
 	require.NoError(t, sound.validate())
 	for want, change := range map[string]func(p *Profile){
-		`key_form is "ulid"`:                     func(p *Profile) { p.KeyForm = "ulid" },
-		`"a b", which is no header name`:         func(p *Profile) { p.FirstSent = "a b" },
-		"neither a header name nor a member":     func(p *Profile) { p.Markers = []Marker{{Value: "true"}} },
-		"the profile's mismatch names no status": func(p *Profile) { p.Mismatch = nil },
+		`key_form is "ulid"`:                   func(p *Profile) { p.KeyForm = "ulid" },
+		`"a b", which is no header name`:       func(p *Profile) { p.FirstSent = "a b" },
+		"neither a header name nor a member":   func(p *Profile) { p.Markers = []Marker{{Value: "true"}} },
+		"the profile's mismatch has no status": func(p *Profile) { p.Mismatch = nil },
 	} {
 		p := sound
 		change(&p)

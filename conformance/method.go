@@ -8,7 +8,7 @@ import (
 var methodCases = []Case{{
 	Slug: "method-get-uncached", Level: Should, Needs: []Need{NeedGet, NeedHeader},
 	Sequence: "a GET with a key; an effect; the same GET",
-	Rule:     "A GET is never answered from a record: the second sees the effect, and is not marked as a replay.",
+	Rule:     "A GET is never served from a record: the second sees the effect, and is not marked as a replay.",
 	Why:      "A client that sends its key with everything would read a stale balance for a day.",
 	Sources:  []Source{rfc("9110", "9.2.1", Must), contract("safe methods never reserve a key", Must)},
 	run: func(t *trial) {
@@ -31,7 +31,7 @@ var methodCases = []Case{{
 }, {
 	Slug: "method-query", Level: Must, Needs: []Need{NeedQueryMethod, NeedHeader},
 	Sequence: "a QUERY without a key; one with a key; the operation under the same key; the same QUERY",
-	Rule: "QUERY is safe, although it has a body: it needs no key, leaves its key free, and is never answered from a " +
+	Rule: "QUERY is safe, although it has a body: it needs no key, leaves its key free, and is never served from a " +
 		"record.",
 	Why: "A middleware that lists the safe methods and has not heard of QUERY refuses searches without a key, and " +
 		"replays an old result for those with one.",
@@ -66,6 +66,6 @@ func (t *trial) uncached(o Operation, key string, effect request) {
 		t.inconclusive("the target's %s did not change with the effect", o.Method)
 	}
 	b := t.send("the same "+o.Method, r)
-	t.want(!bytes.Equal(b.body, a.body) || b.status != a.status, "what it reads without a key, "+c.String(), b)
+	t.want(!bytes.Equal(b.body, a.body) || b.status != a.status, "the response without a key, "+c.String(), b)
 	t.want(!t.run.profile.marked(b), "no marker", markers(b.header))
 }

@@ -31,7 +31,7 @@ func (t *trial) ownResult(first, second *answer, own *lesson) {
 	case second.refused():
 		t.effect(1)
 	case !second.ok():
-		t.want(false, "a success of its own, or a 4xx", second)
+		t.want(false, "its own success, or a 4xx", second)
 	case len(telling) > 0:
 		// Another successful result is proof. The number of keys bounds its effects.
 		d := differences(first, second)
@@ -59,7 +59,7 @@ var mismatchCases = []Case{{
 	Sequence: "one key with two payloads",
 	Rule: "Another payload under a used key is never a success, and has no effect. Its status should be " +
 		"the profile's: 409 (redo, ucp), 422 (ietf, acp), 400 (stripe, azure).",
-	Why:     "A client that reuses a key by mistake would take the first order's answer for the second one's.",
+	Why:     "A client that reuses a key by mistake would take the first order's response for the second one's.",
 	Sources: []Source{draft("2.7", Should), rfc("9110", "15.5.21", ""), contract("same key, other payload", Must)},
 	run: func(t *trial) {
 		_, _, _, b := t.reuse()
@@ -72,7 +72,7 @@ var mismatchCases = []Case{{
 	Slug: "mismatch-path", Level: Must, Needs: []Need{NeedSecond, NeedOnePayload}, gated: true,
 	Sequence: "a key; the same for the second operation",
 	Rule:     "Another operation under the same key has its own result or a 4xx, and never the first one's response.",
-	Why:      "A refund that gets the answer of the payment was never made, and looks as if it was.",
+	Why:      "A refund that gets the response of the payment was never made, and looks as if it was.",
 	Sources:  []Source{contract("scope and fingerprint", Must)},
 	run: func(t *trial) {
 		t.other(*t.run.target.Second, "the second operation under the same key")
@@ -131,7 +131,7 @@ var mismatchCases = []Case{{
 	Slug: "mismatch-problem", Level: Should, Needs: []Need{NeedPayloads, NeedProblems},
 	Sequence: "one key with two payloads",
 	Rule:     "The refusal is a problem document or has a Link.",
-	Why:      "It tells a person what went wrong, since no retry will help.",
+	Why:      "It explains the fault to a person, because no retry helps.",
 	Sources:  []Source{draft("2.7", Should), rfc("9457", "3", "")},
 	run: func(t *trial) {
 		_, _, _, b := t.reuse()
@@ -146,7 +146,7 @@ var mismatchCases = []Case{{
 	Rule: "The refusal has the profile's code: CONFLICT.idempotency.payload_mismatch (redo), idempotency_conflict " +
 		"(acp), IDEMPOTENCY_CONFLICT (adcp).",
 	Why: "A mismatch and a key in flight have the same status: only the code keeps a client from " +
-		"retrying what can't work.",
+		"retrying in vain.",
 	Sources: []Source{contract("same key, other payload", Must)},
 	run: func(t *trial) {
 		_, _, _, b := t.reuse()

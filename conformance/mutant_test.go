@@ -16,7 +16,7 @@ import (
 )
 
 // A mutant is the reference server with one defect. The cases in finds fail or warn, those in also may, and no
-// others. A "*" stands for all: more than one effect for one key is a failure in every case that sees it.
+// others. A "*" means all: more than one effect for one key is a failure in every case that sees it.
 type mutant struct {
 	name   string
 	finds  []string
@@ -92,7 +92,7 @@ func TestEachCaseThatJudgesHasAMutant(t *testing.T) {
 		}
 	}
 	for _, c := range Cases() {
-		if c.Level != Inform && c.Slug != slugOracle { // the oracle is inconclusive and never fails; it has a test of its own
+		if c.Level != Inform && c.Slug != slugOracle { // the oracle never fails, and has its own test
 			require.True(t, found[c.Slug], "no mutant fails %s", c.Slug)
 		}
 		delete(found, c.Slug)
@@ -100,7 +100,7 @@ func TestEachCaseThatJudgesHasAMutant(t *testing.T) {
 	require.Empty(t, found, "mutants are said to be found by cases that don't exist")
 }
 
-// rewriting returns a front that changes answers before they are sent.
+// rewriting returns a front that changes responses before they are sent.
 func rewriting(change func(r *http.Request, a *httptest.ResponseRecorder)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +115,7 @@ func rewriting(change func(r *http.Request, a *httptest.ResponseRecorder)) func(
 	}
 }
 
-// rerouting returns a front that changes requests; one that it answers itself goes no further.
+// rerouting returns a front that changes requests. A request that it serves itself goes no further.
 func rerouting(change func(w http.ResponseWriter, r *http.Request, key string,
 	body []byte) (answered bool)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
@@ -144,13 +144,13 @@ func isInFlight(a *httptest.ResponseRecorder) bool {
 	return a.Header().Get("Error-Code") == string(taxonomy.InFlight)
 }
 
-// body replaces an answer's body.
+// body replaces a response's body.
 func setBody(a *httptest.ResponseRecorder, s string) {
 	a.Body.Reset()
 	a.Body.WriteString(s)
 }
 
-// refuse answers as the middleware does.
+// refuse refuses a request as the middleware does.
 func refuse(w http.ResponseWriter, status int, code taxonomy.Code) bool {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Error-Code", string(code))
@@ -160,7 +160,7 @@ func refuse(w http.ResponseWriter, status int, code taxonomy.Code) bool {
 	return true
 }
 
-// A memory is what a mutant remembers of keys.
+// memory holds a mutant's data about keys.
 type memory struct {
 	mu   sync.Mutex
 	seen map[string]string
@@ -169,7 +169,7 @@ type memory struct {
 
 func newMemory() *memory { return &memory{seen: map[string]string{}, n: map[string]int{}} }
 
-// first returns what was remembered for the key, after remembering value if nothing was.
+// first returns the stored value of the key. Without one it stores the given value.
 func (m *memory) first(key, value string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 const shopOrigin = "https://page.example"
 
-// A cors answers browsers in front of a server. Its fields are the values of Access-Control-Allow-Origin,
+// cors serves browsers in front of a server. Its fields are the values of Access-Control-Allow-Origin,
 // Allow-Headers, Allow-Methods and Expose-Headers.
 type cors struct{ origin, headers, methods, exposed string }
 

@@ -114,7 +114,7 @@ var falsePasses = []mutant{{
 	},
 }}
 
-// around is a front that sees the requests with a key, and passes them on by itself.
+// around is a front that sees the requests with a key, and passes them on itself.
 func around(f func(w http.ResponseWriter, r *http.Request, body []byte,
 	next http.Handler)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {

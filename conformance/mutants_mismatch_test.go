@@ -90,7 +90,7 @@ var mismatchMutants = []mutant{{
 	}),
 }}
 
-// replayingFirst is a front that answers some requests with the first answer for their key, whatever it was for.
+// replayingFirst is a front that sends some requests the first response of their key, also of another request.
 func replayingFirst(some func(*http.Request) bool) func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	first := map[string]recorder{}

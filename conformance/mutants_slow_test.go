@@ -155,7 +155,7 @@ var slowMutants = []mutant{{
 				mu.Unlock()
 				if done != nil && r.Header.Get("X-Slow") == "" {
 					<-done
-					time.Sleep(50 * time.Millisecond) // the slow one's answer is on its way
+					time.Sleep(50 * time.Millisecond) // the slow response is on its way
 				}
 				next.ServeHTTP(w, r)
 				return true
@@ -307,7 +307,7 @@ var faultMutants = []mutant{{
 	},
 }}
 
-// payloadMutants take for the payload what is none of it.
+// payloadMutants include other parts of a request in the payload.
 var payloadMutants = []mutant{{
 	name:  "the client's name is part of the payload",
 	finds: []string{"replay-other-headers"},
@@ -366,7 +366,8 @@ var scopeMutants = []mutant{{
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool {
 			who := r.Header.Get("Authorization")
-			return m.first(key, who) != who && m.get(key+" body") != string(body) && refuse(w, http.StatusConflict, taxonomy.PayloadMismatch) ||
+			return m.first(key, who) != who && m.get(key+" body") != string(body) &&
+				refuse(w, http.StatusConflict, taxonomy.PayloadMismatch) ||
 				m.first(key+" body", string(body)) == "\x00"
 		})
 	},
@@ -378,7 +379,8 @@ var scopeMutants = []mutant{{
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool {
 			who := r.Header.Get("Authorization")
-			return m.first(key, who) != who && m.get(key+" body") != string(body) && refuse(w, http.StatusExpectationFailed, taxonomy.PayloadMismatch) ||
+			return m.first(key, who) != who && m.get(key+" body") != string(body) &&
+				refuse(w, http.StatusExpectationFailed, taxonomy.PayloadMismatch) ||
 				m.first(key+" body", string(body)) == "\x00"
 		})
 	},
@@ -394,7 +396,8 @@ var scopeMutants = []mutant{{
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = keyed(func(w http.ResponseWriter, r *http.Request, key string, _ []byte) bool {
-			return m.first(key, r.Method) == http.MethodGet && r.Method != http.MethodGet && refuse(w, http.StatusConflict, taxonomy.PayloadMismatch)
+			return m.first(key, r.Method) == http.MethodGet && r.Method != http.MethodGet &&
+				refuse(w, http.StatusConflict, taxonomy.PayloadMismatch)
 		})
 	},
 }}

@@ -23,7 +23,8 @@ func mutants() []mutant {
 }
 
 // keyed is a front that changes requests that have a key.
-func keyed(change func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool) func(http.Handler) http.Handler {
+func keyed(change func(w http.ResponseWriter, r *http.Request, key string,
+	body []byte) bool) func(http.Handler) http.Handler {
 	return rerouting(func(w http.ResponseWriter, r *http.Request, key string, body []byte) bool {
 		return key != "" && change(w, r, key, body)
 	})
@@ -44,7 +45,10 @@ var controlMutants = []mutant{{
 	name:  "nothing works",
 	finds: []string{"ctl-baseline"},
 	defect: func(l *lab) {
-		l.app = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusInternalServerError) })
+		l.app = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "down",
+				http.StatusInternalServerError)
+		})
 	},
 }, {
 	name:  "one operation for each account",

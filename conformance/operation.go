@@ -20,6 +20,9 @@ type Operation struct {
 	Path    string            `json:"path,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    Body              `json:"body,omitempty"`
+	// Effects counts the effects of a variant that Target.Effects does not count. It is by URL or command, and has
+	// {{case}} if Target.Effects has it. Operations may share a counter.
+	Effects *Effects `json:"effects,omitempty"`
 }
 
 // Body is the template of a request's body. A JSON string is sent unchanged. Any other JSON value is sent as JSON
@@ -129,7 +132,8 @@ func validateHeaders(headers map[string]string) error {
 		wrong.check(!slices.ContainsFunc(framing, func(f string) bool { return strings.EqualFold(f, name) }), "",
 			"the header %s is the harness's own to set", name)
 		// The error omits the value, which may be a secret.
-		wrong.check(!strings.ContainsAny(headers[name], "\r\n\x00"), "", "the value of the header %s has a line break", name)
+		wrong.check(!strings.ContainsAny(headers[name], "\r\n\x00"), "", "the value of the header %s has a line break",
+			name)
 	}
 	return wrong.err()
 }

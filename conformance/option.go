@@ -60,7 +60,7 @@ func Concurrency(n int) Option { return optionFunc(func(s *settings) { s.workers
 func Rate(perSecond float64) Option { return optionFunc(func(s *settings) { s.rate = perSecond }) }
 
 // FailFast stops the run at the first broken MUST that is not expected. Cases then run one after the other, and each
-// failure is repeated at once.
+// failure is repeated immediately.
 func FailFast() Option { return optionFunc(func(s *settings) { s.failFast = true }) }
 
 // Progress calls f with each result as it arrives. Calls do not overlap. Their order differs from that of the

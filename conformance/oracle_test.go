@@ -30,7 +30,7 @@ func forgetful(t *testing.T, answer func(n int64) string) (Target, *atomic.Int64
 
 func constant(int64) string { return `{"ok":true,"id":"1"}` }
 
-// This is the promise of the package: what can't be known is never a pass.
+// This is the promise of the package: an unknown is never a pass.
 func TestServerWithoutDeduplicationAndAConstantBodyIsInconclusive(t *testing.T) {
 	target, _ := forgetful(t, constant)
 	report, err := Run(t.Context(), target)
@@ -38,7 +38,7 @@ func TestServerWithoutDeduplicationAndAConstantBodyIsInconclusive(t *testing.T) 
 	for _, res := range report.Results {
 		switch {
 		case res.Verdict == Pass:
-			// These judge one answer by itself; net/http refuses control characters for any handler.
+			// These judge a single response. net/http refuses control characters for any handler.
 			require.Contains(t, []string{slugBaseline, "key-control-bytes"}, res.Slug)
 		case res.Slug == slugOracle, res.Slug == slugStatus, res.Slug == slugBody:
 			require.Equal(t, Inconclusive, res.Verdict)
@@ -99,7 +99,8 @@ func TestReferencePassesWithEveryWayToCount(t *testing.T) {
 			l := newLab(t)
 			target := l.start().target()
 			target.Effects = effects
-			report, err := Run(t.Context(), target, Only("ctl", "key", "replay-effect", "mismatch", "conc-one-effect", "conc-history", "fault-lost-response", "late"))
+			report, err := Run(t.Context(), target, Only("ctl", "key", "replay-effect", "mismatch", "conc-one-effect",
+				"conc-history", "fault-lost-response", "late"))
 			require.NoError(t, err)
 			require.Empty(t, broken(report), texts(report))
 			require.Zero(t, report.Count()[Inconclusive], texts(report))
@@ -108,12 +109,13 @@ func TestReferencePassesWithEveryWayToCount(t *testing.T) {
 	}
 }
 
-// What the cases of level INFO record is all they are for.
+// The cases of level INFO only record.
 func TestRecordedBehaviourIsTheTargets(t *testing.T) {
 	record := func(t *testing.T, change func(l *lab)) map[string]string {
 		l := newLab(t)
 		change(l)
-		report, err := Run(t.Context(), l.start().target(), Only("key-sf-quoted", "key-repeated", "mismatch-json-equal", "replay-cookie-date"))
+		report, err := Run(t.Context(), l.start().target(), Only("key-sf-quoted", "key-repeated", "mismatch-json-equal",
+			"replay-cookie-date"))
 		require.NoError(t, err)
 		said := map[string]string{}
 		for _, res := range report.Results {
@@ -146,7 +148,7 @@ func TestRecordedBehaviourIsTheTargets(t *testing.T) {
 	require.Contains(t, other["key-repeated"], "refused: 400")
 }
 
-// Without a counter the reference is told by its responses; an operation whose responses are all the same is not.
+// Without a counter the reference is judged by its responses. An operation whose responses are all equal is not.
 func TestReferenceWithoutACounterPassesWhereResponsesDiffer(t *testing.T) {
 	l := newLab(t)
 	target := l.start().target()
@@ -166,7 +168,8 @@ func TestReferenceWithoutACounterPassesWhereResponsesDiffer(t *testing.T) {
 	}
 	require.Equal(t, []string{"replay-204", "replay-large"}, unsure)
 	require.Equal(t, []string{
-		"ctl-distinct-keys", "key-optional", "key-no-truncate", "key-equal-payload", "key-case", "replay-effect", "conc-one-effect", "conc-history",
+		"ctl-distinct-keys", "key-optional", "key-no-truncate", "key-equal-payload", "key-case", "replay-effect",
+		"conc-one-effect", "conc-history",
 		"fault-lost-response", "fault-truncated-request", "restart-durable", "late-effects",
 	}, skipped)
 	require.Equal(t, ExitFailed, report.ExitCode(false)) // a MUST could not be shown

@@ -14,7 +14,7 @@ import (
 )
 
 // A peer is a server that keeps the rules and shares no code with redo. It has its own error format, sends none of
-// redo's headers, and answers with settings that the draft leaves open. The zero settings are the draft's statuses.
+// redo's headers, and has settings that the draft leaves open. The zero settings are the draft's statuses.
 type peer struct {
 	header    string // default Idempotency-Key
 	optional  bool   // requests without a key run
@@ -32,13 +32,14 @@ type peer struct {
 	inFlight  int    // default 409
 	problems  bool   // errors are problem documents
 	retention time.Duration
-	allExpire bool // all keys are kept for that time, not only those of /short
+	allExpire bool   // all keys are kept for that time, not only those of /short
+	forgets   string // a path whose keys are forgotten, which is wrong
 
 	// respond writes the response of an effect. The default is an order in JSON.
 	respond func(w http.ResponseWriter, r *http.Request, o order, id string)
 	// account returns the account whose effects grow, "" for none. The default is the one of the order.
 	account func(r *http.Request, o order) string
-	// delay is how much later than its response an effect is made.
+	// delay is the time between a response and its effect.
 	delay time.Duration
 
 	mu      sync.Mutex
@@ -48,7 +49,7 @@ type peer struct {
 	pending sync.WaitGroup
 }
 
-// A peerRecord is what a peer keeps of a key.
+// peerRecord is a peer's record of a key.
 type peerRecord struct {
 	payload  string
 	done     chan struct{} // closed when response is there
@@ -57,7 +58,8 @@ type peerRecord struct {
 }
 
 func newPeer() *peer {
-	return &peer{records: map[string]*peerRecord{}, effects: map[string]int{}, retention: shortRetention, problems: true}
+	return &peer{records: map[string]*peerRecord{}, effects: map[string]int{}, retention: shortRetention,
+		problems: true}
 }
 
 func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +89,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// key returns the request's key, or what is wrong with it.
+// key returns the request's key, or its fault.
 func (p *peer) key(r *http.Request) (key, problem string) {
 	lines := r.Header.Values(p.name())
 	if len(lines) == 0 {
@@ -128,6 +130,9 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	}
 	p.mu.Lock()
 	rec := p.records[id]
+	if p.forgets == r.URL.Path {
+		rec = nil
+	}
 	if rec != nil && !rec.expires.IsZero() && time.Now().After(rec.expires) {
 		rec = nil
 	}
@@ -170,6 +175,21 @@ func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(rec.response.Body.Bytes())
+}
+
+// used reports whether the key of a request was used for an order.
+func (p *peer) used(r *http.Request) bool {
+	key, _ := p.key(r)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.records[principal(r)+" "+key+" POST /orders"] != nil
+}
+
+// add adds an effect of the account.
+func (p *peer) add(account string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.effects[account]++
 }
 
 // first runs the handler and keeps its response, unless a retry is to run again.

@@ -29,9 +29,9 @@ type Profile struct {
 
 	// Mismatch lists the statuses for a key that was used with another payload.
 	Mismatch []int `json:"mismatch"`
-	// MissingKey lists the statuses for a request without a required key.
+	// MissingKey lists the statuses for a request without a required key. Empty allows every 4xx.
 	MissingKey []int `json:"missing_key"`
-	// MalformedKey lists the statuses for an unreadable key.
+	// MalformedKey lists the statuses for an unreadable key. Empty allows every 4xx.
 	MalformedKey []int `json:"malformed_key"`
 	// InFlight lists the statuses for a duplicate of a request that is still running. The server may always wait for
 	// that request instead.
@@ -62,7 +62,7 @@ type Profile struct {
 	WordsAt []string `json:"words_at,omitempty"`
 	// WordsIn is a header where such a word may be.
 	WordsIn string `json:"words_in,omitempty"`
-	// FailsWith2xx states that a response with text at one of WordsAt is an error, whatever its status.
+	// FailsWith2xx states that a response with text at one of WordsAt is an error with any status.
 	FailsWith2xx bool `json:"fails_with_2xx,omitempty"`
 	// Envelope lists the top members of a JSON response that belong to one response, and not to the operation.
 	Envelope []string `json:"envelope,omitempty"`
@@ -139,16 +139,22 @@ func (p Profile) validate() error {
 		name     string
 		statuses []int
 	}{
-		{"mismatch", p.Mismatch}, {"missing_key", p.MissingKey}, {"malformed_key", p.MalformedKey}, {"in_flight", p.InFlight},
+		{"mismatch", p.Mismatch}, {"missing_key", p.MissingKey}, {"malformed_key", p.MalformedKey},
+		{"in_flight", p.InFlight},
 	} {
-		if len(list.statuses) == 0 && !(p.AnyPayload && list.name == "mismatch") {
-			wrong = append(wrong, fmt.Errorf("the profile's %s names no status", list.name))
+		needed := list.name == "in_flight" || list.name == "mismatch" && !p.AnyPayload
+		if len(list.statuses) == 0 && needed {
+			wrong = append(wrong, fmt.Errorf("the profile's %s has no status", list.name))
 		}
 		for _, s := range list.statuses {
 			if s < 400 || s > 499 {
-				wrong = append(wrong, fmt.Errorf("the profile's %s names %d, which is no status of a client error", list.name, s))
+				wrong = append(wrong, fmt.Errorf("the profile's %s has %d, which is no status of a client error",
+					list.name, s))
 			}
 		}
+	}
+	if p.MaxKey != 0 && p.MaxKey < minKey {
+		wrong = append(wrong, fmt.Errorf("the profile's max_key is %d, which is less than %d", p.MaxKey, minKey))
 	}
 	switch p.ServerErrors {
 	case Either, Replayed, Executed:
@@ -175,22 +181,22 @@ func (p Profile) validate() error {
 	return errors.Join(wrong...)
 }
 
-// read notes what the profile makes of a response: an error with the status of a success, and the part of its body that
+// read sets the profile's view of a response: an error with the status of a success, and the part of its body that
 // belongs to the operation.
 func (p Profile) read(a *answer) {
 	if a.err != nil {
 		return
 	}
 	if p.FailsWith2xx && a.status < 300 {
-		a.failed = len(p.said(a)) > 0
+		a.failed = len(p.wordsOf(a)) > 0
 	}
 	if doc := withoutMembers(a.content(), p.Envelope); doc != nil {
 		a.own = doc
 	}
 }
 
-// said returns the API's words in a response.
-func (p Profile) said(a *answer) []string {
+// wordsOf returns the API's words in a response.
+func (p Profile) wordsOf(a *answer) []string {
 	var words []string
 	for _, path := range p.WordsAt {
 		if v, err := valueAt(a.plainBody(), path); err == nil && v != nil {
@@ -200,14 +206,14 @@ func (p Profile) said(a *answer) []string {
 	return append(words, a.header.Values(p.WordsIn)...)
 }
 
-// code returns the code of an error: redo's, or the one that the API's word stands for.
+// code returns the code of an error: redo's, or the one with the API's word.
 func (p Profile) code(a *answer) taxonomy.Code {
 	if c := a.code(); c != "" || a.err != nil || a.ok() {
 		return c
 	}
-	said := p.said(a)
+	found := p.wordsOf(a)
 	for code, word := range p.Words {
-		if slices.Contains(said, word) {
+		if slices.Contains(found, word) {
 			return code
 		}
 	}
@@ -222,8 +228,8 @@ func (p Profile) word(c taxonomy.Code) string {
 	return string(c)
 }
 
-// asks reports whether the profile requires the code.
-func (p Profile) asks(c taxonomy.Code) bool {
+// requires reports whether the profile requires the code.
+func (p Profile) requires(c taxonomy.Code) bool {
 	return p.Codes && (len(p.Words) == 0 || p.Words[c] != "")
 }
 

@@ -138,8 +138,8 @@ var adcpProfile = Profile{
 }
 
 // Iceberg is a REST catalog of Apache Iceberg. It advertises its retention as idempotency-key-lifetime. A replay may
-// show a newer state of the catalog. There is no rule for another payload, for a request that is still running, or for a
-// mark.
+// show a newer state of the catalog. There is no rule for another payload, for a request that is still running, or
+// for a mark.
 var icebergProfile = Profile{
 	Name:         "iceberg",
 	Sources:      []string{"https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml"},

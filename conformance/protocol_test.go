@@ -67,7 +67,8 @@ func spoken() []protocol {
 			front: adcpFront,
 			target: func(t *Target, _ *httptest.Server) {
 				t.Advertised = &Advertised{
-					Operation: Operation{Method: "GET", Path: "/capabilities"}, Member: "adcp.idempotency.replay_ttl_seconds",
+					Operation: Operation{Method: "GET", Path: "/capabilities"},
+					Member:    "adcp.idempotency.replay_ttl_seconds",
 				}
 			},
 		},
@@ -134,7 +135,7 @@ func wording(body func(a *httptest.ResponseRecorder, code string) any) func(http
 	})
 }
 
-// adcpFront takes the key from the body, and answers an error with 200.
+// adcpFront takes the key from the body, and sends an error with 200.
 func adcpFront(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/capabilities" {
@@ -159,8 +160,9 @@ func adcpFront(next http.Handler) http.Handler {
 		case rec.Code == http.StatusTooManyRequests, rec.Code >= 500, rec.Code == http.StatusNoContent:
 		case rec.Code >= 400:
 			rec.Code = http.StatusOK
-			setBody(rec.ResponseRecorder, fmt.Sprintf(`{"adcp_error":{"code":%q,"recovery":"correctable"}}`, translated(code,
-				"IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_FLIGHT", "INVALID_REQUEST")))
+			setBody(rec.ResponseRecorder, fmt.Sprintf(`{"adcp_error":{"code":%q,"recovery":"correctable"}}`,
+				translated(code,
+					"IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_FLIGHT", "INVALID_REQUEST")))
 		case rec.Code == http.StatusCreated:
 			text := strings.TrimSuffix(rec.Body.String(), "}")
 			again := isReplay(rec.ResponseRecorder)
@@ -186,7 +188,7 @@ func onlyUUIDv7(next http.Handler) http.Handler {
 	})
 }
 
-// azureFront has the two headers of repeatable requests, and says whether it has accepted one.
+// azureFront has the two headers of repeatable requests, and states whether it has accepted one.
 func azureFront(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := newRecorder(w)
@@ -274,4 +276,38 @@ func TestProtocolProfilesNameTheirSources(t *testing.T) {
 	for _, p := range spoken() {
 		require.Contains(t, names, p.name)
 	}
+}
+
+// A custom profile may leave out the statuses that a named profile leaves out.
+func TestNamedProfilesAreValid(t *testing.T) {
+	for _, p := range Profiles() {
+		target := Target{BaseURL: "http://h", Operation: Operation{Method: "POST", Path: "/x", Body: "{}"},
+			CustomProfile: &p}
+		require.NoError(t, target.Validate(), p.Name)
+	}
+}
+
+func TestKeyLengthOfAProfileIsThatOfItsTarget(t *testing.T) {
+	for name, c := range map[string]struct {
+		own, profile, want int
+	}{
+		"the profile's":        {0, 64, 64},
+		"the target's own":     {100, 64, 100},
+		"none, so the default": {0, 0, 255},
+	} {
+		target := Target{Key: Key{MaxLength: c.own}}.under(Profile{MaxKey: c.profile})
+		require.Equal(t, c.want, target.maxKey(), name)
+		require.Equal(t, name != "none, so the default", target.declares(NeedKeyLimit, Profile{MaxKey: c.profile}),
+			name)
+	}
+	p := ietfProfile
+	p.MaxKey = 35
+	target := Target{BaseURL: "http://h", Operation: Operation{Method: "POST", Path: "/x"}, CustomProfile: &p}
+	require.ErrorContains(t, target.Validate(), "custom_profile: the profile's max_key is 35, which is less than 36")
+}
+
+func TestExcerptsAreWholeCharacters(t *testing.T) {
+	require.Equal(t, strings.Repeat("é", 20)+"...", excerpt(strings.Repeat("é", 21)))
+	require.Equal(t, "a"+strings.Repeat("é", 19)+"...", excerpt("a"+strings.Repeat("é", 21)))
+	require.Equal(t, strings.Repeat("é", 20), excerpt(strings.Repeat("é", 20)))
 }

@@ -83,7 +83,7 @@ func TestReferenceWithAnOptionalKeyPasses(t *testing.T) {
 	require.Zero(t, report.ExitCode(true))
 }
 
-// By URL a server is judged by the draft. One of redo's own answers a mismatch with 409, and is not blamed for it.
+// By URL a server is judged by the draft. A server of redo may respond to a mismatch with 409.
 func TestReferenceWithItsOwnStatusesPassesAsTheDraftHasThem(t *testing.T) {
 	target := newLab(t).start().target()
 	target.Profile = "ietf"

@@ -29,7 +29,7 @@ var replayCases = []Case{{
 	Slug: slugEffect, Level: Must, Needs: []Need{NeedEffects},
 	Sequence: "one key, one payload, three times",
 	Rule:     "One key, one effect.",
-	Why:      "This is what the key is for: a retry must not pay twice.",
+	Why:      "This is the purpose of the key: a retry must not pay twice.",
 	Sources:  []Source{draft("2.6", Should), contract("each operation takes effect once", Must)},
 	run: func(t *trial) {
 		t.thrice()
@@ -60,7 +60,7 @@ var replayCases = []Case{{
 	Slug: slugBody, Level: Must, Needs: []Need{NeedOneBody}, gated: true,
 	Sequence: "one key, one payload, three times",
 	Rule:     "A replay has the first response's body, byte for byte.",
-	Why:      "The retry needs the id of what the first request made. Bytes, because signatures and caches go by them.",
+	Why:      "The retry needs the id of the first request's result. Bytes, because signatures and caches go by them.",
 	Sources:  []Source{draft("2.6", Should), stripe(), contract("replay", Must)},
 	run: func(t *trial) {
 		first, again := t.thrice()
@@ -85,7 +85,7 @@ var replayCases = []Case{{
 	Sequence: "one key, one payload, three times",
 	Rule: "A replay has the first response's end-to-end headers, except those about one response: Date, " +
 		"Set-Cookie, rate limits, ids of requests and traces.",
-	Why:     "Clients find what was made by its Location, follow its Link, and parse a body by its type.",
+	Why:     "Clients find the created resource by its Location, follow its Link, and parse a body by its type.",
 	Sources: []Source{draft("2.6", Should), contract("replay: same end-to-end headers", Must)},
 	run: func(t *trial) {
 		first, again := t.thrice()
@@ -109,8 +109,9 @@ var replayCases = []Case{{
 					others = append(others, fmt.Sprintf("%s %q instead of %q", name, is, was))
 				}
 			}
-			ok := judge(len(missing) == 0, "every end-to-end header of the first response", "without "+strings.Join(missing,
-				", "))
+			ok := judge(len(missing) == 0, "every end-to-end header of the first response",
+				"without "+strings.Join(missing,
+					", "))
 			ok = judge(len(others) == 0, "the first response's headers", strings.Join(others, "; ")) && ok
 			if !ok {
 				break
@@ -148,7 +149,7 @@ var replayCases = []Case{{
 	Slug: "replay-marker", Level: Should, gated: true,
 	Sequence: "one key, one payload, three times",
 	Rule:     "A replay is marked as one, where the profile has a marker, and a first response never is.",
-	Why:      "Only the marker tells a client that a final 5xx will stay, and an operator how often retries happen.",
+	Why:      "Only the marker shows a client that a final 5xx will stay, and an operator how often retries happen.",
 	Sources:  []Source{stripe(), contract("replay markers", Must)},
 	run: func(t *trial) {
 		first, again := t.thrice()

@@ -39,7 +39,7 @@ type Stopped struct {
 const (
 	// StopConfig means that the target is configured wrongly.
 	StopConfig = "config"
-	// StopUnreachable means that nothing could be sent.
+	// StopUnreachable means that no connection to the target can be made, from the start or any more.
 	StopUnreachable = "unreachable"
 	// StopCanceled means that the caller's context ended.
 	StopCanceled = "canceled"

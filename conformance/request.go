@@ -22,7 +22,7 @@ type request struct {
 	chunked bool   // the body is sent in chunks, without its length
 }
 
-// encode returns the request's bytes. Each request has its own connection, so it asks the server to close the
+// encode returns the request's bytes. Each request has its own connection, so it requests that the server close the
 // connection.
 func (r request) encode(host, prefix string) []byte {
 	var b []byte

@@ -35,13 +35,14 @@ func Run(ctx context.Context, t Target, opts ...Option) (Report, error) {
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	r.results = make(map[string]Result, len(r.cases))
-	r.proofs, r.lessons = map[string]bool{}, map[string]*lesson{}
+	r.proofs, r.repeated, r.lessons = map[string]bool{}, map[string]bool{}, map[string]*lesson{}
 	if err := r.preflight(ctx); err != nil {
 		r.halt(reasonOf(ctx, err), err)
 	} else {
 		r.all(ctx)
 	}
 	err := r.stopError(ctx)
+	r.excuse()
 	report.BaseURL, report.Profile, report.Seed = t.BaseURL, r.profile.Name, r.settings.seed
 	for _, c := range r.cases {
 		res, ok := r.results[c.Slug]
@@ -76,6 +77,7 @@ type runner struct {
 	mu       sync.Mutex
 	results  map[string]Result
 	proofs   map[string]bool // slugs of the results that more effects than operations prove
+	repeated map[string]bool // slugs of the results of a second run, alone
 	lessons  map[string]*lesson
 	early    []early // the first keys, for the end of the run
 	ledger   []entry // the bounds on each trial's effects
@@ -138,7 +140,7 @@ func (r *runner) preflight(ctx context.Context) error {
 		return err
 	}
 	select {
-	case <-time.After(max(stillness, time.Duration(r.target.Effects.Settle))):
+	case <-time.After(max(stillness, r.target.settle())):
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -147,7 +149,7 @@ func (r *runner) preflight(ctx context.Context) error {
 		return err
 	}
 	if after != before {
-		return counterError("the count moves by itself: it was %d and then %d, with no request in between; count by "+
+		return counterError("the count moves without a request: it was %d and then %d; count by "+
 			"{{case}}, or keep others off the target", before, after)
 	}
 	return nil
@@ -198,8 +200,8 @@ func (r *runner) all(ctx context.Context) {
 	}
 }
 
-// one runs a case, or records why the case does not run. With FailFast it repeats a failed case at once, and a broken
-// MUST ends the run.
+// one runs a case, or records why the case does not run. With FailFast it repeats a failed case immediately, and a
+// broken MUST ends the run.
 func (r *runner) one(ctx context.Context, c Case) {
 	if ctx.Err() != nil {
 		return // Run reports this for every case without a result
@@ -249,7 +251,7 @@ func (r *runner) obstacle(c Case) (Verdict, string) {
 		}
 	}
 	if len(missing) > 0 {
-		return Skip, "the target does not declare " + strings.Join(missing, ", nor ")
+		return Skip, undeclared + strings.Join(missing, undeclaredToo)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counting is a target without deduplication, and a counter of what it does that says what it likes.
+// counting is a target without deduplication, with a counter that returns the given text.
 func counting(t *testing.T, count func(n int64) string) Target {
 	target, n := forgetful(t, func(n int64) string { return strconv.FormatInt(n, 10) })
 	counter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -37,23 +37,42 @@ func TestWrongInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		opts   []Option
 		want   string
 	}{
-		"a slug that is unknown":                   {opts: []Option{Only("replay-nothing")}, want: "there is no case replay-nothing"},
-		"a slug to leave out":                      {opts: []Option{Except("x", "y")}, want: "there is no case x, y"},
-		"a failure that can't happen":              {opts: []Option{ExpectFailure("nope", "why")}, want: "there is no case nope"},
-		"a group that is to fail":                  {opts: []Option{ExpectFailure("replay", "why")}, want: "replay (a group: each failure is expected by itself)"},
-		"no case":                                  {opts: []Option{Only("ctl-baseline"), Except("ctl")}, want: "no case is selected"},
-		"no worker":                                {opts: []Option{Concurrency(0)}, want: "Concurrency: 0 is not positive"},
-		"a template with a typing error":           {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" }, want: "operation.body: {{paylaod}} is no variable"},
-		"a template that does not end":             {change: func(t *Target) { t.Operation.Path = "/{{case" }, want: "{{case is no variable"},
-		"a profile that is none":                   {change: func(t *Target) { t.Profile = "acme" }, want: `there is no profile "acme"`},
-		"a URL with a password":                    {change: func(t *Target) { t.BaseURL = "http://u:hunter2@h/" }, want: "must not hold credentials"},
-		"a URL that is none":                       {change: func(t *Target) { t.BaseURL = "ht!tp:hunter2" }, want: "must be an http or https URL"},
-		"an operation without an effect":           {change: func(t *Target) { t.Operation.Method = "GET" }, want: "GET makes no effect"},
-		"a counter that shares":                    {change: func(t *Target) { t.Effects = &Effects{URL: "/{{case}}"}; t.Operation.Body = "{{payload}}" }, want: "does not have {{case}}"},
-		"two ways to count":                        {change: func(t *Target) { t.Effects = &Effects{URL: "/x", ResponseID: "id"} }, want: "one of url, command and response_id"},
-		"a header that breaks the frame":           {change: func(t *Target) { t.Operation.Headers = map[string]string{"content-length": "3"} }, want: "content-length is the harness's own"},
-		"a header with a line break":               {change: func(t *Target) { t.Operation.Headers = map[string]string{"X-Secret": "hunter2\r\nX: y"} }, want: "the header X-Secret has a line break"},
-		"a file of certificates that is not there": {change: func(t *Target) { t.CAFile = "nowhere.pem" }, want: "ca_file: open nowhere.pem"},
+		"a slug that is unknown": {opts: []Option{Only("replay-nothing")},
+			want: "there is no case replay-nothing"},
+		"a slug to leave out": {opts: []Option{Except("x", "y")}, want: "there is no case x, y"},
+		"a failure that can't happen": {opts: []Option{ExpectFailure("nope", "why")},
+			want: "there is no case nope"},
+		"a group that is to fail": {opts: []Option{ExpectFailure("replay", "why")},
+			want: "replay (a group: list each expected failure)"},
+		"no case": {opts: []Option{Only("ctl-baseline"), Except("ctl")},
+			want: "no case is selected"},
+		"no worker": {opts: []Option{Concurrency(0)}, want: "Concurrency: 0 is not positive"},
+		"a template with a typing error": {change: func(t *Target) { t.Operation.Body = "{{paylaod}}" },
+			want: "operation.body: there is no variable {{paylaod}}"},
+		"a template that does not end": {change: func(t *Target) { t.Operation.Path = "/{{case" },
+			want: "{{case is no variable"},
+		"a profile that is none": {change: func(t *Target) { t.Profile = "acme" },
+			want: `there is no profile "acme"`},
+		"a URL with a password": {change: func(t *Target) { t.BaseURL = "http://u:hunter2@h/" },
+			want: "must not hold credentials"},
+		"a URL that is none": {change: func(t *Target) { t.BaseURL = "ht!tp:hunter2" },
+			want: "must be an http or https URL"},
+		"an operation without an effect": {change: func(t *Target) { t.Operation.Method = "GET" },
+			want: "GET makes no effect"},
+		"a counter that shares": {change: func(t *Target) {
+			t.Effects = &Effects{URL: "/{{case}}"}
+			t.Operation.Body = "{{payload}}"
+		}, want: "does not have {{case}}"},
+		"two ways to count": {change: func(t *Target) { t.Effects = &Effects{URL: "/x", ResponseID: "id"} },
+			want: "one of url, command and response_id"},
+		"a header that breaks the frame": {change: func(t *Target) {
+			t.Operation.Headers = map[string]string{"content-length": "3"}
+		}, want: "content-length is the harness's own"},
+		"a header with a line break": {change: func(t *Target) {
+			t.Operation.Headers = map[string]string{"X-Secret": "hunter2\r\nX: y"}
+		}, want: "the header X-Secret has a line break"},
+		"a file of certificates that is not there": {change: func(t *Target) { t.CAFile = "nowhere.pem" },
+			want: "ca_file: open nowhere.pem"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := good
@@ -124,11 +143,11 @@ func TestCountThatMovesByItselfIsFoundBeforeTheFirstCase(t *testing.T) {
 	target := counting(t, func(int64) string { return strconv.FormatInt(moved.Add(2), 10) })
 	report, err := Run(t.Context(), target)
 	require.ErrorIs(t, err, ErrConfig)
-	require.ErrorContains(t, err, "the count moves by itself: it was 2 and then 4")
+	require.ErrorContains(t, err, "the count moves without a request: it was 2 and then 4")
 	require.Equal(t, ExitConfig, report.ExitCode(false))
 }
 
-// A counter that breaks in the middle ends the run, and what was found until then is kept.
+// A counter that breaks in the middle ends the run, and the earlier results are kept.
 func TestCounterThatBreaksLaterLeavesAReport(t *testing.T) {
 	var reads atomic.Int64
 	l := newLab(t)
@@ -201,17 +220,39 @@ func TestTargetThatDiesEndsTheRunAsUnreachable(t *testing.T) {
 	})
 	l.start()
 	alive.Store(l.server)
-	report, err := Run(t.Context(), l.target(), Only("key-too-long"), Concurrency(1))
-	require.NoError(t, err) // this case saw its connection break: it has an answer to judge
-	require.Equal(t, []string{"key-too-long"}, broken(report))
+	for _, only := range []string{"key-too-long", "key"} { // the death ends the last case, or one in the middle
+		report, err := Run(t.Context(), l.target(), Only(only), Concurrency(1))
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorContains(t, err, "conformance: the target died during the run: dial tcp")
+		require.Equal(t, "unreachable", report.Stopped.Reason)
+		// The request may not be the cause, and the case could not run again.
+		require.Empty(t, broken(report))
+		require.Equal(t, ExitUnreachable, report.ExitCode(false))
+		require.Contains(t, report.Headline(false), "not finished: the target died during the run, in key-too-long")
+		l.listen("127.0.0.1:0")
+		alive.Store(l.server)
+	}
+}
 
-	l.listen("127.0.0.1:0")
+// The death of a target excuses no failure that a count of effects proves, or that a second run saw.
+func TestTargetThatDiesIsStillBlamedForItsEffects(t *testing.T) {
+	l := newLab(t)
+	var alive atomic.Pointer[http.Server]
+	l.front = keyed(func(_ http.ResponseWriter, r *http.Request, key string, _ []byte) bool {
+		if len(key) > 255 {
+			_ = alive.Load().Close()
+		}
+		r.Header.Set("Idempotency-Key", freshKey())
+		return false
+	})
+	l.start()
 	alive.Store(l.server)
-	report, err = Run(t.Context(), l.target(), Only("key"), Concurrency(1))
+	report, err := Run(t.Context(), l.target(), Only("key-max-len", "key-too-long"), Concurrency(1))
 	require.ErrorIs(t, err, ErrUnreachable)
-	require.Equal(t, "unreachable", report.Stopped.Reason)
-	require.NotZero(t, report.Count()[Harness])
-	require.Equal(t, ExitFailed, report.ExitCode(false)) // the failure has its evidence
+	require.Equal(t, []string{"key-max-len"}, broken(report))
+	require.Equal(t, ExitFailed, report.ExitCode(false))
+	require.Contains(t, report.Headline(false),
+		"does not conform: key-max-len; the target died during the run, in key-too-long")
 }
 
 func TestPanicOfACaseIsTheHarnessesFault(t *testing.T) {
@@ -326,15 +367,20 @@ func TestExitCodes(t *testing.T) {
 		{"a MUST that can't be shown", Report{Results: one("a", Must, Inconclusive)}, 1, 1},
 		{"a SHOULD that can't be shown", Report{Results: one("a", Should, Inconclusive)}, 0, 1},
 		{"a MUST that is blocked", Report{Results: one("a", Must, Blocked)}, 1, 1},
-		{"a MUST that is blocked and expected to fail", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Blocked, Expected: "x"}}}, 1, 1},
-		{"a MUST that fails as expected", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Fail, Expected: "x"}}}, 0, 0},
+		{"a MUST that is blocked and expected to fail", Report{Results: []Result{{Slug: "a", Level: Must,
+			Verdict:  Blocked,
+			Expected: "x"}}}, 1, 1},
+		{"a MUST that fails as expected", Report{Results: []Result{{Slug: "a", Level: Must, Verdict: Fail,
+			Expected: "x"}}},
+			0, 0},
 		{"a SHOULD that is blocked", Report{Results: one("a", Should, Blocked)}, 0, 1},
 		{"a wrong configuration", Report{Stopped: stop(StopConfig)}, 2, 2},
 		{"a wrong configuration found late", Report{Stopped: stop(StopConfig), Results: one("a", Must, Fail)}, 2, 2},
 		{"a target that is not there", Report{Stopped: stop(StopUnreachable), Results: one("a", Must, Harness)}, 3, 3},
 		{"a baseline that fails", Report{Results: one(slugBaseline, Must, Fail)}, 3, 3},
 		{"a run that was ended", Report{Stopped: stop(StopCanceled), Results: one("a", Must, Pass)}, 4, 4},
-		{"a run that was ended, with a failure", Report{Stopped: stop(StopCanceled), Results: one("a", Must, Fail)}, 1, 1},
+		{"a run that was ended, with a failure", Report{Stopped: stop(StopCanceled), Results: one("a", Must, Fail)}, 1,
+			1},
 		{"a fault of the harness", Report{Results: one("a", Must, Harness)}, 4, 4},
 		{"nothing", Report{}, 4, 4},
 	} {
@@ -356,7 +402,7 @@ func TestSlugsAreThoseOfTheList(t *testing.T) {
 	for _, c := range Cases() {
 		got = append(got, fmt.Sprintf("%-7s %s", c.Level, c.Slug))
 	}
-	require.Equal(t, want, got)
+	require.Equal(t, want, got, "conformance/testdata/slugs.txt must list the cases, each with its level")
 	for _, c := range Cases() {
 		require.NotContains(t, string(text), "retired "+c.Slug+"\n")
 	}
@@ -368,14 +414,17 @@ func TestCasesAreWhole(t *testing.T) {
 		require.Regexp(t, `^[a-z]+-[a-z0-9-]+$|^expiry$`, c.Slug)
 		require.False(t, seen[c.Slug], c.Slug)
 		for _, below := range c.prerequisites() {
-			require.True(t, seen[below] || strings.HasPrefix(c.Slug, "key-"), "%s stands on %s, which is not there", c.Slug, below)
+			require.True(t, seen[below] || strings.HasPrefix(c.Slug, "key-"), "%s stands on %s, which is not there",
+				c.Slug,
+				below)
 		}
 		seen[c.Slug] = true
 		require.NotEmpty(t, c.Sequence, c.Slug)
 		require.NotEmpty(t, c.Rule, c.Slug)
 		require.NotEmpty(t, c.Why, c.Slug)
 		require.NotEmpty(t, c.Sources, c.Slug)
-		require.NotRegexp(t, `\b[EKB]\d?\b|\bA\d\b|\b(fx|p2|ttl)\b`, c.Sequence+" "+c.Rule, "%s: words, no signs", c.Slug)
+		require.NotRegexp(t, `\b[EKB]\d?\b|\bA\d\b|\b(fx|p2|ttl)\b`, c.Sequence+" "+c.Rule, "%s: words, no signs",
+			c.Slug)
 		for _, n := range c.Needs {
 			require.NotEmpty(t, needTexts[n], n)
 		}

@@ -4,7 +4,7 @@ var scopeCases = []Case{{
 	Slug: slugPrincipal, Level: Must, Needs: []Need{NeedPrincipal}, gated: true,
 	Sequence: "the first principal's request; the same key and payload as the second principal",
 	Rule:     "The second principal never gets the first one's response: it has its own result, or a 4xx.",
-	Why:      "Keys are guessed and reused: a response holds what only its owner may see.",
+	Why:      "Keys are guessed and reused: a response holds data that only its owner may see.",
 	Sources:  []Source{draft("5", Should), contract("scope", Must)},
 	run: func(t *trial) {
 		own := t.lessonBy(t.operation(), 1)
@@ -15,9 +15,10 @@ var scopeCases = []Case{{
 }, {
 	Slug: "scope-undetectable", Level: Should, Needs: []Need{NeedPrincipal, NeedPayloads},
 	Sequence: "the first principal's request; the same key with another payload as the second principal",
-	Rule:     "The second principal can't find out that the first has used the key: it succeeds, as with an unused key.",
-	Why:      "A 409 tells a stranger which keys, and so which orders, there are.",
-	Sources:  []Source{draft("5", Should), contract("another principal never sees, or can detect, a record", Must)},
+	Rule: "The second principal can't find out that the first has used the key: it succeeds, as with an unused " +
+		"key.",
+	Why:     "A 409 shows a stranger which keys, and so which orders, exist.",
+	Sources: []Source{draft("5", Should), contract("another principal never sees, or can detect, a record", Must)},
 	run: func(t *trial) {
 		key := t.key()
 		first := t.accept("the first principal", t.request(t.operation(), key, t.payload()))

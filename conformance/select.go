@@ -23,7 +23,7 @@ func selectCases(all []Case, s *settings) ([]Case, error) {
 	}
 	for _, slug := range sortedKeys(s.expected) {
 		if _, ok := bySlug[slug]; known[slug] && !ok {
-			unknown = append(unknown, slug+" (a group: each failure is expected by itself)")
+			unknown = append(unknown, slug+" (a group: list each expected failure)")
 		}
 	}
 	if len(unknown) > 0 {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -46,7 +47,8 @@ func (t *trial) answered(a *answer, label string) {
 func (t *trial) accept(label string, r request) *answer {
 	a := t.send(label, r)
 	if !a.ok() {
-		t.inconclusive("the response to %s was %s; the case needs a success to begin with", label, a)
+		t.inconclusive("the response to %s, %s %s, was %s; the case needs a success to begin with", label, r.method,
+			t.run.address(r), a)
 	}
 	return a
 }
@@ -85,14 +87,20 @@ func (t *trial) record(label, delivery string, r request, a *answer) *answer {
 
 // unreachable ends the trial. It ends the run too unless the target soon responds again.
 func (t *trial) unreachable(err error) {
-	for end := time.Now().Add(comeback); time.Now().Before(end); t.wait(20 * time.Millisecond) {
-		if conn, again := t.run.dialer.dial(t.ctx); again == nil {
-			_ = conn.Close()
-			t.stop(Harness, "", "a connection to the target could not be made, and another could: "+err.Error())
-		}
+	if t.run.reachable(t.ctx) == nil {
+		t.stop(Harness, "", "a connection to the target could not be made, and another could: "+err.Error())
 	}
-	t.run.halt(StopUnreachable, err)
-	t.stop(Harness, "", "the target can't be reached any more: "+err.Error())
+	if t.ctx.Err() == nil {
+		t.run.halt(StopUnreachable, diedOf(err))
+	}
+	t.stop(Harness, "", died)
+}
+
+// died is the reason for a run that lost its target.
+const died = "the target died during the run"
+
+func diedOf(err error) error {
+	return maskedError{"conformance: " + died + strings.TrimPrefix(err.Error(), ErrUnreachable.Error()), err}
 }
 
 // comeback is the maximum time that a target may disappear after it was reachable.

@@ -11,7 +11,7 @@ import (
 // payload's first request, as the principal that sends it. A retry has the same payload, so it runs no step.
 //
 // A step inherits nothing from the target's operation. Unless its method is safe, it is sent under a fresh key. Its
-// response must be a 2xx. Its effects must not be counted.
+// response must be a 2xx. Its effects must not be counted, so Effects is not set.
 type Step struct {
 	Operation
 	// Capture names the variables that the step adds to the templates of later steps and of all operations. Each value
@@ -28,7 +28,7 @@ func (t Target) captured() []string {
 	return names
 }
 
-// setUp runs a step and adds what it captures to p.
+// setUp runs a step and adds the captured values to p.
 func (t *trial) setUp(label string, s Step, p payload, by int) {
 	r := t.bare(s.Operation, p)
 	if !wire.SafeMethod(r.method) {

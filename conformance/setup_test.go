@@ -55,8 +55,9 @@ func inBank(l *lab) *bank {
 				Body: `{"account":"{{case}}","charge":"{{charge}}","amount":{{number}}}`,
 			},
 			Setup: []Step{{
-				Operation: Operation{Method: "POST", Path: "/short", Body: `{"account":"{{case}}","nonce":"{{uuid}}","at":"{{now}}"}`},
-				Capture:   map[string]string{"charge": "data.id"},
+				Operation: Operation{Method: "POST", Path: "/short",
+					Body: `{"account":"{{case}}","nonce":"{{uuid}}","at":"{{now}}"}`},
+				Capture: map[string]string{"charge": "data.id"},
 			}},
 		}
 	}
@@ -70,7 +71,8 @@ func TestRefundHasAFreshCharge(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, broken(report), texts(report))
 	require.Zero(t, report.ExitCode(true), texts(report))
-	for _, slug := range []string{slugEffect, slugMismatch, "key-case", "scope-principal", "scope-undetectable", "late-replay"} {
+	for _, slug := range []string{slugEffect, slugMismatch, "key-case", "scope-principal", "scope-undetectable",
+		"late-replay"} {
 		res, _ := report.Result(slug)
 		require.Equal(t, Pass, res.Verdict, "%s: %s", slug, res.Reason)
 	}
@@ -81,8 +83,9 @@ func TestAdvertisedRetentionIsReadWithoutASetup(t *testing.T) {
 	bank := inBank(l)
 	target := l.start().target()
 	target.Advertised = &Advertised{
-		Operation: Operation{Method: "GET", Path: "/config?nonce={{uuid}}", Headers: map[string]string{"X-Now": "{{now}}"}},
-		Member:    "idempotency-key-lifetime",
+		Operation: Operation{Method: "GET", Path: "/config?nonce={{uuid}}",
+			Headers: map[string]string{"X-Now": "{{now}}"}},
+		Member: "idempotency-key-lifetime",
 	}
 	r := &runner{target: target}
 	require.NoError(t, r.prepare(nil))
@@ -96,7 +99,7 @@ func TestAdvertisedRetentionIsReadWithoutASetup(t *testing.T) {
 	require.Equal(t, Pass, res.Verdict, texts(report))
 
 	target.Advertised.Path = "/config?of={{charge}}"
-	require.ErrorContains(t, target.Validate(), "advertised.path: {{charge}} is no variable of this template")
+	require.ErrorContains(t, target.Validate(), "advertised.path: there is no variable {{charge}} in this template")
 }
 
 func TestRefundThatRunsTwiceIsFound(t *testing.T) {
@@ -119,14 +122,18 @@ func TestSetupThatFailsIsAWrongDescription(t *testing.T) {
 		change func(s *Step)
 		want   string
 	}{
-		"not found":      {func(s *Step) { s.Path = "/missing" }, "/missing: the response was 404"},
-		"nothing there":  {func(s *Step) { s.Capture["charge"] = "id" }, `the response has nothing at "id"`},
-		"not a text":     {func(s *Step) { s.Capture["charge"] = "data" }, "neither a text nor a number nor a boolean"},
-		"taken name":     {func(s *Step) { s.Capture["uuid"] = "data.id" }, "setup.0.capture: there is a variable {{uuid}} already"},
-		"no name":        {func(s *Step) { s.Capture["a-b"] = "data.id" }, `"a-b" is no name of a variable`},
-		"missing name":   {func(s *Step) { s.Capture = nil }, "operation.body: {{charge}} is no variable of this template"},
-		"used too early": {func(s *Step) { s.Body = "{{charge}}" }, "setup.0.body: {{charge}} is no variable of this template"},
-		"its own key":    {func(s *Step) { s.Headers = map[string]string{"idempotency-key": "k"} }, "setup.0.headers: the header Idempotency-Key"},
+		"not found":     {func(s *Step) { s.Path = "/missing" }, "/missing: the response was 404"},
+		"nothing there": {func(s *Step) { s.Capture["charge"] = "id" }, `the response has nothing at "id"`},
+		"not a text":    {func(s *Step) { s.Capture["charge"] = "data" }, "neither a text nor a number nor a boolean"},
+		"taken name": {func(s *Step) { s.Capture["uuid"] = "data.id" },
+			"setup.0.capture: there is a variable {{uuid}} already"},
+		"no name": {func(s *Step) { s.Capture["a-b"] = "data.id" }, `"a-b" is no name of a variable`},
+		"missing name": {func(s *Step) { s.Capture = nil },
+			"operation.body: there is no variable {{charge}} in this template"},
+		"used too early": {func(s *Step) { s.Body = "{{charge}}" },
+			"setup.0.body: there is no variable {{charge}} in this template"},
+		"its own key": {func(s *Step) { s.Headers = map[string]string{"idempotency-key": "k"} },
+			"setup.0.headers: the header Idempotency-Key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

@@ -14,28 +14,29 @@ import (
 // replayShapeCases test responses that servers easily record wrongly.
 var replayShapeCases = []Case{{
 	Slug: "replay-204", Level: Must, Needs: []Need{NeedEmpty}, gated: true,
-	Sequence: "an operation that answers 204, twice",
+	Sequence: "an operation that returns 204, twice",
 	Rule:     "An empty response is replayed as one: 204 twice, without a body.",
-	Why:      "A recorder that takes no body for no record runs the operation again, or answers 200.",
+	Why:      "A recorder that takes no body for no record runs the operation again, or returns 200.",
 	Sources:  []Source{draft("2.6", Should), rfc("9110", "15.3.5", Must)},
 	run: func(t *trial) {
 		o := t.use(*t.run.target.Empty)
 		r := t.request(o, t.key(), t.payload())
 		a := t.accept("the first request", r)
 		if a.status != http.StatusNoContent {
-			t.inconclusive("the target's empty operation answered %s", a)
+			t.inconclusive("the response of the target's empty operation was %s", a)
 		}
 		b := t.send("the second", r)
-		if t.want(b.status == http.StatusNoContent || t.run.replays != 0 && b.status == t.run.replays && len(b.body) == 0,
+		if t.want(b.status == http.StatusNoContent || t.run.replays != 0 && b.status == t.run.replays &&
+			len(b.body) == 0,
 			"204", b) {
 			t.proven(o, a, b)
 		}
 	},
 }, {
 	Slug: "replay-large", Level: Must, Needs: []Need{NeedLarge, NeedOneBody}, gated: true,
-	Sequence: "an operation that answers 1 MiB, twice",
+	Sequence: "an operation that returns 1 MiB, twice",
 	Rule:     "A large response is replayed whole, with no further effect.",
-	Why:      "A record that is cut at a column's width is a wrong answer that looks right.",
+	Why:      "A record that is cut at a column's width is a wrong response that looks right.",
 	Sources:  []Source{contract("replay: same body bytes", Must)},
 	run: func(t *trial) {
 		if slices.Contains(t.run.rewrites, aspectBody) {
@@ -45,7 +46,7 @@ var replayShapeCases = []Case{{
 		r := t.request(o, t.key(), t.payload())
 		a := t.accept("the first request", r)
 		if len(a.content()) < 1<<20 {
-			t.inconclusive("the target's large operation answered with %d bytes, 1 MiB is asked for", len(a.content()))
+			t.inconclusive("the target's large operation returned %d bytes, which is less than 1 MiB", len(a.content()))
 		}
 		b := t.send("the second", r)
 		t.want(t.run.alike(a, b), "the same response again, "+a.String(), t.unlike(a, b))
@@ -56,17 +57,18 @@ var replayShapeCases = []Case{{
 }, {
 	Slug: "replay-encoding", Level: Should, gated: true,
 	Sequence: "a key with Accept-Encoding: gzip; the same with Accept-Encoding: identity",
-	Rule:     "A replay is encoded as this request accepts and as it says, and decodes to the same content.",
-	Why:      "Stored gzip bytes under a header that was made anew, or for a client that can't read them, are garbage.",
-	Sources:  []Source{rfc("9110", "8.4", Must), rfc("9110", "12.5.3", Should)},
+	Rule: "A replay is encoded as this request accepts and as Content-Encoding states, and decodes to the same " +
+		"content.",
+	Why:     "Stored gzip bytes under a header that was made anew, or for a client that can't read them, are garbage.",
+	Sources: []Source{rfc("9110", "8.4", Must), rfc("9110", "12.5.3", Should)},
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload()).without("Accept-Encoding")
 		a := t.accept("gzip is accepted", r.with("Accept-Encoding", "gzip"))
 		b := t.send("nothing but identity is accepted", r.with("Accept-Encoding", "identity"))
 		_, err := decoded(a)
-		t.want(err == nil, "a body that is encoded as Content-Encoding says", err)
+		t.want(err == nil, "a body that is encoded as Content-Encoding states", err)
 		_, err = decoded(b)
-		t.want(err == nil, "a body that is encoded as Content-Encoding says", err)
+		t.want(err == nil, "a body that is encoded as Content-Encoding states", err)
 		coding := b.header.Get("Content-Encoding")
 		t.want(coding == "" || strings.EqualFold(coding, "identity"),
 			"no Content-Encoding where only identity is accepted", coding)
@@ -90,7 +92,7 @@ var replayShapeCases = []Case{{
 	Sequence: "a key; the same with another User-Agent, X-Request-Id and traceparent",
 	Rule: "Headers that belong to one attempt are no part of the payload: the second is a replay, with " +
 		"no further effect.",
-	Why:     "Every attempt has a trace of its own. A server that compares all headers refuses all retries.",
+	Why:     "Every attempt has its own trace. A server that compares all headers refuses all retries.",
 	Sources: []Source{draft("2.4", May), contract("fingerprint over method, path, query and body", Must)},
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload())
@@ -105,7 +107,7 @@ var replayShapeCases = []Case{{
 	Sequence: "a body with its length; the same key and body in chunks",
 	Rule: "The same body is the same payload however it is framed: the second is a replay, with no " +
 		"further effect. A 411 is a refusal of chunks, and skips the case.",
-	Why:     "A client that streams its retry, or a proxy that changes the framing, still asks for the same thing.",
+	Why:     "A client that streams its retry, or a proxy that changes the framing, still sends the same request.",
 	Sources: []Source{rfc("9112", "7.1", Must), contract("fingerprint over method, path, query and body", Must)},
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload())
@@ -122,13 +124,13 @@ var replayShapeCases = []Case{{
 	Slug: "replay-4xx", Level: Should, Needs: []Need{NeedInvalid}, gated: true,
 	Sequence: "a payload that is always refused, twice under one key",
 	Rule:     "A refusal is repeated: the same 4xx, and no effect.",
-	Why:      "A client that sends what can't work must hear the same each time, and not that the key is taken.",
+	Why:      "A client whose request can't work must get the same refusal each time, and not that the key is taken.",
 	Sources:  []Source{draft("2.6", Should), contract("terminal 4xx are stored", Must)},
 	run: func(t *trial) {
 		r := t.request(t.variant(*t.run.target.Invalid), t.key(), t.payload())
 		a := t.send("the first request", r)
 		if !a.refused() {
-			t.inconclusive("the target's invalid operation answered %s", a)
+			t.inconclusive("the response of the target's invalid operation was %s", a)
 		}
 		b := t.send("the second", r)
 		t.want(b.status == a.status, fmt.Sprintf("status %d", a.status), b)
@@ -139,8 +141,8 @@ var replayShapeCases = []Case{{
 }, {
 	Slug: "replay-interim", Level: Must, Needs: []Need{NeedInterim}, gated: true,
 	Sequence: "an operation that sends a 1xx first, twice",
-	Rule:     "The final response is what is replayed, not the informational one before it.",
-	Why:      "A recorder that keeps the first status it sees answers the retry with 103 and nothing after it.",
+	Rule:     "The final response is replayed, not the informational one before it.",
+	Why:      "A recorder that keeps the first status it sees responds to the retry with 103 and nothing after it.",
 	Sources:  []Source{rfc("9110", "15.2", Must), contract("replay: same status", Must)},
 	run: func(t *trial) {
 		o := t.use(*t.run.target.Interim)
@@ -180,7 +182,7 @@ func decoded(a *answer) ([]byte, error) {
 	case "gzip", "x-gzip":
 		zr, err := gzip.NewReader(bytes.NewReader(a.body))
 		if err != nil {
-			return nil, errors.New("it says gzip and is not")
+			return nil, errors.New("its Content-Encoding is gzip, and its body is not")
 		}
 		content, err := io.ReadAll(io.LimitReader(zr, maxAnswer))
 		if err != nil {

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -107,6 +109,9 @@ func (t *trial) total() int {
 	if t.ctx.Err() != nil {
 		panic(stopped{})
 	}
+	if errors.Is(err, ErrUnreachable) {
+		t.unreachable(err)
+	}
 	if err != nil {
 		t.run.halt(reasonOf(t.ctx, err), err)
 		t.stop(Harness, "", err.Error())
@@ -118,7 +123,7 @@ func (t *trial) total() int {
 // so effects waits while there are fewer than expected. Surplus effects are counted at the end of the run.
 func (t *trial) effects(expected int) int {
 	e := t.run.target.Effects
-	end := time.Now().Add(e.patience())
+	end := time.Now().Add(t.run.target.patience())
 	for again := 5 * time.Millisecond; ; again = min(2*again, 100*time.Millisecond) {
 		n := t.total() - t.tally.base
 		if n >= expected || e.ResponseID != "" || time.Now().After(end) {
@@ -130,12 +135,7 @@ func (t *trial) effects(expected int) int {
 }
 
 // patience is the time to wait for a missing effect.
-func (e *Effects) patience() time.Duration {
-	if e.Settle > 0 {
-		return time.Duration(e.Settle)
-	}
-	return time.Second
-}
+func (t Target) patience() time.Duration { return cmp.Or(t.settle(), time.Second) }
 
 // anew excludes the trial's effects so far, because the requests did not reach the judged situation. These effects
 // may be late.
@@ -157,9 +157,9 @@ func (t *trial) effect(n int) bool {
 	switch {
 	case got > n:
 		t.tally.excess = true
-		return t.must(false, effectsText(n), effectsText(got))
+		return t.miscounted(Fail, effectsText(n), effectsText(got))
 	case got < n:
-		return t.want(false, effectsText(n), effectsText(got))
+		return t.miscounted(t.c.Level.verdict(), effectsText(n), effectsText(got))
 	}
 	sum := t.tally.base - t.tally.start + got
 	t.tally.exact = &sum
@@ -183,7 +183,7 @@ func (t *trial) overrun() {
 	if n > allowed && !t.tally.excess {
 		t.tally.excess = true
 		t.tally.last = &n
-		t.must(false, fmt.Sprintf("at most %s, one for each key", effectsText(allowed)), effectsText(n))
+		t.miscounted(Fail, fmt.Sprintf("at most %s, one for each key", effectsText(allowed)), effectsText(n))
 	}
 }
 
@@ -203,7 +203,8 @@ func (t *trial) proven(o Operation, first *answer, others ...*answer) {
 		telling = differences(first, t.lesson(o).answer)
 	}
 	if len(telling) == 0 && t.tally.uncounted {
-		t.skip("the effects of this operation are not counted, and all its responses are equal: no replay can be told " +
+		t.skip("the effects of this operation are not counted, and all its responses are equal: no replay can be " +
+			"told " +
 			"from a new run")
 	}
 	if len(telling) == 0 {

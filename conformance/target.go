@@ -210,7 +210,7 @@ func ReadTarget(r io.Reader) (Target, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&t); err != nil {
-		return Target{}, configError("the target is not what it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return Target{}, configError("the target is malformed: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Target{}, configError("something follows the target's JSON object")
@@ -250,7 +250,7 @@ func (t Target) profile() (Profile, error) {
 	}
 	p, ok := profileNamed(name)
 	if !ok {
-		return p, fmt.Errorf("there is no profile %q", excerpt(name))
+		return p, unknownName{fmt.Sprintf("there is no profile %q", excerpt(name)), name, ProfileNames()}
 	}
 	return p, nil
 }
@@ -258,6 +258,7 @@ func (t Target) profile() (Profile, error) {
 // under returns the target with the profile's facts in place of those that it leaves out.
 func (t Target) under(p Profile) Target {
 	t.Key.Header = cmp.Or(t.Key.Header, p.Header)
+	t.Key.MaxLength = cmp.Or(t.Key.MaxLength, p.MaxKey)
 	t.Key.UUID = t.Key.UUID || p.KeyForm != AnyKey
 	t.Retention = cmp.Or(t.Retention, p.Retention)
 	return t

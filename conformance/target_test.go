@@ -21,7 +21,8 @@ const whole = `{
   "operation": {"method": "POST", "path": "/orders", "headers": {"Content-Type": "application/json"},
     "body": {"account": "{{case}}", "item": "{{payload}}", "amount": "{{number}}"}},
   "key": {"required": true, "max_length": 64, "strict": true, "quoted": true},
-  "principals": [{"name": "alice", "headers": {"Authorization": "Bearer a"}}, {"headers": {"Authorization": "Bearer b"}}],
+  "principals": [{"name": "alice", "headers": {"Authorization": "Bearer a"}},
+    {"headers": {"Authorization": "Bearer b"}}],
   "effects": {"url": "/effects?account={{case}}", "path": "data.0.count", "settle": "10ms"},
   "second_operation": {"path": "/refunds"}, "patch": {"method": "PATCH"}, "empty": {"path": "/empty"},
   "large": {"path": "/large"}, "invalid": {"body": "not json"}, "interim": {"path": "/interim"},
@@ -63,32 +64,42 @@ func TestTargetIsReadAsItIsWritten(t *testing.T) {
 func TestDescriptionThatIsWrongIsRefused(t *testing.T) {
 	const operation = `"operation":{"method":"POST","path":"/x"}`
 	for name, c := range map[string]struct{ document, want string }{
-		"no JSON":             {`base_url: http://h`, "the target is not what it should be"},
-		"nothing":             {``, "the target is not what it should be"},
+		"no JSON":             {`base_url: http://h`, "the target is malformed"},
+		"nothing":             {``, "the target is malformed"},
 		"two documents":       {`{"base_url":"http://h",` + operation + `} {}`, "something follows"},
 		"a member of no name": {`{"base_url":"http://h","efects":{}}`, `unknown field "efects"`},
 		"an operation that asks": {`{"base_url":"http://h","operation":{"method":"QUERY","path":"/x"}}`,
 			"QUERY makes no effect"},
 		"no operation":          {`{"base_url":"http://h"}`, `operation.method: "" is no HTTP method`},
 		"no host":               {`{"base_url":"http://",` + operation + `}`, "base_url: must be"},
-		"a duration in figures": {`{"base_url":"http://h",` + operation + `,"timeout":5}`, "not what it should be"},
-		"a duration in words":   {`{"base_url":"http://h",` + operation + `,"timeout":"soon"}`, `"soon" is no duration`},
-		"a path with spaces":    {`{"base_url":"http://h","operation":{"method":"POST","path":"/a b"}}`, `operation.path: "/a b" must start`},
-		"no way to count":       {`{"base_url":"http://h",` + operation + `,"effects":{}}`, "one of url, command and response_id"},
-		"a path to nowhere":     {`{"base_url":"http://h",` + operation + `,"effects":{"command":["x"],"path":"n"}}`, "a path without a url"},
+		"a duration in figures": {`{"base_url":"http://h",` + operation + `,"timeout":5}`, "the target is malformed"},
+		"a duration in words": {`{"base_url":"http://h",` + operation + `,"timeout":"soon"}`,
+			`"soon" is no duration`},
+		"a path with spaces": {`{"base_url":"http://h","operation":{"method":"POST","path":"/a b"}}`,
+			`operation.path: "/a b" must start`},
+		"no way to count": {`{"base_url":"http://h",` + operation + `,"effects":{}}`,
+			"one of url, command and response_id"},
+		"a path to nowhere": {`{"base_url":"http://h",` + operation + `,"effects":{"command":["x"],"path":"n"}}`,
+			"a path without a url"},
 		"a count of a payload": {`{"base_url":"http://h",` + operation + `,"effects":{"url":"/n?of={{payload}}"}}`,
-			"effects.url: {{payload}} is no variable of this template, they are {{case}}, {{run}}"},
+			"effects.url: there is no variable {{payload}} in this template, there are case, run"},
 		"a program for a payload": {`{"base_url":"http://h",` + operation + `,"effects":{"command":["x","{{uuid}}"]}}`,
-			"effects.command.1: {{uuid}} is no variable of this template, they are {{case}}, {{run}}"},
-		"a slow one that is not":  {`{"base_url":"http://h",` + operation + `,"slow":{"takes":"1ms"}}`, "slow.takes: 1ms must be 50ms or more"},
-		"a variant that is wrong": {`{"base_url":"http://h",` + operation + `,"empty":{"path":"empty"}}`, `empty.path: "empty" must start`},
-		"a retention too long":    {`{"base_url":"http://h",` + operation + `,"expiring":{"retention":"24h"}}`, "too long to wait for"},
-		"a restart of nothing":    {`{"base_url":"http://h",` + operation + `,"restart":{}}`, "there must be one command"},
-		"a key of its own":        {`{"base_url":"http://h","operation":{"method":"POST","path":"/x","headers":{"idempotency-key":"1"}}}`, "the header Idempotency-Key is the harness's own"},
-		"a key too short":         {`{"base_url":"http://h",` + operation + `,"key":{"max_length":8}}`, "key.max_length: 8 is less than 36"},
+			"effects.command.1: there is no variable {{uuid}} in this template, there are case, run"},
+		"a slow one that is not": {`{"base_url":"http://h",` + operation + `,"slow":{"takes":"1ms"}}`,
+			"slow.takes: 1ms must be 50ms or more"},
+		"a variant that is wrong": {`{"base_url":"http://h",` + operation + `,"empty":{"path":"empty"}}`,
+			`empty.path: "empty" must start`},
+		"a retention too long": {`{"base_url":"http://h",` + operation + `,"expiring":{"retention":"24h"}}`,
+			"too long to wait for"},
+		"a restart of nothing": {`{"base_url":"http://h",` + operation + `,"restart":{}}`, "there must be one command"},
+		"a key of its own": {`{"base_url":"http://h","operation":{"method":"POST","path":"/x",` +
+			`"headers":{"idempotency-key":"1"}}}`, "the header Idempotency-Key is the harness's own"},
+		"a key too short": {`{"base_url":"http://h",` + operation + `,"key":{"max_length":8}}`,
+			"key.max_length: 8 is less than 36"},
 		"a query by GET": {`{"base_url":"http://h",` + operation + `,"query":{"method":"GET","path":"/x"}}`,
 			`query.method: "GET" must be QUERY`},
-		"a page for an origin": {`{"base_url":"http://h",` + operation + `,"origin":"https://h/x"}`, "is no origin such as"},
+		"a page for an origin": {`{"base_url":"http://h",` + operation + `,"origin":"https://h/x"}`,
+			"is no origin such as"},
 		"an origin without a scheme": {`{"base_url":"http://h",` + operation + `,"origin":"shop.example"}`,
 			"is no origin such as"},
 		"a retention in two places": {`{"base_url":"http://h",` + operation +
@@ -97,9 +108,12 @@ func TestDescriptionThatIsWrongIsRefused(t *testing.T) {
 			"one of header and member"},
 		"a retention in no header": {`{"base_url":"http://h",` + operation +
 			`,"advertised":{"method":"GET","path":"/c","header":"a b"}}`, "is no header name"},
-		"a profile of nothing":   {`{"base_url":"http://h",` + operation + `,"custom_profile":{"name":"x"}}`, "the profile's mismatch names no status"},
-		"a profile of successes": {`{"base_url":"http://h",` + operation + `,"custom_profile":{"mismatch":[200],"missing_key":[400],"malformed_key":[400],"in_flight":[409]}}`, "names 200, which is no status of a client error"},
-		"a huge one":             {strings.Repeat(" ", maxTarget+1), "more than 1048576 bytes"},
+		"a profile of nothing": {`{"base_url":"http://h",` + operation + `,"custom_profile":{"name":"x"}}`,
+			"the profile's mismatch has no status"},
+		"a profile of successes": {`{"base_url":"http://h",` + operation +
+			`,"custom_profile":{"mismatch":[200],"missing_key":[400],"malformed_key":[400],"in_flight":[409]}}`,
+			"has 200, which is no status of a client error"},
+		"a huge one": {strings.Repeat(" ", maxTarget+1), "more than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadTarget(strings.NewReader(c.document))
@@ -141,7 +155,7 @@ func TestCustomProfileSaysWhatIsRight(t *testing.T) {
 	require.Equal(t, []string{slugMismatch}, broken(report))
 }
 
-// A server may want keys quoted, and under a name of its own.
+// A server may want keys quoted, and under another name.
 func TestKeysAreSentAsTheTargetWantsThem(t *testing.T) {
 	l := newLab(t)
 	l.options = append(l.options, server.IETFStatuses())

@@ -50,8 +50,8 @@ func readSetups(t *testing.T) []setup {
 	return setups
 }
 
-// pinned returns the versions that the lock file of a set-up's program pins. A list of pip or gem packages is for several
-// set-ups, and is not in their rows.
+// pinned returns the versions that the lock file of a set-up's program pins. A list of pip or gem packages is for
+// several set-ups, and is not in their rows.
 func pinned(t *testing.T, program string) []string {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join("targets", program, "package.json"))

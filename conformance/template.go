@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // template is text with variables in double braces. It lets one description produce a fresh payload each time.
@@ -49,7 +51,8 @@ func parseTemplate(s string) (template, error) {
 		name, after, closed := strings.Cut(rest, "}}")
 		name = strings.TrimSpace(name)
 		if !closed || !variableName.MatchString(name) {
-			return template{}, fmt.Errorf("{{%s is no variable of a template; to send two braces write a space between "+
+			return template{}, fmt.Errorf("{{%s is no variable of a template; to send two braces write a space "+
+				"between "+
 				"them", excerpt(name))
 		}
 		t.text, t.names = append(t.text, before), append(t.names, name)
@@ -79,8 +82,7 @@ func validateTemplate(s string, known []string) error {
 	t, err := parseTemplate(s)
 	for _, name := range t.names {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("{{%s}} is no variable of this template, they are {{%s}}", excerpt(name),
-				strings.Join(known, "}}, {{"))
+			return unknownName{fmt.Sprintf("there is no variable {{%s}} in this template", excerpt(name)), name, known}
 		}
 	}
 	return err
@@ -99,7 +101,7 @@ func fill(s string, values map[string]string) string {
 func excerpt(s string) string {
 	const most = 40
 	if len(s) > most {
-		return s[:most] + "..."
+		return wire.Cut(s, most) + "..."
 	}
 	return s
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// A secret must stand nowhere in a report: not in a header, nor in what a server echoes of it.
+// A secret must be nowhere in a report: not in a header, nor in an echo of the server.
 func TestReportHoldsNoSecret(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -36,7 +36,8 @@ func TestReportHoldsNoSecret(t *testing.T) {
 			Headers: map[string]string{"X-Partner-Key": "hidden-partner", "X-Pin": "zzz", "Cookie": "hidden-cookie",
 				"Ocp-Apim-Subscription-Key": "hidden-subscription", "dpop": "hidden-proof", "X-Plain": "plain"},
 		},
-		Principals:    []Principal{{Headers: map[string]string{"Authorization": "Bearer hidden-bearer", "X-Tenant": "hidden-tenant"}}},
+		Principals: []Principal{{Headers: map[string]string{"Authorization": "Bearer hidden-bearer",
+			"X-Tenant": "hidden-tenant"}}},
 		Effects:       &Effects{URL: srv.URL + "/count", Headers: map[string]string{"X-Count": "hidden-counter"}},
 		SecretHeaders: []string{"x-partner-key", "X-Pin"},
 	}
@@ -67,7 +68,7 @@ func TestReportHoldsNoSecret(t *testing.T) {
 	require.NotContains(t, res.Exchanges[0].Curl, "hidden-")
 }
 
-// A counter that echoes what it was sent must not carry a secret into the error.
+// A counter that echoes its request must not carry a secret into the error.
 func TestErrorHoldsNoSecret(t *testing.T) {
 	target := counting(t, func(int64) string { return "no entry for hidden-counter" })
 	target.Effects.Headers = map[string]string{"X-Count": "hidden-counter"}
@@ -100,7 +101,8 @@ func TestReportComesBackFromJSONWhole(t *testing.T) {
 			setBody(a, "\xff\x00 other")
 		}
 	})
-	report, err := Run(t.Context(), l.start().target(), Only("replay", "key-bad-bytes", "fault-5xx"), ExpectFailure(slugStatus, "x"))
+	report, err := Run(t.Context(), l.start().target(), Only("replay", "key-bad-bytes", "fault-5xx"),
+		ExpectFailure(slugStatus, "x"))
 	require.NoError(t, err)
 	document, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -137,8 +139,8 @@ func TestFailureShowsAllThatItTakesToUnderstandIt(t *testing.T) {
 		"FAIL replay-status: A replay has the first response's status.",
 		"source    draft-ietf-httpapi-idempotency-key-header-07 section 2.6: SHOULD (here MUST)",
 		"expected  status 201", "actual    200 with",
-		"rerun     --run replay-status --seed 42",
-		"curl      K1=$(uuidgen | tr A-Z a-z); curl -gsi -X POST",
+		"rerun     redo check TARGET --run replay-status --seed 42",
+		"curl      K1=" + newUUID + "; for i in 1 2 3; do curl -gsi -X POST",
 	} {
 		require.Contains(t, text, part)
 	}
@@ -152,7 +154,7 @@ func sized(findings []Finding) []Finding {
 	return findings
 }
 
-// The shell must read a line as it was meant, whatever bytes it has. printf stands for curl.
+// The shell must read every byte of a line as intended. printf replaces curl.
 func TestCurlLineIsQuotedForTheShell(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -165,9 +167,9 @@ func TestCurlLineIsQuotedForTheShell(t *testing.T) {
 	}
 }
 
-// The line has to do what the case did. It is run where there is a curl.
+// The line must do the same as the case. It runs where there is a curl.
 func TestCurlLineSendsTheSameRequest(t *testing.T) {
-	for _, program := range []string{"bash", "curl", "uuidgen"} {
+	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip("there is no " + program)
 		}
@@ -210,7 +212,7 @@ func TestTLSTargetIsSpokenToOverTLS(t *testing.T) {
 	only := Only("ctl", "replay-effect", "conc-one-effect", "fault-lost-response", "fault-truncated-request")
 
 	_, err := Run(t.Context(), target, only)
-	require.ErrorIs(t, err, ErrUnreachable) // nobody vouches for the certificate
+	require.ErrorIs(t, err, ErrUnreachable) // no authority vouches for the certificate
 
 	target.TLS = srv.Client().Transport.(*http.Transport).TLSClientConfig
 	report, err := Run(t.Context(), target, only)
@@ -245,9 +247,11 @@ func TestCurlLineDoesWhatTheCaseDidOrIsNotThere(t *testing.T) {
 	require.Equal(t, Fail, res.Verdict)
 	require.Empty(t, res.Curl)
 	res, _ = report.Result("replay-effect")
-	require.Equal(t, 3, strings.Count(res.Curl, "curl -gsi"))
+	require.Equal(t, 1, strings.Count(res.Curl, "curl -gsi"))
+	require.Contains(t, res.Curl, "for i in 1 2 3; do curl -gsi")
 
-	target := Target{Principals: []Principal{{Name: "bob-2", Headers: map[string]string{"X-Api-Key": "b"}}, {Headers: map[string]string{"Authorization": "c"}}}}
+	target := Target{Principals: []Principal{{Name: "bob-2", Headers: map[string]string{"X-Api-Key": "b"}},
+		{Headers: map[string]string{"Authorization": "c"}}}}
 	require.Equal(t, "BOB_2_X_API_KEY", target.variable(field{"x-api-key", "b"}))
 	require.Equal(t, "PRINCIPAL_2_AUTHORIZATION", target.variable(field{"Authorization", "c"}))
 	require.Equal(t, "AUTHORIZATION", target.variable(field{"Authorization", "another"}))

@@ -64,6 +64,15 @@ func (t *trial) found(v Verdict, expected, actual string) {
 	}
 }
 
+// miscounted adds a finding about the number of effects. It precedes all others of its verdict, because a reader needs
+// it first.
+func (t *trial) miscounted(v Verdict, expected, actual string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.findings = append([]Finding{{v, expected, actual}}, t.findings...)
+	return false
+}
+
 // want judges at the case's own level.
 func (t *trial) want(ok bool, expected string, actual any) bool {
 	if !ok {
@@ -133,8 +142,8 @@ func (t *trial) key() string {
 	return key
 }
 
-// uuid returns a fresh UUID of version 4, which every service accepts as a key. It has version 7 if the profile requires
-// that.
+// uuid returns a fresh UUID of version 4, which every service accepts as a key. It has version 7 if the profile
+// requires that.
 func (t *trial) uuid() string {
 	var u [16]byte
 	for i := range u {

@@ -29,7 +29,8 @@ func difference(was, is string) string {
 			if value, ok := after[name]; !ok {
 				return fmt.Sprintf("without the member %q", name)
 			} else if string(value) != string(before[name]) {
-				return fmt.Sprintf("%q is %s instead of %s", name, excerpt(string(value)), excerpt(string(before[name])))
+				return fmt.Sprintf("%q is %s instead of %s", name, excerpt(string(value)),
+					excerpt(string(before[name])))
 			}
 		}
 		for _, name := range sortedKeys(after) {

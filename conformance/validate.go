@@ -29,6 +29,7 @@ func (t Target) Validate() error {
 	for i, s := range t.Setup {
 		field := fmt.Sprintf("setup.%d", i)
 		wrong.add(field, s.validate(known, t.keyHeader()))
+		wrong.check(s.Effects == nil, field+".effects", "the effects of a setup step are not counted")
 		for _, name := range sortedKeys(s.Capture) {
 			wrong.check(variableName.MatchString(name), field+".capture", "%q is no name of a variable", name)
 			wrong.check(!slices.Contains(known, name), field+".capture", "there is a variable {{%s}} already", name)
@@ -37,21 +38,25 @@ func (t Target) Validate() error {
 	}
 	err = t.Operation.validate(known, t.keyHeader())
 	wrong.add("operation", err)
+	wrong.add("operation.effects", t.validateCounter("operation", t.Operation))
 	for _, v := range t.variants() {
 		names := known
 		if v.name == "advertised" {
 			names = variables // it is sent without a setup
 		}
 		if err == nil {
-			wrong.add(v.name, v.operation.over(t.Operation).validate(names, t.keyHeader()))
+			o := v.operation.over(t.Operation)
+			wrong.add(v.name, o.validate(names, t.keyHeader()))
+			wrong.add(v.name+".effects", t.validateCounter(v.name, o))
 		}
 	}
 	_, err = withMember([]byte(fill(string(t.Operation.Body), t.sample())), p.KeyMember, "k")
 	wrong.add("operation.body", err)
 	method := t.Operation.Method
 	wrong.check(method == "" || !wire.SafeMethod(method), "operation.method", "%s makes no effect", method)
-	wrong.check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key.max_length", "%d is less than %d, too short for "+
-		"keys that don't collide", t.Key.MaxLength, minKey)
+	wrong.check(t.Key.MaxLength == 0 || t.Key.MaxLength >= minKey, "key.max_length",
+		"%d is less than %d, too short for "+
+			"keys that don't collide", t.Key.MaxLength, minKey)
 	if t.Key.Header != "" {
 		wrong.add("key.header", wire.CheckKeyHeader(t.Key.Header))
 	}
@@ -71,7 +76,8 @@ func (t Target) Validate() error {
 	if t.Slow != nil {
 		wrong.check(time.Duration(t.Slow.Takes) < t.timeout(), "slow.takes", "%v must be less than the timeout, %v",
 			t.Slow.Takes, t.timeout())
-		wrong.check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow.takes", "%v must be 50ms or more", t.Slow.Takes)
+		wrong.check(t.Slow.Takes >= Duration(50*time.Millisecond), "slow.takes", "%v must be 50ms or more",
+			t.Slow.Takes)
 	}
 	if t.Crash != nil {
 		wrong.check(t.Crash.Lease > 0, "crash.lease", "%v is not positive", t.Crash.Lease)
@@ -98,7 +104,7 @@ func (t Target) Validate() error {
 	return wrong.err()
 }
 
-// validateOrigin returns an error for what no browser sends as an Origin.
+// validateOrigin returns an error for a text that no browser sends as an Origin.
 func validateOrigin(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" || u.Host == "" || s != u.Scheme+"://"+u.Host {
@@ -173,7 +179,7 @@ func (t Target) declares(n Need, p Profile) bool {
 	case NeedKeyStrict:
 		return t.Key.Strict
 	case NeedKeyLimit:
-		return t.Key.MaxLength > 0 || p.MaxKey > 0
+		return t.Key.MaxLength > 0
 	case NeedFreeKeys:
 		return !t.Key.UUID
 	case NeedPayloads:

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/redo-go/redo/conformance"
@@ -29,9 +30,13 @@ func readBaseline(name string) ([]conformance.Option, error) {
 		}
 		slug, reason, _ := strings.Cut(line, " ")
 		reason = strings.TrimSpace(reason)
+		isSlug := func(c conformance.Case) bool { return c.Slug == slug }
 		switch {
+		case !slices.ContainsFunc(conformance.Cases(), isSlug):
+			return nil, noCase(fmt.Sprintf("--baseline: %s:%d:", name, number), slug)
 		case reason == "":
-			return nil, fmt.Errorf("--baseline: %s:%d: %s has no reason: say why it is expected to fail", name, number, slug)
+			return nil, fmt.Errorf("--baseline: %s:%d: %s has no reason: say why it is expected to fail", name, number,
+				slug)
 		case seen[slug] != 0:
 			return nil, fmt.Errorf("--baseline: %s:%d: %s is there already, in line %d", name, number, slug, seen[slug])
 		}

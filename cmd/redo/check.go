@@ -42,22 +42,22 @@ func newCheck(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [flags] TARGET",
 		Short: "Try whether a server keeps the rules of the Idempotency-Key",
-		Long: `check sends requests to a server and says which rules of the Idempotency-Key it breaks, with the
-evidence. TARGET is a file that describes the server (YAML or JSON, - is standard input), or for a
+		Long: `check sends requests to a server and reports the rules of the Idempotency-Key that it breaks, with
+the evidence. TARGET is a file that describes the server (YAML or JSON, - is standard input), or for a
 first try the URL of one operation, which is sent with POST.
 
-What the description does not declare is not tried. Without a way to count effects a replay can't be
-told from a second run, so that most rules stay unproved: --effects is worth its trouble. A target
-file may name commands, which are run: read somebody else's before you use it.
+A case that needs more than the description declares is skipped. Without a count of effects, a replay
+and a second run look the same, and most rules stay unproved: use --effects. A target file may hold
+commands, which check runs. Read a file of another author before you use it.
 
 Exit codes:
-  0  no MUST is broken; the last line names what was not tried
+  0  no MUST is broken; the last line names the cases that were not tried
   1  a MUST is broken, could not be shown or is blocked, or an expected failure now passes
   2  wrong flags, a wrong description, or no case selected
-  3  the target can't be reached, or does not do what the description says
+  3  the target can't be reached, died during the run, or does not do as described
   4  the run did not come to its end
 
-An interrupt ends the run, and what was found by then is reported.`,
+An interrupt ends the run. The report has all results up to then.`,
 		Example: `  redo check http://localhost:8080/refunds --body '{"amount":{{number}}}'
   redo check --init > target.yaml
   redo check target.yaml
@@ -73,16 +73,19 @@ An interrupt ends the run, and what was found by then is reported.`,
 	k.target.flags(f)
 	k.outputs.flags(f)
 	f.BoolVar(&k.strict, "strict", false, "rules of all levels count, not only those that are a MUST")
-	f.StringVar(&k.baseline, "baseline", "", "`file` of failures that are known: on each line a case and why it is expected")
+	f.StringVar(&k.baseline, "baseline", "",
+		"`file` of failures that are known: on each line a case and why it is expected")
 	f.Uint64Var(&k.seed, "seed", 0, "repeat the choices of the run that reported this seed (default random)")
 	f.DurationVar(&k.timeout, "timeout", 0, "end the run after this long, such as 5m (default never)")
 	f.IntVar(&k.workers, "concurrency", 8, "how many cases run at a time, where effects are counted by case")
-	f.Float64Var(&k.rate, "rate", 0, "send at most so many requests a `second` (default no limit; 429 and 503 with Retry-After are waited for)")
+	f.Float64Var(&k.rate, "rate", 0,
+		"send at most so many requests a `second` (default no limit; 429 and 503 with Retry-After are waited for)")
 	f.BoolVar(&k.failFast, "fail-fast", false, "end the run at the first broken MUST; cases run one at a time")
 	f.BoolVar(&k.list, "list", false, "list the cases, and send nothing")
 	f.StringVar(&k.explain, "explain", "", "explain the `case`, and send nothing")
 	f.BoolVar(&k.init, "init", false, "print a target file to start from, and send nothing")
-	f.StringVar(&k.openAPI, "openapi", "", "print a target file for an operation of this OpenAPI `file`, and send nothing")
+	f.StringVar(&k.openAPI, "openapi", "",
+		"print a target file for an operation of this OpenAPI `file`, and send nothing")
 	f.StringVar(&k.operation, "operation", "", "with --openapi: the operation's `name`, or its method and path")
 	cmd.MarkFlagsMutuallyExclusive("list", "explain", "init", "openapi")
 	cmd.MarkFlagsRequiredTogether("openapi", "operation")
@@ -113,7 +116,8 @@ func (k *check) run(c *cobra.Command, args []string) error {
 		return listCases(k.out, k.choice, k.outputs.format)
 	}
 	if len(args) == 0 {
-		return errors.New("say what to check: the URL of an operation, or a target file; redo check --init prints one")
+		return errors.New("there is no target: give the URL of an operation or a target file; redo check --init " +
+			"prints one")
 	}
 	if k.timeout < 0 {
 		return fmt.Errorf("--timeout is %v, it must not be negative", k.timeout)
@@ -159,7 +163,8 @@ func (k *check) printOpenAPI() error {
 	if err != nil {
 		return failed(err)
 	}
-	fmt.Fprintf(k.out, "# %s of %s, for redo check. Read it before you use it:\n", k.operation, filepath.Base(k.openAPI))
+	fmt.Fprintf(k.out, "# %s of %s, for redo check. Read it before you use it:\n", k.operation,
+		filepath.Base(k.openAPI))
 	for _, note := range notes {
 		fmt.Fprintf(k.out, "# - %s\n", note)
 	}

@@ -20,8 +20,9 @@ import (
 type choice struct{ run, skip []string }
 
 func (c *choice) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.run, "run", nil, "run only these `cases`: slugs, groups or globs such as 'replay-*'; what they stand on is run too")
-	f.StringSliceVar(&c.skip, "skip", nil, "leave these `cases` out")
+	f.StringSliceVar(&c.run, "run", nil,
+		"run only these `cases`: slugs, groups or globs such as 'replay-*'; the cases that they depend on run too")
+	f.StringSliceVar(&c.skip, "skip", nil, "skip these `cases`")
 }
 
 // options returns the choice as options of package conformance. A pattern that matches no case is an error:
@@ -144,7 +145,9 @@ func caseNames() []string {
 
 // complete registers the completions of a flag. The ignored error would report an unknown flag.
 func complete(cmd *cobra.Command, flag string, names func() []string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, typed) }), cobra.ShellCompDirectiveNoFileComp
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, typed string) ([]string,
+		cobra.ShellCompDirective) {
+		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, typed) }),
+			cobra.ShellCompDirectiveNoFileComp
 	})
 }

@@ -27,9 +27,9 @@ func newConsole(t terminal) *cobra.Command {
 	c := &consoling{resumption: resumption{ops: &ops{terminal: t}}}
 	cmd := &cobra.Command{
 		Use:   "console [flags] STORE",
-		Short: "Show what has stopped in a browser on this machine, and act on it",
-		Long: `console serves pages that show pending and unknown operations, dead letters and disabled destinations, with
-their causes. An operator resumes, settles, redrives, enables and forgets there. Each act is logged with
+		Short: "Show pending operations and stopped events in a browser on this machine, and act on them",
+		Long: `console serves pages that show pending and unknown operations, dead letters and disabled destinations,
+with their causes. An operator resumes, settles, redrives, enables and forgets there. Each act is logged with
 its author.
 
 ` + storeHelp + `
@@ -123,7 +123,7 @@ func (c *consoling) serve(ctx context.Context, h http.Handler) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if srv.Shutdown(grace) != nil {
-		_ = srv.Close() // what has not ended in time is cut
+		_ = srv.Close() // requests that did not end in time are cut
 	}
 	return nil
 }
@@ -134,9 +134,10 @@ func (c *consoling) log(_ context.Context, a console.Act) {
 	if a.Err != nil {
 		result = a.Err.Error()
 	}
-	what := a.Operation
+	subject := a.Operation
 	if a.Queue != "" {
-		what = fmt.Sprintf("%s %s %s", a.Queue, orDash(a.Event), orDash(a.Destination))
+		subject = fmt.Sprintf("%s %s %s", a.Queue, orDash(a.Event), orDash(a.Destination))
 	}
-	fmt.Fprintf(c.err, "%s %s by %s: %q: %s\n", time.Now().UTC().Format(time.RFC3339), a.Action, a.Author, what, result)
+	fmt.Fprintf(c.err, "%s %s by %s: %q: %s\n", time.Now().UTC().Format(time.RFC3339), a.Action, a.Author, subject,
+		result)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/redo-go/redo/store/pgstore/pgtest"
 )
 
-// A lockedBuffer is what a command writes while a test reads it.
+// lockedBuffer holds the output of a command while a test reads it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -42,7 +42,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// startConsole runs redo console until stop, which returns its exit status and what it wrote.
+// startConsole runs redo console until stop, which returns its exit status and its output.
 func startConsole(t *testing.T, args ...string) (address string, stop func() (int, string)) {
 	t.Helper()
 	file, errs := filepath.Join(t.TempDir(), "url"), &lockedBuffer{}

@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/store/pgstore"
 )
 
-// A showing serves a console with the options that show what is in a store.
+// showing serves a console with the options that show the contents of a store.
 type showing func([]console.Option) error
 
 // open opens a store, and runs f.
@@ -86,7 +86,7 @@ func (c *consoling) openDatabase(ctx context.Context, url string, opts []redo.Op
 	if checked != nil && len(sources) == 0 {
 		return failed(errors.Join(missing...))
 	}
-	for _, err := range missing { // or an operator takes what is not shown for empty
+	for _, err := range missing { // a missing list would look like an empty one
 		fmt.Fprintf(c.err, "redo console: not shown: %v\n", err)
 	}
 	if checked != nil {

@@ -40,9 +40,9 @@ func newEvents(t terminal) *cobra.Command {
 		destination: "destination", dropped: "It is never delivered, and its id may be enqueued again.",
 		bucket: "redo-outbox", table: "redo_outbox",
 	}
-	cmd := e.command(`events works on the queue of a relay: in a file (boltoutbox), or in Postgres (pgoutbox). QUEUE is the
-name of the file or a URL that begins with postgres://. A file is used by one process at a time: stop
-the service first.
+	cmd := e.command(`events works on the queue of a relay: in a file (boltoutbox), or in Postgres (pgoutbox). QUEUE
+is the name of the file or a URL that begins with postgres://. A file is used by one process at a time:
+stop the service first.
 
 A dead letter is an event that a relay has given up. It waits for redrive or drop. Payloads, the first
 bytes of responses and the queries of URLs are shown with --body only.`)
@@ -53,7 +53,8 @@ bytes of responses and the queries of URLs are shown with --body only.`)
 func newInbox(t terminal) *cobra.Command {
 	e := &events{
 		terminal: t, group: "inbox", short: "Look after the events that an inbox has accepted",
-		destination: "source", dropped: "It is handled anew if the source delivers it again: see Acceptor.Drop of package inbox.",
+		destination: "source", dropped: "It is handled anew if the source delivers it again: see Acceptor.Drop of " +
+			"package inbox.",
 		bucket: "redo-inbox", table: "redo_inbox",
 	}
 	cmd := e.command(`inbox works on the queue of an inbox that accepts events and handles them later: in a file
@@ -61,7 +62,7 @@ func newInbox(t terminal) *cobra.Command {
 postgres://. A file is used by one process at a time: stop the service first.
 
 A dead letter is an event that the handler could not handle. It waits for redrive or drop. The service
-handles what is redriven. Payloads are shown with --body only. An id that the queue can't keep is listed
+handles the redriven events. Payloads are shown with --body only. An id that the queue can't keep is listed
 by its hash, and show prints it in the header Redo-Inbox-Id.
 
 An inbox that handles events in the request has no queue. Redrive its dead letters with its methods.`)
@@ -79,7 +80,8 @@ func (e *events) command(long string) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&e.queue, "queue", "", fmt.Sprintf(
-		"the `name` of the queue: a bucket of the file (default %s), or a table of Postgres (default %s)", e.bucket, e.table))
+		"the `name` of the queue: a bucket of the file (default %s), or a table of Postgres (default %s)",
+		e.bucket, e.table))
 	cmd.PersistentFlags().StringVar(&e.schema, "schema", "", "the `schema` of the table in Postgres (default public)")
 	return cmd
 }

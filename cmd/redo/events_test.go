@@ -116,7 +116,8 @@ func TestEventsInJSON(t *testing.T) {
 	require.NoError(t, makeQueue(file, "redo-outbox"))
 	list := func(args ...string) (all []listedEvent) {
 		var out, errs bytes.Buffer
-		require.Zero(t, run(t.Context(), append([]string{"events"}, args...), terminal{out: &out, err: &errs}), errs.String())
+		require.Zero(t, run(t.Context(), append([]string{"events"}, args...), terminal{out: &out, err: &errs}),
+			errs.String())
 		require.NoError(t, json.Unmarshal(out.Bytes(), &all))
 		return all
 	}

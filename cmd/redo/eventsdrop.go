@@ -44,7 +44,8 @@ The events that it holds back in its line go on.`, e.destination, e.dropped),
 			})
 		},
 	}
-	cmd.Flags().StringVar(&destination, e.destination, "", fmt.Sprintf("only the dead letter for this `%s`", e.destination))
+	cmd.Flags().StringVar(&destination, e.destination, "", fmt.Sprintf("only the dead letter for this `%s`",
+		e.destination))
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -60,7 +61,8 @@ func (e *events) letters(ctx context.Context, q queue, sel outbox.Selection) (fo
 			continue
 		}
 		fmt.Fprintf(e.err, "%s for %s, dead for %v after %d attempts: %s\n", entry.Event.ID,
-			orDash(e.shown(entry.Event.Destination)), since(entry.DeadAt), entry.Attempts, orDash(string(entry.Failure().Code)))
+			orDash(e.shown(entry.Event.Destination)), since(entry.DeadAt), entry.Attempts,
+			orDash(string(entry.Failure().Code)))
 		found = append(found, entry.Event)
 	}
 	if len(found) == 0 {
@@ -85,7 +87,8 @@ responds with 410 or has failed for days.`,
 				}
 				named := func(d outbox.DisabledDestination) bool { return d.Destination == args[1] }
 				if !slices.ContainsFunc(all, named) {
-					return fmt.Errorf("the destination %q is not disabled; see redo %s disabled --body", e.shown(args[1]), e.group)
+					return fmt.Errorf("the destination %q is not disabled; see redo %s disabled --body",
+						e.shown(args[1]), e.group)
 				}
 				if err := q.Enable(c.Context(), args[1]); err != nil {
 					return err
@@ -179,6 +182,7 @@ enqueued again afterwards. Events that wait and dead letters stay.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&age, "older-than", 24*time.Hour, "how long ago they must have been enqueued, as a `duration`")
+	cmd.Flags().DurationVar(&age, "older-than", 24*time.Hour,
+		"how long ago they must have been enqueued, as a `duration`")
 	return cmd
 }

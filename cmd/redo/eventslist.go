@@ -103,7 +103,8 @@ func (e *events) shown(destination string) string {
 }
 
 func (e *events) bodyFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&e.body, "body", false, "show payloads, the first bytes of responses and the queries of URLs too")
+	cmd.Flags().BoolVar(&e.body, "body", false,
+		"show payloads, the first bytes of responses and the queries of URLs too")
 	cmd.Flags().BoolVar(&e.asJSON, "json", false, "print JSON, payloads as base64")
 }
 
@@ -112,8 +113,8 @@ func (e *events) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [flags] QUEUE",
 		Short: "List dead letters and the events that wait",
-		Long: `list shows the dead letters, the one that died first at the front, and then the events that wait, the oldest
-first. An event that can't be read is listed with its problem, and the exit code is then 1.`,
+		Long: `list shows the dead letters, the one that died first at the front, and then the events that wait, the
+oldest first. An event that can't be read is listed with its problem, and the exit code is then 1.`,
 		Example: fmt.Sprintf(`  redo %[1]s list orders.redo --state dead
   redo %[1]s list orders.redo --type refund.created --since 24h --json`, e.group),
 		Args: usageArgs(cobra.ExactArgs(1)),
@@ -236,7 +237,8 @@ func (e *events) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [flags] QUEUE ID",
 		Short: "Show an event with the history of its attempts",
-		Long:  fmt.Sprintf("show prints the event with the id, one for each %s that it waits or is dead for.", e.destination),
+		Long: fmt.Sprintf("show prints the event with the id, one for each %s that it waits or is dead for.",
+			e.destination),
 		Example: fmt.Sprintf(`  redo %[1]s show orders.redo refund-re_1
   redo %[1]s show orders.redo refund-re_1 --body`, e.group),
 		Args: usageArgs(cobra.ExactArgs(2)),

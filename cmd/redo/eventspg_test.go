@@ -59,7 +59,8 @@ func TestEventsInPostgres(t *testing.T) {
 
 func TestPostgresURLIsNoFile(t *testing.T) {
 	var errs bytes.Buffer
-	status := run(t.Context(), []string{"events", "list", "postgres://ana:very-secret@127.0.0.1:1/x"}, terminal{err: &errs})
+	status := run(t.Context(), []string{"events", "list", "postgres://ana:very-secret@127.0.0.1:1/x"},
+		terminal{err: &errs})
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, errs.String(), "127.0.0.1")
 	require.NotContains(t, errs.String(), "very-secret")

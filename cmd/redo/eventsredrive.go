@@ -25,11 +25,13 @@ func (e *events) redrive() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive [flags] QUEUE [ID...]",
 		Short: "Make dead letters wait for delivery again",
-		Long: fmt.Sprintf(`redrive makes dead letters wait again, each under its own id and at its own place in its line. Their
-attempts are counted from zero, and their history stays. Name the dead letters, select them by %[1]s,
-type and instant, or say --all. redrive counts them and asks before it changes anything.
+		Long: fmt.Sprintf(`redrive makes dead letters wait again, each under its own id and at its own place in its
+line. Their attempts are counted from zero, and their history stays. Name the dead letters, select them
+by %[1]s, type and instant, or use --all. redrive counts them and needs a confirmation before it changes
+anything.
 
-An event may have had its effect before it became a dead letter. Its consumer may have forgotten the id.`, e.destination),
+An event may have had its effect before it became a dead letter. Its consumer may have forgotten the
+id.`, e.destination),
 		Example: fmt.Sprintf(`  redo %[1]s redrive orders.redo refund-re_1
   redo %[1]s redrive orders.redo --type refund.created --since 72h --dry-run
   redo %[1]s redrive orders.redo --all --rate 100/s`, e.group),
@@ -48,13 +50,16 @@ An event may have had its effect before it became a dead letter. Its consumer ma
 				return errors.New("name the dead letters to redrive, select them, or say --all")
 			}
 			sel.State = outbox.StateDead
-			return e.with(c.Context(), args[0], func(q queue) error { return r.run(c.Context(), q, sel, args[1:], rate) })
+			return e.with(c.Context(), args[0], func(q queue) error {
+				return r.run(c.Context(), q, sel, args[1:],
+					rate)
+			})
 		},
 	}
 	r.flags(cmd.Flags())
 	f := cmd.Flags()
 	f.BoolVar(&r.all, "all", false, "redrive all dead letters")
-	f.BoolVar(&r.dryRun, "dry-run", false, "count what would be redriven, and change nothing")
+	f.BoolVar(&r.dryRun, "dry-run", false, "count the events that would be redriven, and change nothing")
 	f.StringVar(&r.rate, "rate", "", "redrive at most `N/s`, such as 100/s (default: no limit)")
 	f.BoolVar(&r.yes, "yes", false, "do not ask")
 	return cmd

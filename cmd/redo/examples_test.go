@@ -40,7 +40,9 @@ func TestExamplesOfHelpRun(t *testing.T) {
 		for line := range strings.SplitSeq(cmd.Example, "\n") {
 			seen++
 			t.Run(strings.TrimSpace(line), func(t *testing.T) {
-				require.True(t, strings.HasPrefix(line, "  "+cmd.CommandPath()), "an example of %s is of another command", cmd.CommandPath())
+				require.True(t, strings.HasPrefix(line, "  "+cmd.CommandPath()),
+					"an example of %s is of another command",
+					cmd.CommandPath())
 				leaveRefund(t, url)
 				require.NoError(t, os.RemoveAll("orders.redo"))
 				require.NoError(t, makeQueue("orders.redo", "redo-outbox"))
@@ -60,7 +62,7 @@ func TestExamplesOfHelpRun(t *testing.T) {
 	require.Greater(t, seen, 20)
 }
 
-// quick leaves out of a target what takes seconds to try.
+// quick removes the slow variants from a target.
 func quick(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -82,14 +84,14 @@ func commands(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// runLine runs a command line. What serves is ended as soon as it says where it listens.
+// runLine runs a command line. A server is stopped once it prints its address.
 func runLine(t *testing.T, args []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
 	for i, arg := range args {
-		if arg == ">" { // what a shell does
+		if arg == ">" { // as a shell does
 			args = args[:i]
 			break
 		}
@@ -105,7 +107,7 @@ func runLine(t *testing.T, args []string) {
 	require.Zero(t, status, "%s%s", out.String(), errs)
 }
 
-// announced cancels when a server says where it listens.
+// announced cancels when a server prints its address.
 type announced struct {
 	mu     sync.Mutex
 	text   strings.Builder
@@ -159,7 +161,8 @@ func leaveRefund(t *testing.T, url string) {
 	require.NoError(t, os.RemoveAll("payments.redo"))
 	st, err := boltstore.Open("payments.redo")
 	require.NoError(t, err)
-	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}), redo.WithTransport(unplugged{}))
+	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}),
+		redo.WithTransport(unplugged{}))
 	require.NoError(t, err)
 	ctx := redo.WithOperation(t.Context(), "refund:ch_9ab:1000")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/refunds", strings.NewReader(`{"amount":1000}`))

@@ -31,9 +31,9 @@ func newExplain(t terminal) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain [CODE|STATUS]",
-		Short: "Explain an error code, or what an HTTP status comes to",
-		Long: `explain says what a code of redo's taxonomy means, whether the same request may be sent again under
-its key, and what to do. A number is an HTTP status, as it is read when the answer says nothing
+		Short: "Explain an error code or an HTTP status",
+		Long: `explain prints the meaning of a code of redo's taxonomy, whether the same request may be sent again
+under its key, and the next step. A number is an HTTP status, as it is read when the response has nothing
 more. Without an argument it lists all codes.`,
 		Example: `  redo explain CONFLICT.idempotency.in_flight
   redo explain 503

@@ -111,7 +111,8 @@ func (o *ops) locate(ctx context.Context, st recordStore, client *redo.Client, i
 		return found{}, err
 	}
 	if len(f.Operations)+len(f.Records)+len(f.Events)+len(f.Letters) == 0 {
-		return found{}, fmt.Errorf("%q is no operation of the scope %q, and no pending record, event or letter", id, o.scope)
+		return found{}, fmt.Errorf("%q is no operation of the scope %q, and no pending record, event or letter", id,
+			o.scope)
 	}
 	return f, nil
 }

@@ -27,9 +27,11 @@ paths:
       requestBody:
         content:
           application/json:
-            schema: {type: object, required: [item, amount], properties: {item: {type: string}, amount: {type: integer}}}
+            schema: {type: object, required: [item, amount],
+              properties: {item: {type: string}, amount: {type: integer}}}
       responses:
-        "201": {description: made, content: {application/json: {schema: {type: object, properties: {id: {type: string}}}}}}
+        "201": {description: made, content: {application/json: {schema:
+          {type: object, properties: {id: {type: string}}}}}}
 `
 
 // The commands of the guide run in order in one shell. A comment such as "exit 1" at a line's end is its exit status.
@@ -67,7 +69,8 @@ func TestEveryCommandOfTheGuideRuns(t *testing.T) {
 				script += command + "\n"
 				continue
 			}
-			script += "status=0; " + command + " || status=$?\n[ $status = " + status + " ] || { echo \"exit $status\" >&2; exit 9; }\n"
+			script += "status=0; " + command + " || status=$?\n[ $status = " + status +
+				" ] || { echo \"exit $status\" >&2; exit 9; }\n"
 		}
 	}
 	require.Greater(t, commands, 12)

@@ -28,7 +28,7 @@ func newOps(t terminal) *cobra.Command {
 		Short: "Look after the operations that a client has left pending",
 		Long: `ops works on the store in which a client keeps its operations. ` + storeHelp + `
 
-A pending operation was begun and has no final response: its effect is not known. The client's own code
+A pending operation was begun and has no final response: its effect is unknown. The client's own code
 continues it when it runs again, and so does resume. Credentials are never shown. Bodies are shown with
 --body only.`,
 		Args: usageArgs(subcommands),
@@ -36,7 +36,8 @@ continues it when it runs again, and so does resume. Credentials are never shown
 	}
 	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
 	o.place.flags(cmd.PersistentFlags())
-	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), purge(o.terminal, "ops", &o.place), o.forget(), o.drop(), o.verify())
+	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), purge(o.terminal, "ops", &o.place), o.forget(),
+		o.drop(), o.verify())
 	return cmd
 }
 
@@ -95,9 +96,9 @@ func (l listed) rests() bool { return l.State == store.StatePending.String() && 
 func (o *ops) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [flags] STORE",
-		Short: "List what is pending, oldest first",
-		Long: `list shows the operations that were begun and have no final answer, oldest first. A record that can't be
-read is listed by its name, with the state "damaged" or, of a later release, "unreadable". The exit code
+		Short: "List the pending operations, oldest first",
+		Long: `list shows the operations that were begun and have no final response, oldest first. A record that
+can't be read is listed by its name, with the state "damaged" or, of a later release, "unreadable". The exit code
 is 1 if there is one, and 0 otherwise. See drop for a damaged one.`,
 		Example: "  redo ops list payments.redo\n  redo ops list payments.redo --json",
 		Args:    usageArgs(cobra.ExactArgs(1)),
@@ -132,18 +133,18 @@ func (o *ops) writeList(all []listed, whole bool) error {
 	table := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tAGE\tKEY\tREQUEST")
 	for _, op := range all {
-		age, what := seconds(op.Age).String(), op.Method+" "+op.URL
+		age, text := seconds(op.Age).String(), op.Method+" "+op.URL
 		switch {
 		case op.unread():
-			age, what = "-", op.State+": "+op.Problem
+			age, text = "-", op.State+": "+op.Problem
 		case op.Problem != "":
-			what = op.Problem
+			text = op.Problem
 		case op.rests():
-			what += " (final response " + op.Code + ": it is not sent again; see redo ops settle --help)"
+			text += " (final response " + op.Code + ": it is not sent again; see redo ops settle --help)"
 		case !op.Resumable:
-			what += " (run the same code again: the request is not stored)"
+			text += " (run the same code again: the request is not stored)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", op.Name, age, op.Key, what)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", op.Name, age, op.Key, text)
 	}
 	return table.Flush()
 }
@@ -206,8 +207,8 @@ func (o *ops) forget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget [flags] STORE NAME",
 		Short: "Forget an operation, so that it can be run anew",
-		Long: `forget removes an operation whatever its state. Its next call is a new operation with a new key, so
-that an effect that was made is then made twice: find out first what became of it. settle keeps the
+		Long: `forget removes an operation in any state. Its next call is a new operation with a new key, so
+an effect that was made is then made twice. Check the effect first. settle keeps the
 evidence; forget keeps nothing.`,
 		Example: "  redo ops forget payments.redo refund:ch_9ab:1000",
 		Args:    usageArgs(cobra.ExactArgs(2)),
@@ -217,7 +218,8 @@ evidence; forget keeps nothing.`,
 				if err != nil {
 					return failed(err)
 				}
-				fmt.Fprintf(o.err, "%s is %s, key %s, begun %v ago.\nIf its effect was made, running it again makes it twice.\n",
+				fmt.Fprintf(o.err, "%s is %s, key %s, begun %v ago.\nIf its effect was made, running it again "+
+					"makes it twice.\n",
 					op.Name, op.State, op.Key, seconds(op.Age))
 				if !yes && !newAsker(o.terminal).yes(c.Context(), "Forget it?") {
 					return failed(errors.New("nothing was forgotten"))

@@ -18,7 +18,7 @@ func (o *ops) drop() *cobra.Command {
 		Short: "Remove a damaged record, so that its operation can be run anew",
 		Long: `drop removes the record of an operation if it is damaged. Its key and its request can't be read any
 more, so that the operation can't be resumed, and its next call is a new operation with a new key:
-an effect that was made is then made twice. Find out first what became of it. Copy the file before.
+an effect that was made is then made twice. Check the effect first. Copy the file before.
 
 A record that can be read is not dropped: use forget. A record of a later release of redo is not
 damaged: use that release.`,

@@ -45,8 +45,8 @@ func (o *ops) resume() *cobra.Command {
 		Use:   "resume [flags] STORE NAME...",
 		Short: "Send pending operations again, under their own keys",
 		Long: `resume sends the stored request of each operation again, under the key that it was begun with, and
-retries it as the client does. Before each it asks. Credentials are not stored: give them with
---header. An operation that does not get a final answer stays pending; the exit code is then 1.`,
+retries it as the client does. Each needs a confirmation. Credentials are not stored: give them with
+--header. An operation without a final response stays pending; the exit code is then 1.`,
 		Example: `  redo ops resume payments.redo refund:ch_9ab:1000 --header "Authorization: Bearer $TOKEN"
   redo ops resume payments.redo --all --yes`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
@@ -66,7 +66,7 @@ retries it as the client does. Before each it asks. Credentials are not stored: 
 	f := cmd.Flags()
 	f.BoolVar(&r.all, "all", false, "resume all that is pending")
 	f.BoolVar(&r.yes, "yes", false, "do not ask")
-	f.BoolVar(&r.body, "body", false, "show the answers' bodies")
+	f.BoolVar(&r.body, "body", false, "show the responses' bodies")
 	r.requestFlags(cmd)
 	return cmd
 }
@@ -110,10 +110,11 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 	ask := newAsker(r.terminal)
 	left := 0
 	for _, op := range chosen {
-		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutQuery(op.URL), op.Key, seconds(op.Age.Seconds()))
+		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutQuery(op.URL), op.Key,
+			seconds(op.Age.Seconds()))
 		if op.Resumable && !r.yes && !ask.yes(ctx, "Send it again?") {
 			if ctx.Err() != nil {
-				return failed(errors.New("interrupted: what was not resumed stays pending"))
+				return failed(errors.New("interrupted: the other operations stay pending"))
 			}
 			fmt.Fprintf(r.out, "%s: not sent\n", op.Name)
 			left++
@@ -199,22 +200,22 @@ func (r *resumption) show(resp *http.Response) {
 // asker prints questions on the terminal's standard error and reads replies from its input.
 type asker struct {
 	terminal
-	answers *bufio.Reader
+	replies *bufio.Reader
 }
 
 func newAsker(t terminal) asker { return asker{t, bufio.NewReader(t.in)} }
 
-// yes asks a yes-or-no question. Only "y" and "yes" mean yes. The end of the input or of the context means no.
+// yes puts a yes-or-no question. Only "y" and "yes" mean yes. The end of the input or of the context means no.
 // After the context ends, a goroutine that still reads the input ends with the program.
 func (a asker) yes(ctx context.Context, question string) bool {
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	answer := make(chan string, 1)
+	reply := make(chan string, 1)
 	go func() {
-		line, _ := a.answers.ReadString('\n') // the text before the end of the input is the reply
-		answer <- strings.ToLower(strings.TrimSpace(line))
+		line, _ := a.replies.ReadString('\n') // the text before the end of the input is the reply
+		reply <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {
-	case line := <-answer:
+	case line := <-reply:
 		return line == "y" || line == "yes"
 	case <-ctx.Done():
 		fmt.Fprintln(a.err)

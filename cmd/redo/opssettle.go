@@ -21,8 +21,8 @@ func (o *ops) settle() *cobra.Command {
 	s := &settling{ops: o}
 	cmd := &cobra.Command{
 		Use:   "settle [flags] STORE NAME",
-		Short: "Record what became of a pending operation",
-		Long: `settle records what you found out about a pending operation, by reading the resource back. Evidence and
+		Short: "Record the result of a pending operation",
+		Long: `settle records the result of a pending operation, which you found by reading the resource. Evidence and
 author are kept with the operation, and show prints them.
 
 After --applied the operation is complete: calling it again sends nothing. The client returns the error

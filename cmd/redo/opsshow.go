@@ -38,10 +38,11 @@ const requestVersion = 1
 func (o *ops) show() *cobra.Command {
 	var body bool
 	cmd := &cobra.Command{
-		Use:     "show [flags] STORE NAME|KEY",
-		Short:   "Show one operation, by its name, or by its key while it is pending",
-		Example: "  redo ops show payments.redo refund:ch_9ab:1000\n  redo ops show payments.redo refund:ch_9ab:1000 --body",
-		Args:    usageArgs(cobra.ExactArgs(2)),
+		Use:   "show [flags] STORE NAME|KEY",
+		Short: "Show one operation, by its name, or by its key while it is pending",
+		Example: "  redo ops show payments.redo refund:ch_9ab:1000\n  redo ops show payments.redo " +
+			"refund:ch_9ab:1000 --body",
+		Args: usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.with(c.Context(), args[0], nil, func(st recordStore, client *redo.Client) error {
 				op, err := o.find(c.Context(), st, args[1])
@@ -91,7 +92,8 @@ func (o *ops) find(ctx context.Context, st recordStore, nameOrKey string) (liste
 			return op, nil
 		}
 	}
-	return listed{}, fmt.Errorf("there is no operation %q in the scope %q, and no pending one with that key: %w", nameOrKey, o.scope, store.ErrNotFound)
+	return listed{}, fmt.Errorf("there is no operation %q in the scope %q, and no pending one with that key: %w",
+		nameOrKey, o.scope, store.ErrNotFound)
 }
 
 func operationOf(rec store.Record) listed {

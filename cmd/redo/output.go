@@ -21,8 +21,9 @@ type outputs struct {
 }
 
 func (o *outputs) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.format, "format", "text", "what to print: "+strings.Join(form.Names(), ", "))
-	f.StringArrayVar(&o.files, "output", nil, "write the report into this `file` too, in the form that its extension says (repeatable)")
+	f.StringVar(&o.format, "format", "text", "print in this `form`: "+strings.Join(form.Names(), ", "))
+	f.StringArrayVar(&o.files, "output", nil,
+		"write the report into this `file` too, in the form of its extension (repeatable)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every case in text")
 }
 

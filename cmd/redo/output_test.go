@@ -13,7 +13,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// How long a test waits for what has to come, and how often it looks.
+// These constants bound the polling of a test.
 const (
 	timeLimit = time.Minute
 	tick      = 5 * time.Millisecond
@@ -25,7 +25,8 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 	p.show(conformance.Result{Slug: "key-case", Verdict: conformance.Pass})
 	p.show(conformance.Result{Slug: "key-empty", Verdict: conformance.Fail})
 	p.clear()
-	require.Equal(t, "0 cases: connecting\r\x1b[K1 cases, 0 failed: key-case pass\r\x1b[K2 cases, 1 failed: key-empty fail\r\x1b[K", b.String())
+	require.Equal(t, "0 cases: connecting\r\x1b[K1 cases, 0 failed: key-case pass\r\x1b[K2 cases, 1 failed: key-empty "+
+		"fail\r\x1b[K", b.String())
 
 	b.Reset()
 	p = newProgress(terminal{err: &b})
@@ -40,7 +41,8 @@ func TestColorsAreForTerminalsOnly(t *testing.T) {
 	for _, colors := range []bool{true, false} {
 		var out bytes.Buffer
 		args := []string{"check", "target.yaml", "--run", "ctl", "--output", "report.txt"}
-		require.Zero(t, run(t.Context(), args, terminal{in: http.NoBody, out: &out, err: &bytes.Buffer{}, colors: colors}))
+		require.Zero(t, run(t.Context(), args, terminal{in: http.NoBody, out: &out, err: &bytes.Buffer{},
+			colors: colors}))
 		require.Equal(t, colors, strings.Contains(out.String(), "\x1b[33mlittle was tried\x1b[0m"), "%q", out.String())
 	}
 }
@@ -54,7 +56,8 @@ func TestReportThatCanNotBeWrittenIsAFaultOfTheTool(t *testing.T) {
 	t.Chdir(t.TempDir())
 	serveHere(t, "target.yaml")
 	var errs bytes.Buffer
-	status := run(t.Context(), []string{"check", "target.yaml", "--run", "ctl"}, terminal{in: http.NoBody, out: broken{}, err: &errs})
+	status := run(t.Context(), []string{"check", "target.yaml", "--run", "ctl"},
+		terminal{in: http.NoBody, out: broken{}, err: &errs})
 	require.Equal(t, conformance.ExitFault, status)
 	require.Contains(t, errs.String(), "redo: the report could not be written: the pipe is broken")
 }

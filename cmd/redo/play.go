@@ -23,22 +23,24 @@ type playing struct {
 func (p *playing) flags(c *cobra.Command, address string) {
 	f := c.Flags()
 	f.StringVar(&p.listen, "listen", address, "listen on this `address`; port 0 is any free one")
-	f.StringArrayVar(&p.scripts, "script", nil, "faults by key, such as `'k1: reset-after-effect, 503, ok'`; @ and a file name reads them from there (repeatable)")
+	f.StringArrayVar(&p.scripts, "script", nil,
+		"faults by key, such as `'k1: reset-after-effect, 503, ok'`; @ and a file name reads them from there "+
+			"(repeatable)")
 	f.StringVar(&p.urlFile, "url-file", "", "once it listens, write its URL into this `file`")
 	f.BoolVar(&p.lenient, "lenient", false, "let faults of the script be left over at the end")
 }
 
-const scriptHelp = `A script names a key and what becomes of its requests, in the order of their arrival:
+const scriptHelp = `A script has a key and the faults of its requests, in the order of their arrival:
 
   k1: reset-after-effect, 503, ok
 
 The key * is every other key, next is the next key that shows up, and - is requests without one.
-Between scripts stand line breaks or semicolons. The faults are:
+Line breaks or semicolons separate scripts. The faults are:
 
 %s
 
-The program runs until it is interrupted. It then ends with status 1 if faults of the script have
-not come to pass: what a client was not put through it has not survived.`
+The program runs until it is interrupted. It then ends with status 1 if faults of the script were
+not reached: these prove nothing about the client.`
 
 // options parses the scripts.
 func (p *playing) options() ([]servertest.Option, error) {

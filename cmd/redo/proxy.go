@@ -17,9 +17,9 @@ func newProxy(t terminal) *cobra.Command {
 	var p playing
 	cmd := &cobra.Command{
 		Use:   "proxy [flags] URL",
-		Short: "Stand in front of a server and lose, delay and garble its answers",
-		Long: `proxy passes requests on to the server at URL, once each, and plays scripted faults on their way. "After the
-effect" means here that the server has answered. It speaks HTTP/1.1 to the client, and HTTP or
+		Short: "Forward to a server, and lose, delay and garble its responses",
+		Long: `proxy passes requests on to the server at URL, once each, and plays scripted faults on their way. "After
+the effect" means here that the server has responded. It speaks HTTP/1.1 to the client, and HTTP or
 HTTPS to the server.
 
 ` + fmt.Sprintf(scriptHelp, script.Help()) + `
@@ -31,7 +31,8 @@ Faults of the store are not the proxy's to make.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			upstream, err := url.Parse(args[0])
 			if err != nil || !isURL(args[0]) || upstream.Host == "" || upstream.User != nil || upstream.RawQuery != "" {
-				return fmt.Errorf("the server must be an http or https URL with a host, and without credentials or a query")
+				return fmt.Errorf("the server must be an http or https URL with a host, and without credentials or " +
+					"a query")
 			}
 			opts, err := p.options()
 			if err != nil {

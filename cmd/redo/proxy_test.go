@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A connection that dies when it is used again would make net/http's client send a request with a key a second time. The
-// retries of a proxy would be taken for those of the client that is tried. (A body that can't be read again would prevent it.)
+// A connection that dies when it is used again would make net/http's client send a request with a key a second time.
+// The retries of a proxy would be taken for those of the client that is tried. (A body that can't be read again would
+// prevent it.)
 func TestProxySendsEachRequestOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var arrived atomic.Int64
@@ -34,7 +35,8 @@ func TestProxySendsEachRequestOnce(t *testing.T) {
 	errs := &announced{cancel: up}
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, []string{"proxy", upstream.URL, "--listen", "127.0.0.1:0", "--url-file", "url"}, terminal{in: http.NoBody, out: &bytes.Buffer{}, err: errs})
+		done <- run(ctx, []string{"proxy", upstream.URL, "--listen", "127.0.0.1:0", "--url-file", "url"},
+			terminal{in: http.NoBody, out: &bytes.Buffer{}, err: errs})
 		up()
 	}()
 	<-listening.Done()
@@ -47,7 +49,8 @@ func TestProxySendsEachRequestOnce(t *testing.T) {
 		key    string
 		status int
 	}{{"k1", http.StatusOK}, {"k2", http.StatusBadGateway}} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSpace(string(url))+"/x", http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSpace(string(url))+"/x",
+			http.NoBody)
 		require.NoError(t, err)
 		req.Header.Set("Idempotency-Key", c.key)
 		resp, err := http.DefaultClient.Do(req)

@@ -118,7 +118,8 @@ key. The exit code is 1 if there is one, and 0 otherwise.`,
 				case ended != nil:
 					return failed(ended)
 				case unread > 0:
-					return failed(fmt.Errorf("%d of %d records can't be read; see redo records drop --help", unread, len(all)))
+					return failed(fmt.Errorf("%d of %d records can't be read; see redo records drop --help", unread,
+						len(all)))
 				}
 				return nil
 			})

@@ -29,7 +29,8 @@ A pending record whose lease is left belongs to a running handler. That handler 
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(r.err, "%s is %s, created %v ago.\n%s\n", one.Key, one.State, seconds(one.Age), secondEffect)
+				fmt.Fprintf(r.err, "%s is %s, created %v ago.\n%s\n", one.Key, one.State, seconds(one.Age),
+					secondEffect)
 				if !yes && !newAsker(r.terminal).yes(c.Context(), "Forget it?") {
 					return failed(errors.New("nothing was forgotten"))
 				}

@@ -20,9 +20,9 @@ func newReport(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [flags] FILE...",
 		Short: "Show reports that were kept as JSON, one or several side by side",
-		Long: `report reads what redo check --output report.json has written (- is standard input) and writes it
-in another form. Several reports become one matrix of cases and servers. Its exit code is 0 whatever
-the reports say.`,
+		Long: `report reads the output of redo check --output report.json (- is standard input) and writes it in
+another form. Several reports become one matrix of cases and servers. Its exit code is 0 for all
+reports, also those with failures.`,
 		Example: `  redo report a.json
   redo report a.json b.json --output matrix.html
   redo report a.json --format junit`,

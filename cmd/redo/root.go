@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
 	"github.com/redo-go/redo/conformance"
 )
 
@@ -55,10 +57,10 @@ func run(ctx context.Context, args []string, t terminal) int {
 func newRoot(t terminal) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "redo",
-		Short: "Try, play and look after HTTP calls that are safe to repeat",
-		Long: `redo tries whether a server keeps the rules of the Idempotency-Key, plays a server or a network
-that loses answers so that clients can be tried, and looks after operations that a client has
-left pending.`,
+		Short: "Check, play and resolve HTTP calls that are safe to repeat",
+		Long: `redo checks whether a server keeps the rules of the Idempotency-Key. It plays a server or a network
+that loses responses, to check clients. It shows and resolves the operations that a client has left
+pending.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommands,
@@ -67,12 +69,25 @@ left pending.`,
 	root.SetIn(t.in)
 	root.SetOut(t.out)
 	root.SetErr(t.err)
+	root.SetFlagErrorFunc(unknownFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
-		newCheck(t), newClientCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newRecords(t), newEvents(t), newInbox(t),
+		newCheck(t), newClientCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newRecords(t), newEvents(t),
+		newInbox(t),
 		newConsole(t), newFind(t), newExplain(t), newVersion(t),
 	)
 	return root
+}
+
+// unknownFlag adds the flag that is nearest to an unknown one to the error of pflag.
+func unknownFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return fmt.Errorf("%w%s", err, nearest.DidYouMean("--"+unknown.GetSpecifiedName(), names))
 }
 
 // subcommands rejects the arguments of a command that has only subcommands. It suggests the nearest subcommand.
@@ -83,7 +98,7 @@ func subcommands(c *cobra.Command, args []string) error {
 	c.SuggestionsMinimumDistance = 2
 	near := ""
 	if names := c.SuggestionsFor(args[0]); len(names) > 0 {
-		near = fmt.Sprintf(" (%s?)", strings.Join(names, " or "))
+		near = fmt.Sprintf(" (did you mean %s?)", strings.Join(names, " or "))
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), near)
 }

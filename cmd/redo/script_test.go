@@ -33,7 +33,7 @@ type suite struct{ *testing.M }
 
 func (s suite) Run() int { return pgtest.Main(s.M) }
 
-// Each script in testdata/script is a rule of a command, told by its first line.
+// Each script in testdata/script is a rule of a command, which its first line states.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -103,7 +103,8 @@ func awaited(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sendRequest sends a request with a key and wants this status, or "error" for no answer: request 201 POST $URL/orders k1
+// sendRequest sends a request with a key and wants this status, or "error" for no response: request 201 POST
+// $URL/orders k1
 func sendRequest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: request STATUS METHOD URL KEY")
@@ -115,7 +116,7 @@ func sendRequest(ts *testscript.TestScript, neg bool, args []string) {
 	if args[3] != "-" {
 		req.Header.Set("Idempotency-Key", args[3])
 	}
-	// No connection is used twice, or net/http would send a request again by itself.
+	// No connection is used twice, because net/http may repeat a request on a used one.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	got := "error"
@@ -130,7 +131,7 @@ func sendRequest(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// envIs compares a variable: env-is ANSWER 'text'
+// envIs compares a variable: env-is NAME 'text'
 func envIs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: env-is VARIABLE TEXT")
@@ -151,7 +152,7 @@ func serving(ts *testscript.TestScript, neg bool, args []string) {
 		"mail":      func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"count":"many"}`) },
 		"restless":  func(w http.ResponseWriter, _ *http.Request) { count++; fmt.Fprintf(w, `{"count":%d}`, count) },
 		"declining": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
-		// It says that it was asked, and then nothing.
+		// It sends a 1xx, and then nothing.
 		"hanging": func(_ http.ResponseWriter, r *http.Request) {
 			_ = os.WriteFile(ts.MkAbs("asked"), []byte("yes"), 0o600)
 			<-r.Context().Done()
@@ -166,7 +167,8 @@ func serving(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[1], srv.URL)
 }
 
-// leavePending makes a client's file with one operation that has no final answer: pending payments.redo refund:1 $URL/refunds?a=b
+// leavePending makes a client's file with one operation without a final response: pending payments.redo refund:1
+// $URL/refunds?a=b
 func leavePending(ts *testscript.TestScript, neg bool, args []string) {
 	leave(ts, neg, args, unplugged{})
 }
@@ -182,7 +184,8 @@ func leave(ts *testscript.TestScript, neg bool, args []string, rt http.RoundTrip
 	}
 	st, err := boltstore.Open(ts.MkAbs(args[0]))
 	ts.Check(err)
-	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}), redo.WithTransport(rt))
+	client, err := redo.New(redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}),
+		redo.WithTransport(rt))
 	ts.Check(err)
 	ctx := redo.WithOperation(context.Background(), args[1])
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, args[2], strings.NewReader(`{"amount":1000}`))
@@ -218,14 +221,14 @@ func damageText(name, text string) error {
 	return os.WriteFile(name, bytes.ReplaceAll(content, []byte(text), changed), 0o600)
 }
 
-// unplugged loses what is sent.
+// unplugged loses every request.
 type unplugged struct{}
 
 func (unplugged) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// undecided repeats an error that says nothing of the effect.
+// undecided repeats an error that leaves the effect unknown.
 type undecided struct{}
 
 func (undecided) RoundTrip(r *http.Request) (*http.Response, error) {

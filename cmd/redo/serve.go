@@ -24,10 +24,9 @@ func newServe(t terminal) *cobra.Command {
 		Use:   "serve [flags]",
 		Short: "Run a server that keeps the rules, with scripted faults, for clients to be tried against",
 		Long: `serve runs redo's middleware in front of a small shop: POST /orders and /refunds with a JSON object
-whose "amount" is positive make one effect each. What a client in any language has to show is read
-back from GET /effects?key=K, the number of effects, and GET /requests?key=K, what came over the
-wire. X-Slow: 400ms makes an order slow, X-Fault: 500, 429 or crash makes it fail. What was seen is
-kept in memory.
+whose "amount" is positive make one effect each. A test in any language reads the number of effects
+from GET /effects?key=KEY, and the number of requests from GET /requests?key=KEY. X-Slow: 400ms makes
+an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in memory.
 
 ` + fmt.Sprintf(scriptHelp, script.Help()),
 		Example: `  redo serve --script 'k1: reset-after-effect, 503, ok'
@@ -77,11 +76,13 @@ kept in memory.
 	p.flags(cmd, "127.0.0.1:8080")
 	f := cmd.Flags()
 	f.StringVar(&file, "store", "", "keep records in this `file` (default in memory)")
-	f.StringVar(&cfg.Profile, "profile", "redo", "answer as the `house` redo, ietf or stripe does")
+	f.StringVar(&cfg.Profile, "profile", "redo", "respond as the `profile` redo, ietf or stripe")
 	f.BoolVar(&cfg.KeyOptional, "key-optional", false, "run requests without a key")
-	f.DurationVar(&cfg.Wait, "wait", 0, "let a duplicate wait so long for the first request (default refuse it at once)")
-	f.BoolVar(&cfg.Bare, "bare", false, "forget keys, so that every request makes an effect: what redo check has to find")
-	f.StringVar(&target, "write-target", "", "once the server listens, write the target `file` that describes it for redo check")
+	f.DurationVar(&cfg.Wait, "wait", 0,
+		"let a duplicate wait for the first request, at most so long (default refuse it)")
+	f.BoolVar(&cfg.Bare, "bare", false, "forget keys, so that every request makes an effect, which redo check finds")
+	f.StringVar(&target, "write-target", "",
+		"once the server listens, write the target `file` that describes it for redo check")
 	f.BoolVar(&printTarget, "print-target", false, "print that target file, and serve nothing")
 	complete(cmd, "profile", reference.Profiles)
 	return cmd

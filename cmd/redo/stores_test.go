@@ -141,10 +141,12 @@ func TestCommandsWorkOnEachEngine(t *testing.T) {
 			require.Contains(t, shown, "\n"+`{"id":"o1"}`+"\n")
 			require.Contains(t, command(0, "find", name, "order-2"), "record POST /orders  order-2  pending")
 
-			require.Contains(t, command(exitFailed, "records", "drop", name, "POST /orders", "order-1"), "is not damaged")
+			require.Contains(t, command(exitFailed, "records", "drop", name, "POST /orders", "order-1"),
+				"is not damaged")
 			for _, key := range []string{"order-1", "order-2"} {
 				require.Contains(t, command(0, "records", "forget", name, "POST /orders", key), key+" is forgotten")
-				require.Contains(t, command(exitFailed, "records", "show", name, "POST /orders", key), "there is no record")
+				require.Contains(t, command(exitFailed, "records", "show", name, "POST /orders", key),
+					"there is no record")
 			}
 			require.Contains(t, command(exitFailed, "find", name, "order-2"), `"order-2" is no operation`)
 			require.Equal(t, "0 deleted\n", command(0, "records", "purge", name))

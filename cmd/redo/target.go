@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
 	"github.com/redo-go/redo/conformance"
 )
@@ -34,16 +35,20 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.profile, "profile", "", "judge by the `profile` "+strings.Join(conformance.ProfileNames(), ", ")+
 		" (default the file's, or redo; with a URL ietf)")
 	f.StringVar(&t.baseURL, "base-url", "", "the server's `URL` in place of the file's")
-	f.StringArrayVar(&t.headers, "header", nil, "send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
+	f.StringArrayVar(&t.headers, "header", nil,
+		"send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
 	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")
 	f.StringVar(&t.caFile, "ca-file", "", "PEM `file` of certificates to trust in place of the system's")
 	f.StringVar(&t.certFile, "cert-file", "", "PEM `file` of this client's certificate")
 	f.StringVar(&t.keyFile, "key-file", "", "PEM `file` of that certificate's private key")
 	f.BoolVar(&t.insecure, "insecure", false, "accept every certificate of the server")
 	f.StringVar(&t.method, "method", http.MethodPost, "with a URL: the operation's `method`")
-	f.StringVar(&t.body, "body", "", "with a URL: the operation's `body`, a template; @ and a file name reads it from there")
-	f.StringVar(&t.effects, "effects", "", "with a URL: the `URL`, or its path, of a GET that counts effects, a template")
-	f.StringVar(&t.effectsPath, "effects-path", "", "with a URL: the `path` to the count in that JSON, such as data.count")
+	f.StringVar(&t.body, "body", "",
+		"with a URL: the operation's `body`, a template; @ and a file name reads it from there")
+	f.StringVar(&t.effects, "effects", "",
+		"with a URL: the `URL`, or its path, of a GET that counts effects, a template")
+	f.StringVar(&t.effectsPath, "effects-path", "",
+		"with a URL: the `path` to the count in that JSON, such as data.count")
 	f.BoolVar(&t.required, "key-required", false, "with a URL: whether it refuses requests without a key (default "+
 		"not tried)")
 }
@@ -66,6 +71,10 @@ func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string)
 		return target, err
 	}
 	if t.profile != "" {
+		if names := conformance.ProfileNames(); !slices.Contains(names, t.profile) {
+			return target, fmt.Errorf("--profile: there is no profile %q, there are %s%s", t.profile,
+				strings.Join(names, ", "), nearest.DidYouMean(t.profile, names))
+		}
 		target.Profile, target.CustomProfile = t.profile, nil
 	}
 	if t.baseURL != "" {

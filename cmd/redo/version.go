@@ -29,7 +29,8 @@ func newVersion(t terminal) *cobra.Command {
 				}
 			}
 			fmt.Fprintf(t.out, "redo %s%s\n%s %s/%s\n%d cases, reports %s\n",
-				version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, len(conformance.Cases()), conformance.Schema)
+				version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, len(conformance.Cases()),
+				conformance.Schema)
 			return nil
 		},
 	}

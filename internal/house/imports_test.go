@@ -33,6 +33,7 @@ var importRules = map[string]importRule{
 	"internal/racetest":    {testing: true},
 	"internal/turn":        {module: []string{"store"}},
 	"internal/ledger":      {module: []string{"store"}},
+	"internal/shop":        {},
 	"internal/exchange":    {module: []string{"taxonomy", "internal/wire"}},
 	"internal/decision":    {module: []string{"taxonomy", "internal/wire", "internal/exchange"}},
 	"internal/journal":     {module: []string{"taxonomy", "store", "internal/wire"}},

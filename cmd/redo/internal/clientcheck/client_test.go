@@ -142,7 +142,7 @@ func (c client) key() (string, error) {
 	return key, os.WriteFile(name, []byte(key), 0o600)
 }
 
-// send makes one attempt. It returns how long the server asks to wait.
+// send makes one attempt. It returns the wait that the server requires.
 func (c client) send(key string, attempt int) (wait time.Duration, err error) {
 	body := `{"amount":1}`
 	if c.flawed("new-payload") {
@@ -191,7 +191,7 @@ func (c client) send(key string, attempt int) (wait time.Duration, err error) {
 	}
 }
 
-// follow decides about a redirect. net/http keeps the key's header by itself, to any origin.
+// follow decides about a redirect. net/http keeps the key's header for every origin.
 func (c client) follow(req *http.Request, via []*http.Request) error {
 	if c.flawed("drops-key-on-redirect") {
 		req.Header.Del(c.Header)
@@ -202,7 +202,7 @@ func (c client) follow(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// hinted returns the wait that Retry-After asks for.
+// hinted returns the wait of Retry-After.
 func hinted(resp *http.Response) time.Duration {
 	text := resp.Header.Get("Retry-After")
 	if n, err := strconv.Atoi(text); err == nil {

@@ -23,7 +23,7 @@ const (
 	EnvDir = "REDO_DIR"
 )
 
-// maxOutput is how many bytes of a command's output are kept.
+// maxOutput is the number of bytes of a command's output that are kept.
 const maxOutput = 2000
 
 // A process is one run of the command.
@@ -65,7 +65,7 @@ func startProcess(ctx context.Context, argv, env []string, limit time.Duration) 
 
 // kill kills the command with its children, and waits for its end.
 func (p *process) kill() {
-	_ = killGroup(p.cmd) // it may have ended by itself
+	_ = killGroup(p.cmd) // it may have ended already
 	<-p.ended
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/redo-go/redo/servertest"
 )
 
-// maxAttempts is how many requests of one call are still bounded. Public clients make up to 10.
+// maxAttempts is the maximum number of requests of one call that counts as bounded. Public clients make up to 10.
 const maxAttempts = 20
 
-// safe judges what every case demands: at most one effect, and an honest exit status. A breach is a MUST failure in
+// safe judges the rules of every case: at most one effect, and an honest exit status. A breach is a MUST failure in
 // whichever case sees it. It reports whether the case can be judged further.
 func (t *trial) safe(p *process) bool {
 	if p == nil {
@@ -102,7 +102,8 @@ func notRetried(status, allowed int) func(*trial) {
 			return
 		}
 		if p.succeeded() {
-			t.found(conformance.Fail, "an exit status other than 0", fmt.Sprintf("exit status 0 after status %d", status))
+			t.found(conformance.Fail, "an exit status other than 0", fmt.Sprintf("exit status 0 after status %d",
+				status))
 		}
 		if n := len(t.posts()); n > 1+allowed {
 			t.broken(fmt.Sprintf("%d requests at most", 1+allowed), "%d requests", n)
@@ -117,7 +118,8 @@ func refusal(status int) http.Handler {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
 		text := http.StatusText(status)
-		_, _ = fmt.Fprintf(w, `{"title":%q,"status":%d,"error":{"message":%q}}`, text, status, text) // the client may be gone
+		_, _ = fmt.Fprintf(w, `{"title":%q,"status":%d,"error":{"message":%q}}`, text, status,
+			text) // the client may be gone
 	})
 }
 

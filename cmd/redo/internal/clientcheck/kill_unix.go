@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup puts the command into a process group of its own, so that its children can be killed with it.
+// ownGroup puts the command into a separate process group, so that its children can be killed with it.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -14,7 +14,7 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// Options say what is run.
+// Options holds the settings of a run.
 type Options struct {
 	// Command is the command line, without a shell. It must not be empty.
 	Command []string
@@ -24,7 +24,7 @@ type Options struct {
 	Limit time.Duration
 	// ClientTimeout is the client's own timeout of one attempt. Zero means unknown: client-timeout is skipped.
 	ClientTimeout time.Duration
-	// Workers is how many cases run at a time. Zero means 4.
+	// Workers is the number of cases that run at a time. Zero means 4.
 	Workers int
 	// Only are the slugs of the cases to run. Empty means all. The baseline always runs.
 	Only []string
@@ -78,7 +78,8 @@ func Cases() []conformance.Case {
 func Run(ctx context.Context, o Options) (conformance.Report, error) {
 	started := time.Now()
 	report := conformance.Report{
-		Schema: conformance.Schema, Target: strings.Join(o.Command, " "), Profile: conformance.ClientProfile, Started: started,
+		Schema: conformance.Schema, Target: strings.Join(o.Command,
+			" "), Profile: conformance.ClientProfile, Started: started,
 	}
 	o, err := o.complete()
 	if err != nil {
@@ -127,7 +128,7 @@ func (r *runner) all(ctx context.Context) ([]conformance.Result, *conformance.St
 			results[i+1] = result(c)
 			results[i+1].Verdict, results[i+1].Reason = conformance.Blocked, reason
 		}
-		message := "the command does not do what the contract of client-check says"
+		message := "the command does not keep the contract of client-check"
 		if len(results[0].Findings) > 0 {
 			message = results[0].Findings[0].Actual
 		}
@@ -187,7 +188,7 @@ func (r *runner) one(ctx context.Context, c rule) (conformance.Result, *trial) {
 	} else {
 		c.play(t)
 	}
-	if ctx.Err() != nil { // the command was killed, so its verdict says nothing
+	if ctx.Err() != nil { // the command was killed, so its verdict proves nothing
 		t.findings = nil
 		t.found(conformance.Harness, "", context.Cause(ctx).Error())
 	}

@@ -222,7 +222,7 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// A run that is ended says so, and judges nothing.
+// A run that is ended early reports that, and judges nothing.
 func TestCanceledRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -32,7 +32,8 @@ type trial struct {
 }
 
 func newTrial(ctx context.Context, r *runner, c rule) *trial {
-	return &trial{runner: r, ctx: ctx, rule: c, operation: c.Slug + ":" + rand.Text(), started: time.Now(), limit: r.Limit}
+	return &trial{runner: r, ctx: ctx, rule: c, operation: c.Slug + ":" + rand.Text(), started: time.Now(),
+		limit: r.Limit}
 }
 
 func (t *trial) prepare() error {
@@ -124,7 +125,8 @@ func (t *trial) run() *process {
 
 func (t *trial) start(origin, operation string) *process {
 	p, err := startProcess(t.ctx, t.Command, []string{
-		EnvURL + "=" + origin + "/orders", EnvBaseURL + "=" + origin, EnvOperation + "=" + operation, EnvDir + "=" + t.state,
+		EnvURL + "=" + origin + "/orders", EnvBaseURL + "=" + origin, EnvOperation + "=" + operation, EnvDir + "=" +
+			t.state,
 	}, t.limit)
 	if err != nil {
 		t.found(conformance.Harness, "", err.Error())
@@ -191,7 +193,8 @@ func (t *trial) exchanges() []*conformance.Exchange {
 	add(t.other, "request to the other origin")
 	for i, p := range t.processes {
 		all = append(all, &conformance.Exchange{
-			Label: fmt.Sprintf("end of run %d", i+1), Method: p.String(), SentMicros: at(p.done), DoneMicros: at(p.done),
+			Label: fmt.Sprintf("end of run %d", i+1), Method: p.String(), SentMicros: at(p.done),
+			DoneMicros:  at(p.done),
 			RequestBody: strings.TrimSpace(p.output.String()),
 		})
 	}

@@ -1,5 +1,5 @@
-// Package form writes conformance reports: as text or a page for a person, as JSON, and as JUnit's XML for build servers;
-// several reports as a matrix of cases and servers.
+// Package form writes conformance reports as text, as a page, as JSON, and as JUnit's XML for build servers. Several
+// reports become a matrix of cases and servers.
 package form
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// Options say how a report is written.
+// Options holds the settings of all forms.
 type Options struct {
-	// Strict says that broken and unproved rules of all levels count, as in conformance.Report.ExitCode.
+	// Strict counts rules of all levels, as in conformance.Report.ExitCode.
 	Strict bool
-	// Colors is for text on a terminal.
+	// Colors colors the verdicts of a text, for terminals.
 	Colors bool
-	// Verbose lists what passed and was skipped in text, case by case.
+	// Verbose lists every case in a text.
 	Verbose bool
-	// Command is the command line that made the report, without the choice of cases. It is empty if no line can
-	// repeat it.
+	// Command is the command line that made the report, without the flags that select cases. It is empty if no
+	// command line can repeat the report.
 	Command string
 }
 
-// A Writer writes one form of reports. With several it writes them side by side, where the form can.
+// Writer writes reports in one form.
 type Writer func(w io.Writer, o Options, reports ...conformance.Report) error
 
-// forms by the name that flags give them.
+// forms maps the names in flags to the forms.
 var forms = map[string]Writer{
 	"text":  Text,
 	"html":  HTML,
@@ -38,7 +38,7 @@ var forms = map[string]Writer{
 	"junit": JUnit,
 }
 
-// extensions of files, and the form that they stand for.
+// extensions maps the extensions of files to the names of forms.
 var extensions = map[string]string{
 	".txt": "text", ".json": "json", ".xml": "junit", ".html": "html",
 }
@@ -55,11 +55,12 @@ func Named(name string) (Writer, error) {
 	return f, nil
 }
 
-// ForFile returns the form that a file's extension stands for.
+// ForFile returns the form for the extension of a file name.
 func ForFile(name string) (Writer, error) {
 	f, ok := extensions[strings.ToLower(filepath.Ext(name))]
 	if !ok {
-		return nil, fmt.Errorf("%q: the extension says no format, it can be %s", name, strings.Join(sorted(extensions), ", "))
+		return nil, fmt.Errorf("%q has the extension of no format, it can be %s", name,
+			strings.Join(sorted(extensions), ", "))
 	}
 	return forms[f], nil
 }
@@ -85,40 +86,7 @@ func JSON(w io.Writer, _ Options, reports ...conformance.Report) error {
 	return enc.Encode(v)
 }
 
-// HTML writes one page that needs nothing beside it.
+// HTML writes one page. The page loads nothing.
 func HTML(w io.Writer, _ Options, reports ...conformance.Report) error {
 	return page.Write(w, reports...)
-}
-
-// brief is what a result says in one line.
-func brief(res conformance.Result) string {
-	text := res.Reason
-	if text == "" && len(res.Findings) > 0 {
-		text = res.Findings[0].Actual
-		if expected := res.Findings[0].Expected; expected != "" {
-			text += "; expected " + expected
-		}
-	}
-	switch {
-	case res.Expected != "" && res.Verdict == conformance.Pass:
-		text = "passes, but is expected to fail: " + res.Expected
-	case res.Expected != "":
-		text = "expected (" + res.Expected + "): " + text
-	}
-	return oneLine(text)
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// named is what a report's target is called.
-func named(r conformance.Report) string {
-	switch {
-	case r.Target != "" && r.BaseURL != "":
-		return r.Target + " at " + r.BaseURL
-	case r.Target != "":
-		return r.Target
-	case r.BaseURL != "":
-		return r.BaseURL
-	}
-	return "unknown target"
 }

@@ -19,15 +19,18 @@ func sample() conformance.Report {
 	two := 2
 	source := []conformance.Source{{Ref: "RFC 9110 section 9.2.2", Level: conformance.Should}, {Ref: "a blog"}}
 	result := func(slug string, level conformance.Level, v conformance.Verdict) conformance.Result {
-		return conformance.Result{Slug: slug, Level: level, Verdict: v, Rule: "The rule.", Why: "The reason.", Sources: source, Micros: 1500}
+		return conformance.Result{Slug: slug, Level: level, Verdict: v, Rule: "The rule.", Why: "The reason.",
+			Sources: source, Micros: 1500}
 	}
 	failed := result("replay-effect", conformance.Must, conformance.Fail)
 	failed.Findings = []conformance.Finding{{Verdict: conformance.Fail, Expected: "1 effect", Actual: "2 effects"}}
 	failed.Effects, failed.Curl = &two, "curl -si http://x"
 	failed.Rerun = "--run replay-effect --seed 7"
 	failed.Exchanges = []*conformance.Exchange{{
-		Label: "first", Delivery: "in two parts", Method: "POST", Path: "/x", SentMicros: 10, FirstMicros: 20, DoneMicros: 30, Interim: []int{103},
-		Status: 201, RequestHeader: []string{"A: b"}, RequestBody: "{}", ResponseHeader: []string{"C: d"}, ResponseBody: "bell\a \x1b[2J\u202e",
+		Label: "first", Delivery: "in two parts", Method: "POST", Path: "/x", SentMicros: 10, FirstMicros: 20,
+		DoneMicros: 30, Interim: []int{103},
+		Status: 201, RequestHeader: []string{"A: b"}, RequestBody: "{}", ResponseHeader: []string{"C: d"},
+		ResponseBody: "bell\a \x1b[2J\u202e",
 	}, {Label: "second", Method: "POST", Path: "/x", SentMicros: 40, DoneMicros: 50, Error: "connection reset"}}
 	warned := result("key-empty", conformance.Should, conformance.Warn)
 	warned.Findings = []conformance.Finding{{Verdict: conformance.Warn, Expected: "status 400", Actual: "500"}}
@@ -48,7 +51,8 @@ func sample() conformance.Report {
 		Schema: conformance.Schema, Target: "shop", BaseURL: "http://shop.test", Profile: "redo", Seed: 7,
 		Started: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), Micros: 2_500_000,
 		Results: []conformance.Result{
-			result("ctl-baseline", conformance.Must, conformance.Pass), unsure, warned, fixed, info, failed, blocked, known, skipped, ended,
+			result("ctl-baseline", conformance.Must,
+				conformance.Pass), unsure, warned, fixed, info, failed, blocked, known, skipped, ended,
 		},
 	}
 }
@@ -73,7 +77,7 @@ PASS key-case: The rule.
   source    RFC 9110 section 9.2.2: SHOULD (here SHOULD)
   source    a blog: describes it (here SHOULD)
   known     ticket 13
-  actual    it passes now: take it out of the baseline
+  actual    it passes now: remove it from the baseline
 
 FAIL replay-effect: The rule.
   why       The reason.
@@ -138,16 +142,22 @@ func TestTextSaysWhatTheExitCodeSays(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{only("ctl-baseline", "key-empty", "mismatch-body"), false, 0, "\nlittle was tried: 1 of 2 MUSTs passed, but for what is expected to fail: mismatch-body; not tried: replay-effect, replay-body, conc-one-effect\n"},
+		{only("ctl-baseline", "key-empty", "mismatch-body"), false, 0,
+			"\nlittle was tried: 1 of 2 MUSTs passed, except the expected failures: mismatch-body; not tried: " +
+				"replay-effect, replay-body, conc-one-effect\n"},
 		{only("ctl-baseline", "key-empty"), true, 1, "\ndoes not conform: key-empty\n"},
-		{only("ctl-baseline", "expiry"), false, 4, "\nnot finished: nothing is known of the rest\n"},
-		{stopped(only("expiry"), "canceled"), false, 4, "\nended early (canceled): for this reason\nnot finished: nothing is known of the rest\n"},
-		{stopped(only(), "config"), false, 2, "no case was run\nended early (config): for this reason\nnot tried: the description or an option is wrong\n"},
+		{only("ctl-baseline", "expiry"), false, 4, "\nnot finished: the rest is unknown\n"},
+		{stopped(only("expiry"), "canceled"), false, 4,
+			"\nended early (canceled): for this reason\nnot finished: the rest is unknown\n"},
+		{stopped(only(), "config"), false, 2,
+			"no case was run\nended early (config): for this reason\nnot tried: the description or an option is " +
+				"wrong\n"},
 		{stopped(only("expiry"), "unreachable"), false, 3, "\nnot tried: the target can't be reached\n"},
-		{down, false, 3, "\nnot tried: ctl-baseline did not pass, and all else stands on it\n"},
+		{down, false, 3, "\nnot tried: ctl-baseline did not pass, and all other cases depend on it\n"},
 	} {
 		require.Equal(t, c.code, c.report.ExitCode(c.strict))
-		require.True(t, strings.HasSuffix(write(t, Text, Options{Strict: c.strict}, c.report), c.want), "%s", write(t, Text, Options{Strict: c.strict}, c.report))
+		require.True(t, strings.HasSuffix(write(t, Text, Options{Strict: c.strict}, c.report), c.want), "%s",
+			write(t, Text, Options{Strict: c.strict}, c.report))
 	}
 }
 
@@ -224,14 +234,19 @@ func TestJUnitHasAnOutcomeForEachCase(t *testing.T) {
 			}
 		}
 		want := map[string]string{
-			"ctl-baseline": "passed", "ctl-oracle": "failure", "key-empty": "passed", "key-case": "failure", "key-sf-quoted": "passed",
-			"replay-effect": "failure", "replay-204": "failure", "mismatch-body": "passed", "scope-principal": "skipped", "expiry": "error",
+			"ctl-baseline": "passed", "ctl-oracle": "failure", "key-empty": "passed", "key-case": "failure",
+			"key-sf-quoted": "passed",
+			"replay-effect": "failure", "replay-204": "failure", "mismatch-body": "passed",
+			"scope-principal": "skipped",
+			"expiry":          "error",
 		}
 		if strict {
 			want["key-empty"] = "failure"
 		}
 		require.Equal(t, want, outcomes)
-		require.Equal(t, []int{10, 4, 1, 1}, []int{s.Tests, map[bool]int{false: s.Failures, true: s.Failures - 1}[strict], s.Errors, s.Skipped})
+		require.Equal(t, []int{10, 4, 1, 1}, []int{s.Tests, map[bool]int{false: s.Failures,
+			true: s.Failures - 1}[strict],
+			s.Errors, s.Skipped})
 		require.Equal(t, "2.500000", s.Time)
 	}
 }
@@ -243,7 +258,7 @@ func TestFormsAreFoundByNameAndExtension(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := ForFile("report.yaml")
-	require.EqualError(t, err, `"report.yaml": the extension says no format, it can be .html, .json, .txt, .xml`)
+	require.EqualError(t, err, `"report.yaml" has the extension of no format, it can be .html, .json, .txt, .xml`)
 	_, err = Named("yaml")
 	require.EqualError(t, err, `there is no format "yaml", there are html, json, junit, text`)
 }

@@ -48,8 +48,8 @@ type (
 	}
 )
 
-// JUnit writes each report as a test suite. A case is a failure when it keeps the target from conforming, an error when the
-// run did not get to it, and skipped when nothing could be said; a warning that does not count is in its output.
+// JUnit writes each report as a test suite. A case is a failure if it keeps the target from conforming, an error if the
+// run itself failed, and skipped if it could not be judged. The output of a case holds a warning that does not count.
 func JUnit(w io.Writer, o Options, reports ...conformance.Report) error {
 	var all junitSuites
 	for _, r := range reports {
@@ -69,7 +69,7 @@ func JUnit(w io.Writer, o Options, reports ...conformance.Report) error {
 
 func suite(r conformance.Report, o Options) junitSuite {
 	s := junitSuite{
-		Name: "redo check " + named(r), Time: seconds(r.Micros), Timestamp: r.Started.Format(time.RFC3339),
+		Name: "redo check " + r.Subject(), Time: seconds(r.Micros), Timestamp: r.Started.Format(time.RFC3339),
 		Properties: []junitProperty{{"base_url", r.BaseURL}, {"profile", r.Profile}, {"seed", fmt.Sprint(r.Seed)}},
 	}
 	if r.Stopped != nil {
@@ -77,35 +77,28 @@ func suite(r conformance.Report, o Options) junitSuite {
 	}
 	for _, res := range r.Results {
 		c := junitCase{Class: "redo." + group(res.Slug), Name: res.Slug, Time: seconds(res.Micros)}
-		problem := &junitProblem{Message: brief(res), Type: string(res.Verdict)}
+		problem := &junitProblem{Message: res.Brief(), Type: string(res.Verdict)}
 		switch {
 		case res.Failed(o.Strict):
-			problem.Text = evidence(res, o)
+			problem.Text = o.text().Evidence(res)
 			c.Failure = problem
 			s.Failures++
 		case res.Verdict == conformance.Harness:
 			c.Error = problem
 			s.Errors++
-		case res.Verdict == conformance.Skip, res.Verdict == conformance.Blocked, res.Verdict == conformance.Inconclusive:
+		case res.Verdict == conformance.Skip, res.Verdict == conformance.Blocked,
+			res.Verdict == conformance.Inconclusive:
 			problem.Message = string(res.Verdict) + ": " + problem.Message
 			problem.Type = ""
 			c.Skipped = problem
 			s.Skipped++
 		case res.Verdict != conformance.Pass:
-			c.Out = evidence(res, o)
+			c.Out = o.text().Evidence(res)
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	s.Tests = len(s.Cases)
 	return s
-}
-
-// evidence is the text form of one result, without what XML can't hold.
-func evidence(res conformance.Result, o Options) string {
-	var b strings.Builder
-	o.Colors = false
-	texter{&b, o}.explain(res)
-	return strings.TrimSpace(o.harmless(b.String()))
 }
 
 func group(slug string) string {

@@ -4,12 +4,15 @@ package openapi
 import (
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/pb33f/go-yaml"
 	"github.com/pb33f/libopenapi"
 	"github.com/pb33f/libopenapi/datamodel"
 	"github.com/pb33f/libopenapi/datamodel/high/base"
@@ -20,9 +23,10 @@ import (
 )
 
 // Target describes one operation of an OpenAPI document. The operation is named by its operationId, or by its method
-// and path, such as "POST /orders". notes say what the document leaves open.
+// and path, such as "POST /orders". The notes list the facts that the document leaves open.
 //
-// References to other files are not followed.
+// References to other files are not followed. No text of the document is a variable in the target: a document can't
+// read the environment of its user.
 func Target(document []byte, operation string) (target conformance.Target, notes []string, err error) {
 	doc, err := libopenapi.NewDocumentWithConfiguration(document, &datamodel.DocumentConfiguration{
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SkipCircularReferenceCheck: true,
@@ -34,7 +38,7 @@ func Target(document []byte, operation string) (target conformance.Target, notes
 	if model == nil {
 		return target, nil, fmt.Errorf("the document is no OpenAPI 3: %w", err)
 	}
-	w := &writer{model: &model.Model, sampler: sampler{needed: map[string]bool{}}}
+	w := &writer{model: &model.Model, sampler: newSampler()}
 	if err := w.find(operation); err != nil {
 		return target, nil, err
 	}
@@ -76,36 +80,53 @@ func (w *writer) find(name string) error {
 	var names []string
 	if w.model.Paths != nil {
 		for path, item := range w.model.Paths.PathItems.FromOldest() {
+			if item == nil {
+				continue
+			}
 			for method, op := range item.GetOperations().FromOldest() {
 				full := strings.ToUpper(method) + " " + path
-				if op.OperationId == name || full == name {
+				if op != nil && (op.OperationId == name && name != "" || full == name) {
 					w.path, w.method, w.item, w.operation = path, method, item, op
 					return nil
 				}
-				names = append(names, op.OperationId, full)
+				names = append(names, full)
+				if op != nil && op.OperationId != "" {
+					names = append(names, op.OperationId)
+				}
 			}
 		}
 	}
 	return fmt.Errorf("the document has no operation %q%s", name, nearest.DidYouMean(name, names))
 }
 
-// server sets the base URL.
+// server sets the base URL. A relative URL keeps its path.
 func (w *writer) server() {
+	w.target.BaseURL = "http://localhost:8080"
 	for _, servers := range [][]*v3.Server{w.operation.Servers, w.item.Servers, w.model.Servers} {
-		if len(servers) == 0 {
+		if len(servers) == 0 || servers[0] == nil {
 			continue
 		}
 		address := servers[0].URL
 		for name, v := range servers[0].Variables.FromOldest() {
-			address = strings.ReplaceAll(address, "{"+name+"}", v.Default)
+			if v != nil {
+				address = strings.ReplaceAll(address, "{"+name+"}", v.Default)
+			}
 		}
-		if u, err := url.Parse(address); err == nil && u.Host != "" && u.RawQuery == "" {
-			w.target.BaseURL = strings.TrimSuffix(address, "/")
+		u, err := url.Parse(address)
+		if err != nil || u.RawQuery != "" {
+			continue
+		}
+		address = inHeader(literal(strings.TrimSuffix(address, "/")))
+		if u.Host != "" {
+			w.target.BaseURL = address
 			return
 		}
+		if strings.HasPrefix(address, "/") {
+			w.target.BaseURL += address
+		}
+		break
 	}
-	w.target.BaseURL = "http://localhost:8080"
-	w.note("the document names no absolute server URL: set base_url")
+	w.note("the document has no absolute server URL: set base_url")
 }
 
 // body writes the request's body: the document's example, or the least that the schema requires.
@@ -116,20 +137,15 @@ func (w *writer) body() {
 	form, types := "application/x-www-form-urlencoded", w.operation.RequestBody.Content
 	for _, wanted := range []string{"application/json", "json", form} {
 		for name, media := range types.FromOldest() {
-			if !strings.Contains(name, wanted) {
+			if !strings.Contains(name, wanted) || media == nil {
 				continue
 			}
-			n := media.Example
-			for _, example := range media.Examples.FromOldest() {
-				if n == nil {
-					n = example.Value
-				}
-			}
+			n := w.example(media.Example, media.Examples.FromOldest())
 			if n == nil {
 				n = w.value("", media.Schema, 0)
 			}
 			w.vary(n, media.Schema)
-			w.target.Operation.Headers["Content-Type"] = strings.ReplaceAll(name, "*", "json")
+			w.target.Operation.Headers["Content-Type"] = inHeader(literal(strings.ReplaceAll(name, "*", "json")))
 			text := jsonOf(n)
 			if wanted == form {
 				text = strings.Join(formOf("", n), "&")
@@ -141,41 +157,80 @@ func (w *writer) body() {
 	w.note("the body is neither JSON nor a form: write it by hand")
 }
 
+// example returns the first example of a list that starts with n, or nil.
+func (w *writer) example(n *yaml.Node, others iter.Seq2[string, *base.Example]) *yaml.Node {
+	for _, example := range others {
+		if n == nil && example != nil {
+			n = example.Value
+		}
+	}
+	if n == nil {
+		return nil
+	}
+	return w.copied(n, 0)
+}
+
+// all returns the parameters of the path and of the operation. The operation's replace those of the path.
+func (w *writer) all() []*v3.Parameter {
+	same := func(p *v3.Parameter) func(*v3.Parameter) bool {
+		return func(other *v3.Parameter) bool { return other != nil && other.Name == p.Name && other.In == p.In }
+	}
+	return slices.DeleteFunc(slices.Concat(w.item.Parameters, w.operation.Parameters), func(p *v3.Parameter) bool {
+		return p == nil || slices.Contains(w.item.Parameters, p) && slices.ContainsFunc(w.operation.Parameters, same(p))
+	})
+}
+
+// pathName matches the name of a parameter in a path.
+var pathName = regexp.MustCompile(`\{([^{}]+)\}`)
+
+// notParameters lists the headers whose parameters have no meaning in OpenAPI.
+var notParameters = []string{"Accept", "Content-Type", "Authorization"}
+
 // parameters writes the path, the query and the headers, and describes the key.
 func (w *writer) parameters() {
-	path, query, keyed := w.path, []string{}, false
-	for _, p := range append(w.item.Parameters, w.operation.Parameters...) {
+	query, keyed := []string{}, false
+	values := map[string]string{} // of the path's parameters
+	for _, p := range w.all() {
 		required := p.Required != nil && *p.Required
 		if p.In == "header" && isKey(p) {
 			w.key(p, required)
 			keyed = true
 			continue
 		}
-		if !required && p.In != "path" {
+		if !required && p.In != "path" || p.In == "header" && slices.ContainsFunc(notParameters,
+			func(name string) bool {
+				return strings.EqualFold(name, p.Name)
+			}) {
 			continue
 		}
-		n := p.Example
-		for _, example := range p.Examples.FromOldest() {
-			if n == nil {
-				n = example.Value
-			}
-		}
+		n := w.example(p.Example, p.Examples.FromOldest())
 		if n == nil {
-			if n = given(parts(p.Schema, 0)); n == nil && p.In == "path" {
-				n = scalar("!!str", w.environment(p.Name)) // what it names must exist
-			} else if n == nil {
-				n = w.value(p.Name, p.Schema, 0)
-			}
+			n = w.given(parts(p.Schema, 0))
+		}
+		switch {
+		case n == nil && (p.In == "path" || p.In == "cookie"):
+			n = scalar("!!str", w.environment(p.Name)) // its resource or its session must exist
+		case n == nil:
+			n = w.value(p.Name, p.Schema, 0)
 		}
 		switch p.In {
 		case "path":
-			path = strings.ReplaceAll(path, "{"+p.Name+"}", strings.ReplaceAll(escaped(n.Value), "+", "%20"))
+			values[p.Name] = strings.ReplaceAll(escaped(n.Value), "+", "%20")
 		case "query":
-			query = append(query, formOf(p.Name, n)...)
+			query = append(query, formOf(escaped(literal(p.Name)), n)...)
 		case "header":
-			w.target.Operation.Headers[p.Name] = n.Value
+			w.target.Operation.Headers[p.Name] = inHeader(n.Value)
+		case "cookie":
+			addCookie(w.target.Operation.Headers, p.Name+"="+inHeader(n.Value))
 		}
 	}
+	path := pathName.ReplaceAllStringFunc(w.path, func(s string) string {
+		name := s[1 : len(s)-1]
+		if value, ok := values[name]; ok {
+			return value
+		}
+		return w.environment(name)
+	})
 	if len(query) > 0 {
 		path += "?" + strings.Join(query, "&")
 	}
@@ -183,6 +238,11 @@ func (w *writer) parameters() {
 	if !keyed {
 		w.note("the document names no header for keys: Idempotency-Key is sent")
 	}
+}
+
+// addCookie adds a cookie to the Cookie header.
+func addCookie(headers map[string]string, cookie string) {
+	headers["Cookie"] = strings.TrimPrefix(headers["Cookie"]+"; "+cookie, "; ")
 }
 
 // isKey reports whether a header carries the key.
@@ -211,21 +271,22 @@ func (w *writer) security() {
 	if security == nil {
 		security = w.model.Security
 	}
-	if len(security) == 0 || security[0].Requirements == nil || w.model.Components == nil {
+	if len(security) == 0 || security[0] == nil || w.model.Components == nil {
 		return
 	}
 	headers := map[string]string{}
 	for name := range security[0].Requirements.FromOldest() {
-		scheme, ok := w.model.Components.SecuritySchemes.Get(name)
+		scheme := w.model.Components.SecuritySchemes.GetOrZero(name)
 		switch {
-		case !ok:
+		case scheme == nil:
 		case scheme.Type == "apiKey" && scheme.In == "header":
 			headers[scheme.Name] = w.environment(scheme.Name)
 		case scheme.Type == "apiKey" && scheme.In == "query":
-			w.target.Operation.Path += map[bool]string{true: "&", false: "?"}[strings.Contains(w.target.Operation.Path, "?")] +
-				scheme.Name + "=" + w.environment(scheme.Name)
+			w.target.Operation.Path += map[bool]string{true: "&", false: "?"}[strings.Contains(w.target.Operation.Path,
+				"?")] +
+				escaped(literal(scheme.Name)) + "=" + w.environment(scheme.Name)
 		case scheme.Type == "apiKey":
-			headers["Cookie"] = scheme.Name + "=" + w.environment(scheme.Name)
+			addCookie(headers, inHeader(literal(scheme.Name))+"="+w.environment(scheme.Name))
 		case scheme.Type == "http" && strings.EqualFold(scheme.Scheme, "basic"):
 			headers["Authorization"] = "Basic " + w.environment("basic_credentials")
 		case scheme.Type == "mutualTLS":
@@ -243,13 +304,17 @@ func (w *writer) security() {
 func (w *writer) effects() {
 	if w.operation.Responses != nil {
 		for code, response := range w.operation.Responses.Codes.FromOldest() {
-			if !strings.HasPrefix(code, "2") || response.Content == nil {
+			if !strings.HasPrefix(code, "2") || response == nil || response.Content == nil {
 				continue
 			}
 			for name, media := range response.Content.FromOldest() {
-				if id := idIn(media.Schema, 0); strings.Contains(name, "json") && id != "" {
+				if media == nil || !strings.Contains(name, "json") {
+					continue
+				}
+				if id := idIn(media.Schema, 0); id != "" {
 					w.target.Effects = &conformance.Effects{ResponseID: id}
-					w.note("effects are counted by %s in the response, which misses an effect whose response was lost: a url "+
+					w.note("effects are counted by %s in the response, which misses an effect whose response was "+
+						"lost: a url "+
 						"or a command that counts is better", id)
 					return
 				}

@@ -26,20 +26,25 @@ paths:
           application/json:
             schema:
               allOf:
-                - {type: object, required: [amount, currency], properties: {amount: {type: integer, minimum: 1}, currency: {type: string, example: EUR}}}
-                - {type: object, required: [to, at, lines], properties: {to: {$ref: '#/components/schemas/Party'}, at: {type: string, format: date-time},
+                - {type: object, required: [amount, currency], properties: {
+                    amount: {type: integer, minimum: 1}, currency: {type: string, example: EUR}}}
+                - {type: object, required: [to, at, lines], properties: {
+                    to: {$ref: '#/components/schemas/Party'}, at: {type: string, format: date-time},
                     lines: {type: array, items: {type: object, properties: {}}}, note: {type: string}}}
       responses:
-        "201": {description: made, content: {application/json: {schema: {type: object, properties: {transfer: {type: object, properties: {id: {type: string}}}}}}}}
+        "201": {description: made, content: {application/json: {schema: {type: object, properties: {
+          transfer: {type: object, properties: {id: {type: string}}}}}}}}
   /fixed:
     post:
       operationId: createFixed
       security: [{key: []}]
       requestBody: {content: {application/x-www-form-urlencoded: {schema: {type: object, required: [kind, card],
-        properties: {kind: {type: string, enum: ["a b"]}, card: {type: object, required: [exp], properties: {exp: {type: integer, maximum: 12}}}, description: {type: string}}}}}}
+        properties: {kind: {type: string, enum: ["a b"]}, description: {type: string},
+          card: {type: object, required: [exp], properties: {exp: {type: integer, maximum: 12}}}}}}}}
       responses: {"204": {description: made}}
 components:
-  schemas: {Party: {type: object, required: [bank_id, name], properties: {bank_id: {type: string}, name: {type: string}}}}
+  schemas: {Party: {type: object, required: [bank_id, name],
+    properties: {bank_id: {type: string}, name: {type: string}}}}
   securitySchemes: {token: {type: http, scheme: bearer}, key: {type: apiKey, in: header, name: X-Api-Key}}
 `
 
@@ -49,7 +54,8 @@ func TestTargetIsWrittenFromADocument(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "https://eu.bank.example/v1", target.BaseURL)
 		require.Equal(t, "/accounts/${ACCOUNT_ID}/transfers?mode=live", target.Operation.Path)
-		require.Equal(t, conformance.Body(`{"amount":{{number}},"currency":"EUR","to":{"bank_id":"${BANK_ID}","name":"{{payload}}"},`+
+		require.Equal(t, conformance.Body(`{"amount":{{number}},"currency":"EUR",`+
+			`"to":{"bank_id":"${BANK_ID}","name":"{{payload}}"},`+
 			`"at":"{{now}}","lines":[{}]}`), target.Operation.Body)
 		require.Equal(t, "X-Idempotency-Key", target.Key.Header)
 		require.True(t, target.Key.UUID)

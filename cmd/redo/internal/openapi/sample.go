@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,20 +16,73 @@ import (
 type sampler struct {
 	varies bool            // a value differs between payloads
 	needed map[string]bool // environment variables
+	left   int             // the number of values that may still be made
 }
 
 const (
 	maxDepth   = 12
-	wordLength = 24 // of {{payload}}, at most
+	maxValues  = 4096
+	wordLength = 24  // of {{payload}}, at most
+	maxNumber  = 999 // of {{number}}, at most
 )
+
+func newSampler() sampler { return sampler{needed: map[string]bool{}, left: maxValues} }
+
+// spent reports whether the sampler has made too many values, or is too deep. Schemas and aliases may contain
+// themselves.
+func (s *sampler) spent(depth int) bool {
+	s.left--
+	return s.left < 0 || depth > maxDepth
+}
+
+// copied returns a node of the document as a literal value of JSON.
+func (s *sampler) copied(n *yaml.Node, depth int) *yaml.Node {
+	if s.spent(depth) {
+		return scalar("!!null", "null")
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return s.copied(n.Content[0], depth+1)
+	case yaml.AliasNode:
+		return s.copied(n.Alias, depth+1)
+	case yaml.MappingNode, yaml.SequenceNode:
+		to := &yaml.Node{Kind: n.Kind}
+		for i, item := range n.Content {
+			if n.Kind == yaml.MappingNode && i%2 == 0 {
+				to.Content = append(to.Content, scalar("!!str", literal(item.Value)))
+				continue
+			}
+			to.Content = append(to.Content, s.copied(item, depth+1))
+		}
+		return to
+	}
+	tag := n.ShortTag()
+	switch tag {
+	case "!!null":
+		return scalar(tag, "null")
+	case "!!bool":
+		return scalar(tag, strings.ToLower(n.Value))
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) { // all its digits are kept
+			return scalar(tag, n.Value)
+		}
+		var number any
+		if n.Decode(&number) == nil {
+			if text, err := json.Marshal(number); err == nil {
+				return scalar(tag, string(text))
+			}
+		}
+	}
+	return scalar("!!str", literal(n.Value))
+}
 
 // value returns a value of a schema: an example, or the least that the schema requires.
 func (s *sampler) value(name string, proxy *base.SchemaProxy, depth int) *yaml.Node {
-	if proxy == nil || depth > maxDepth {
+	if proxy == nil || s.spent(depth) {
 		return scalar("!!null", "null")
 	}
 	all := parts(proxy, 0)
-	if n := given(all); n != nil {
+	if n := s.given(all); n != nil {
 		return n
 	}
 	kind := ""
@@ -45,7 +99,7 @@ func (s *sampler) value(name string, proxy *base.SchemaProxy, depth int) *yaml.N
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, name := range names {
 			if required[name] {
-				n.Content = append(n.Content, scalar("!!str", name), s.value(name, properties[name], depth+1))
+				n.Content = append(n.Content, scalar("!!str", literal(name)), s.value(name, properties[name], depth+1))
 			}
 		}
 		return n
@@ -65,22 +119,36 @@ func (s *sampler) value(name string, proxy *base.SchemaProxy, depth int) *yaml.N
 	return s.text(name, all)
 }
 
-// number returns {{number}} if the schema allows whole numbers from 1, and its minimum otherwise.
+// number returns {{number}} if the schema allows its values. Otherwise it returns the least number from 1 that the
+// schema allows.
 func (s *sampler) number(all []*base.Schema) *yaml.Node {
+	least, most, step := math.Inf(-1), math.Inf(1), 0.0
 	for _, p := range all {
-		if p.MultipleOf != nil && *p.MultipleOf > 1 {
-			return scalar("!!int", strconv.FormatFloat(*p.MultipleOf, 'f', -1, 64))
+		if p.Minimum != nil {
+			least = max(least, *p.Minimum)
 		}
-		if p.Minimum != nil && *p.Minimum > 1 || p.Maximum != nil && *p.Maximum < 100 {
-			least := 1.0
-			if p.Minimum != nil {
-				least = *p.Minimum
-			}
-			return scalar("!!int", strconv.FormatFloat(least, 'f', -1, 64))
+		if p.Maximum != nil {
+			most = min(most, *p.Maximum)
+		}
+		if p.MultipleOf != nil && *p.MultipleOf > 1 {
+			step = *p.MultipleOf
 		}
 	}
-	s.varies = true
-	return scalar("!!int", "{{number}}")
+	if least <= 1 && most >= maxNumber && step == 0 {
+		s.varies = true
+		return scalar("!!int", "{{number}}")
+	}
+	n := max(least, 1)
+	if n > most {
+		n = most
+		if least > math.Inf(-1) {
+			n = least
+		}
+	}
+	if step > 0 {
+		n = math.Ceil(n/step) * step
+	}
+	return scalar("!!int", strconv.FormatFloat(n, 'f', -1, 64))
 }
 
 // text returns a text. The id of something that must exist, and a text of a pattern, come from the environment.
@@ -92,7 +160,8 @@ func (s *sampler) text(name string, all []*base.Schema) *yaml.Node {
 		}
 	}
 	lower := strings.ToLower(name)
-	own := strings.Contains(lower, "idempot") || strings.Contains(lower, "reference") || strings.Contains(lower, "request")
+	own := strings.Contains(lower, "idempot") || strings.Contains(lower, "reference") ||
+		strings.Contains(lower, "request")
 	value := "{{payload}}"
 	switch {
 	case format == "date-time":
@@ -137,11 +206,13 @@ func (s *sampler) vary(n *yaml.Node, proxy *base.SchemaProxy) {
 	}
 	names, properties, _ := members(parts(proxy, 0))
 	for _, word := range []string{
-		"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name", "label",
+		"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name",
+		"label",
 		"text",
 	} {
 		for _, name := range names {
-			if !strings.Contains(strings.ToLower(name), word) || !free(parts(properties[name], 0)) {
+			if !strings.Contains(strings.ToLower(name), word) || literal(name) != name ||
+				!free(parts(properties[name], 0)) {
 				continue
 			}
 			s.varies = true
@@ -212,11 +283,11 @@ func members(all []*base.Schema) (names []string, properties map[string]*base.Sc
 }
 
 // given returns the value that a schema names itself, or nil.
-func given(all []*base.Schema) *yaml.Node {
+func (s *sampler) given(all []*base.Schema) *yaml.Node {
 	for _, p := range all {
 		for _, n := range append([]*yaml.Node{p.Const, p.Example, p.Default}, append(p.Examples, p.Enum...)...) {
 			if n != nil && n.Tag != "!!null" {
-				return n
+				return s.copied(n, 0)
 			}
 		}
 	}
@@ -231,8 +302,6 @@ func scalar(tag, value string) *yaml.Node {
 func jsonOf(n *yaml.Node) string {
 	var items []string
 	switch n.Kind {
-	case yaml.AliasNode:
-		return jsonOf(n.Alias)
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			items = append(items, quoted(n.Content[i].Value)+":"+jsonOf(n.Content[i+1]))
@@ -256,7 +325,29 @@ func quoted(s string) string {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string never fails
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.NewReplacer("$"+mark, "$$", mark+"{", `\u007b`).Replace(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// mark separates two characters of a document's text that would start a variable. The functions that write the text
+// replace it: it is a private character of Unicode.
+const mark = "\ue000"
+
+// literal marks the texts in s that would be variables.
+func literal(s string) string {
+	s = strings.ReplaceAll(s, mark, "")
+	var b strings.Builder
+	for i := range len(s) {
+		b.WriteByte(s[i])
+		if (s[i] == '{' || s[i] == '$') && i+1 < len(s) && s[i+1] == '{' {
+			b.WriteString(mark)
+		}
+	}
+	return b.String()
+}
+
+// inHeader returns a marked text for the value of a header, which has no escape for two braces.
+func inHeader(s string) string {
+	return strings.NewReplacer("$"+mark, "$$", "{"+mark, "{ ").Replace(s)
 }
 
 // formOf returns a node as a form (application/x-www-form-urlencoded). Members of members are name[member].
@@ -265,7 +356,7 @@ func formOf(name string, n *yaml.Node) []string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			inner := n.Content[i].Value
+			inner := escaped(n.Content[i].Value)
 			if name != "" {
 				inner = name + "[" + inner + "]"
 			}
@@ -283,8 +374,8 @@ func formOf(name string, n *yaml.Node) []string {
 
 // escaped escapes a value for a query or a form, and keeps the templates in it.
 func escaped(s string) string {
-	if strings.ContainsAny(s, "{$") {
+	if strings.Contains(s, "{{") || strings.Contains(s, "${") {
 		return s
 	}
-	return url.QueryEscape(s)
+	return url.QueryEscape(strings.ReplaceAll(s, mark, ""))
 }

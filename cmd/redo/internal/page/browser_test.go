@@ -20,7 +20,7 @@ import (
 	"github.com/redo-go/redo/internal/racetest"
 )
 
-// A look is what check.js expects of a page.
+// look holds the expectations of check.js about a page.
 type look struct {
 	Findings, Diagrams, Listed int
 	Columns, Rows, Differ      int // of the matrix; zero: there is none
@@ -61,8 +61,8 @@ func lookOf(reports ...conformance.Report) look {
 	return l
 }
 
-// inspect opens a page in phone's and desk's width and in both colour schemes, and returns what is wrong with it. The
-// network is a proxy that answers nobody and counts who asks.
+// inspect opens a page in phone's and desk's width and in both colour schemes, and returns the faults. The
+// network is a proxy that sends no response and counts the requests.
 func inspect(t *testing.T, page string, want look) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -86,7 +86,8 @@ func inspect(t *testing.T, page string, want look) []string {
 	}
 	for _, width := range []int{390, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
-			fmt.Fprintf(&frames, `<iframe src="page.html" width="%d" height="800"%s style="border:0;color-scheme:%s"></iframe>`, width, sandbox, scheme)
+			fmt.Fprintf(&frames, `<iframe src="page.html" width="%d" height="800"%s style="border:0;color-scheme:%s"></iframe>`,
+				width, sandbox, scheme)
 		}
 	}
 	write("page.html", page)
@@ -113,8 +114,8 @@ func inspect(t *testing.T, page string, want look) []string {
 	return append(append(broken, asked()...), result.Broken...)
 }
 
-// deadProxy listens until the test's end and answers nothing. asked returns who was wanted, but for what browsers ask of
-// their maker whatever they show.
+// deadProxy listens until the test's end and sends no response. The function asked returns the requested hosts, except
+// those that a browser requests for every page.
 func deadProxy(t *testing.T) (asked func() []string, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -155,7 +156,7 @@ func deadProxy(t *testing.T) (asked func() []string, address string) {
 	}, l.Addr().String()
 }
 
-// consoleErrors returns what the page's console has. A page without scripts says there that it may not run its own.
+// consoleErrors returns the lines of the page's console. A page whose scripts are off has a line about that.
 func consoleErrors(log string, scripted bool) []string {
 	var lines []string
 	for line := range strings.Lines(log) {
@@ -198,15 +199,22 @@ func TestBrowserCheckFindsWhatIsWrong(t *testing.T) {
 	good, want := render(t, sample()), lookOf(sample())
 	open := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAllString(good, "")
 	for name, c := range map[string]struct{ page, says string }{
-		"a style that the policy refuses":  {strings.Replace(good, "<main", `<main style="color:red"`, 1), "CONSOLE"},
-		"a script that the policy refuses": {strings.Replace(good, "</main>", "<script>alert(1)</script></main>", 1), "CONSOLE"},
-		"an image from elsewhere":          {strings.Replace(open, "</main>", `<img src="http://evil.example/x.png"></main>`, 1), "the network was wanted: GET http://evil.example/x.png"},
-		"something wide":                   {strings.Replace(open, "</main>", `<p style="width:1300px">wide</p></main>`, 1), "light 1280: it scrolls sideways"},
-		"something pale":                   {strings.Replace(open, "--soft: #555b66", "--soft: #aaaaaa", 1), "light 390: text rgb(170, 170, 170)"},
-		"one scheme":                       {strings.Replace(open, "prefers-color-scheme: dark", "prefers-color-scheme: none", 1), "dark 390: dark"},
-		"a finding without its diagram":    {strings.Replace(good, `<figure class="diagram`, `<figure class="`, 1), "diagrams of findings"},
-		"a case that is left out":          {strings.Replace(good, `<li class="case`, `<li class="`, 1), "cases listed"},
-		"a filter that does nothing":       {strings.Replace(open, "item.hidden = ", "const unused = ", 1), "cases shown that failed"},
+		"a style that the policy refuses": {strings.Replace(good, "<main", `<main style="color:red"`, 1), "CONSOLE"},
+		"a script that the policy refuses": {strings.Replace(good, "</main>", "<script>alert(1)</script></main>", 1),
+			"CONSOLE"},
+		"an image from elsewhere": {strings.Replace(open, "</main>", `<img src="http://evil.example/x.png"></main>`,
+			1), "the network was wanted: GET http://evil.example/x.png"},
+		"something wide": {strings.Replace(open, "</main>", `<p style="width:1300px">wide</p></main>`, 1),
+			"light 1280: it scrolls sideways"},
+		"something pale": {strings.Replace(open, "--soft: #555b66", "--soft: #aaaaaa", 1),
+			"light 390: text rgb(170, 170, 170)"},
+		"one scheme": {strings.Replace(open, "prefers-color-scheme: dark",
+			"prefers-color-scheme: none", 1), "dark 390: dark"},
+		"a finding without its diagram": {strings.Replace(good, `<figure class="diagram`, `<figure class="`, 1),
+			"diagrams of findings"},
+		"a case that is left out": {strings.Replace(good, `<li class="case`, `<li class="`, 1), "cases listed"},
+		"a filter that does nothing": {strings.Replace(open, "item.hidden = ", "const unused = ", 1),
+			"cases shown that failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.page == good || c.page == open {

@@ -9,7 +9,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// A diagram is what happened on the wire in the order of time. The client stands at the left, the target at the right,
+// diagram holds the messages on the wire in the order of time. The client is at the left, the target at the right,
 // and between them the proxy where there was one. A request in progress is a bar at the target; requests that run at
 // the same time have bars side by side.
 type diagram struct {
@@ -20,7 +20,7 @@ type diagram struct {
 
 // A row is one event, or a while in which there was none.
 type row struct {
-	Kind   string // send, answer, broken or gap
+	Kind   string // send, response, broken or gap
 	Span   string // full; near: client to proxy; far: proxy to target
 	Time   string
 	Number int // the exchange's
@@ -33,13 +33,13 @@ type row struct {
 const (
 	maxDrawn = 60        // exchanges; a diagram is for reading
 	maxBars  = 12        // side by side; the last is shared by all above
-	longGap  = 400 * 1e3 // microseconds without an event that are said to have passed
+	longGap  = 400 * 1e3 // microseconds without an event that get a row
 )
 
-// How the cases tell of the proxy that loses answers. A test runs the case, so that these can't part from it.
+// These are the words of the cases about the proxy that loses responses. A test compares them.
 const (
 	byProxy    = "by a proxy"
-	targetSide = "the same exchange, on the target's side"
+	targetSide = "the same exchange, as the proxy read it"
 )
 
 func spanOf(x *conformance.Exchange) string {
@@ -78,7 +78,8 @@ func newDiagram(exchanges []*conformance.Exchange) *diagram {
 	bars := newBars(events, drawn)
 	for i, e := range events {
 		if i > 0 && e.at-events[i-1].at >= longGap {
-			d.Rows = append(d.Rows, row{Kind: "gap", Span: "full", Label: duration(e.at-events[i-1].at) + " later", Bars: bars.between(i)})
+			d.Rows = append(d.Rows, row{Kind: "gap", Span: "full", Label: duration(e.at-events[i-1].at) + " later",
+				Bars: bars.between(i)})
 		}
 		r := newRow(e, drawn[e.index])
 		r.Bars = bars.at(i)
@@ -91,7 +92,7 @@ func newRow(e event, x *conformance.Exchange) row {
 	r := row{Kind: "send", Span: spanOf(x), Time: duration(e.at), Number: e.index + 1, Label: x.Label}
 	if !e.ends {
 		r.Line = x.Method + " " + excerpt(x.Path, 80)
-		if r.Span != "far" { // the proxy passes on what it got
+		if r.Span != "far" { // the proxy passes the response on
 			r.Note = keyNote(x.RequestHeader)
 			if x.RequestBody != "" {
 				r.Note = strings.TrimPrefix(r.Note+" · ", " · ") + excerpt(x.RequestBody, 60)
@@ -102,7 +103,7 @@ func newRow(e event, x *conformance.Exchange) row {
 		}
 		return r
 	}
-	r.Kind, r.Label = "answer", ""
+	r.Kind, r.Label = "response", ""
 	if x.Status != 0 {
 		r.Line = status(x.Status)
 		for _, code := range slices.Backward(x.Interim) {
@@ -130,7 +131,7 @@ func keyNote(header []string) string {
 	return ""
 }
 
-// replayed reports whether an answer says that it is one given before, as most servers say it.
+// replayed reports whether a response is marked as a replay, in the way of most servers.
 func replayed(header []string) bool {
 	return slices.ContainsFunc(header, func(line string) bool {
 		line = strings.ToLower(line)

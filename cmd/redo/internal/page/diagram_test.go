@@ -8,7 +8,7 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// draw writes a diagram as text: who, what, and the bars at that time.
+// draw writes a diagram as text: the sender, the message, and the bars at that time.
 func draw(d *diagram) string {
 	letters := map[string]string{"": ".", "on": "|", "begins": "v", "ends": "^", "crossed": "-", "on crossed": "+"}
 	var b strings.Builder
@@ -30,23 +30,23 @@ func TestDiagramIsInTheOrderOfTime(t *testing.T) {
 	}{
 		"one after the other use one bar": {
 			[]*conformance.Exchange{at(0, 10), at(10, 20)},
-			"send 1 v\nanswer 1 ^\nsend 2 v\nanswer 2 ^\n",
+			"send 1 v\nresponse 1 ^\nsend 2 v\nresponse 2 ^\n",
 		},
 		"those at one time stand side by side, and arrows cross the nearer bars": {
 			[]*conformance.Exchange{at(0, 30), at(10, 20), at(15, 40)},
-			"send 1 v..\nsend 2 +v.\nsend 3 ++v\nanswer 2 +^|\nanswer 1 ^.|\nanswer 3 --^\n",
+			"send 1 v..\nsend 2 +v.\nsend 3 ++v\nresponse 2 +^|\nresponse 1 ^.|\nresponse 3 --^\n",
 		},
 		"a bar that is free is used again": {
 			[]*conformance.Exchange{at(0, 10), at(5, 30), at(20, 40)},
-			"send 1 v.\nsend 2 +v\nanswer 1 ^|\nsend 3 v|\nanswer 2 +^\nanswer 3 ^.\n",
+			"send 1 v.\nsend 2 +v\nresponse 1 ^|\nsend 3 v|\nresponse 2 +^\nresponse 3 ^.\n",
 		},
 		"a long while is told": {
 			[]*conformance.Exchange{at(0, 500_000), at(900_000, 900_001)},
-			"send 1 v\ngap 0 |\nanswer 1 ^\ngap 0 .\nsend 2 v\nanswer 2 ^\n",
+			"send 1 v\ngap 0 |\nresponse 1 ^\ngap 0 .\nsend 2 v\nresponse 2 ^\n",
 		},
 		"an end before its beginning is drawn after it": {
 			[]*conformance.Exchange{at(50, 10)},
-			"send 1 v\nanswer 1 ^\n",
+			"send 1 v\nresponse 1 ^\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestDiagramSaysWhatBecameOfEachRequest(t *testing.T) {
 	}
 	want := []string{
 		"broken||connection reset by peer|", "broken|200 OK|the connection was closed|{",
-		`answer|100, then 103, then 201 Created|replayed|{"id": 1}`, "answer|299||",
+		`response|100, then 103, then 201 Created|replayed|{"id": 1}`, "response|299||",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q, want %q", got, want)

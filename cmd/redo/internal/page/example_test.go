@@ -13,11 +13,13 @@ import (
 func ExampleWrite() {
 	ours := conformance.Report{
 		Schema: conformance.Schema, Target: "ours", BaseURL: "http://ours.example", Profile: "redo",
-		Results: []conformance.Result{{Slug: "replay-effect", Level: conformance.Must, Verdict: conformance.Pass, Rule: "One key, one effect: E=1."}},
+		Results: []conformance.Result{{Slug: "replay-effect", Level: conformance.Must, Verdict: conformance.Pass,
+			Rule: "One key, one effect: E=1."}},
 	}
 	theirs := ours
 	theirs.Target = "theirs <b>new</b>"
-	theirs.Results = []conformance.Result{{Slug: "replay-effect", Level: conformance.Must, Verdict: conformance.Fail, Rule: "One key, one effect: E=1."}}
+	theirs.Results = []conformance.Result{{Slug: "replay-effect", Level: conformance.Must, Verdict: conformance.Fail,
+		Rule: "One key, one effect: E=1."}}
 
 	var one, both bytes.Buffer
 	fmt.Println(page.Write(&one, theirs), page.Write(&both, ours, theirs))

@@ -2,7 +2,7 @@ package page
 
 import "github.com/redo-go/redo/conformance"
 
-// A mark is how a verdict looks: a colour (by its class), a shape (by its symbol), and its own word.
+// mark is the look of a verdict: a colour (by its class), a shape (by its symbol), and its own word.
 type mark struct {
 	Verdict conformance.Verdict
 	Meaning string // for the legend
@@ -15,10 +15,10 @@ var meanings = map[conformance.Verdict]string{
 	conformance.Fail:         "a MUST was seen to be broken",
 	conformance.Warn:         "a SHOULD was seen to be broken",
 	conformance.Info:         "a behaviour, recorded and not judged",
-	conformance.Skip:         "the target does not declare what the case needs, or the rule does not apply",
-	conformance.Blocked:      "a case that this one stands on did not pass",
+	conformance.Skip:         "the target does not declare a need of the case, or the rule does not apply",
+	conformance.Blocked:      "a case that this one depends on did not pass",
 	conformance.Inconclusive: "nothing could be shown; it is no pass",
-	conformance.Harness:      "the run itself failed or was ended; it says nothing about the target",
+	conformance.Harness:      "the run itself failed or was ended; it proves nothing about the target",
 }
 
 // marks returns the mark of each verdict, in the order of summaries.

@@ -27,10 +27,10 @@ type matrixRow struct {
 	Summary string // the verdicts in it, for the filter
 }
 
-// A cell is what one server came to in one case. An empty verdict: its report does not have the case.
+// cell holds the result of one case at one server. Its verdict is empty if the report does not have the case.
 type cell struct {
 	Verdict conformance.Verdict
-	Note    string // what the baseline has to do with it
+	Note    string // the baseline's expectation
 	ID      string // of the result
 }
 

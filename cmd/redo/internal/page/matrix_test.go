@@ -14,7 +14,8 @@ func TestMatrixHasEachCaseOfAnyServerInTheOrderOfCases(t *testing.T) {
 		r.Results = nil
 		for _, v := range verdicts {
 			slug, verdict, _ := strings.Cut(v, " ")
-			r.Results = append(r.Results, judged(slug, conformance.Must, conformance.Verdict(verdict), found(conformance.Info, "", "why")))
+			r.Results = append(r.Results, judged(slug, conformance.Must, conformance.Verdict(verdict),
+				found(conformance.Info, "", "why")))
 		}
 		return r
 	}
@@ -50,7 +51,8 @@ func TestCellSaysWhatTheBaselineExpects(t *testing.T) {
 			notes[r.Slug] = r.Cells[0].Note
 		}
 	}
-	for slug, want := range map[string]string{"mismatch-known": "expected", "mismatch-better": "expected to fail", "replay-twice": ""} {
+	for slug, want := range map[string]string{"mismatch-known": "expected", "mismatch-better": "expected to fail",
+		"replay-twice": ""} {
 		if notes[slug] != want {
 			t.Errorf("%s: %q, want %q", slug, notes[slug], want)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// A naive server has what many first attempts have: a map of answers by key. It looks before it runs and stores after, takes
-// any key and any payload, and forgets when it is told to.
+// naive is a typical first attempt at a server: a map of responses by key. It looks before it runs and stores after.
+// It accepts any key and any payload, and forgets on command.
 type naive struct {
 	mu      sync.Mutex
 	answers map[string]string
@@ -48,7 +48,7 @@ func (n *naive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// naiveReport runs the cases that need no waiting. The server forgets what it knew once it was seen to replay.
+// naiveReport runs the cases that need no waiting. The server forgets its records after the run saw it replay.
 func naiveReport(t *testing.T) conformance.Report {
 	t.Helper()
 	n := &naive{answers: map[string]string{}, orders: map[string]int{}}
@@ -58,10 +58,12 @@ func naiveReport(t *testing.T) conformance.Report {
 	left := map[string]bool{"replay-effect": true, "replay-status": true, "replay-body": true}
 	report, err := conformance.Run(t.Context(), conformance.Target{
 		Name: "naive", BaseURL: srv.URL,
-		Operation: conformance.Operation{Method: "POST", Path: "/orders", Body: `{"account":"{{case}}","item":"{{payload}}"}`},
-		Key:       conformance.Key{Required: &required, Strict: true},
-		Effects:   &conformance.Effects{URL: "/orders?account={{case}}", Path: "count"},
-	}, conformance.Seed(1138), conformance.Concurrency(1), conformance.Only("ctl", "key", "replay", "mismatch", "fault-lost-response"),
+		Operation: conformance.Operation{Method: "POST", Path: "/orders",
+			Body: `{"account":"{{case}}","item":"{{payload}}"}`},
+		Key:     conformance.Key{Required: &required, Strict: true},
+		Effects: &conformance.Effects{URL: "/orders?account={{case}}", Path: "count"},
+	}, conformance.Seed(1138), conformance.Concurrency(1), conformance.Only("ctl", "key", "replay", "mismatch",
+		"fault-lost-response"),
 		conformance.Progress(func(res conformance.Result) {
 			delete(left, res.Slug)
 			n.mu.Lock()
@@ -86,13 +88,14 @@ func TestPageOfARealRunShowsItsFailures(t *testing.T) {
 		spans = append(spans, r.Kind+" "+r.Span)
 	}
 	// The cases' own words say which exchange went through the proxy; this is where a change of them is found out.
-	want := "[send near send far answer far broken near send full answer full]"
+	want := "[send near send far response far broken near send full response full]"
 	if got := fmt.Sprint(spans); got != want || !d.Proxied {
 		t.Errorf("the diagram of a lost answer is %s, want %s", got, want)
 	}
 	page := render(t, report)
 	for _, r := range report.Results {
-		if r.Verdict == conformance.Fail && !strings.Contains(page, `<article class="case finding v-fail" id="case-`+r.Slug+`"`) {
+		if r.Verdict == conformance.Fail &&
+			!strings.Contains(page, `<article class="case finding v-fail" id="case-`+r.Slug+`"`) {
 			t.Errorf("%s failed and is not among the findings", r.Slug)
 		}
 	}

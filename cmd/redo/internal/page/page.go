@@ -93,8 +93,10 @@ type document struct {
 func newDocument(reports []conformance.Report) document {
 	d := document{
 		Title: "Idempotency conformance",
-		// Only what is in this file, by its hash: whatever gets past the escaping is neither run nor loaded.
-		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + source(pageStyle) + "; script-src " + source(pageScript),
+		// Only the parts of this file are allowed, by hash. Markup that gets past the escaping neither runs nor loads.
+		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + source(pageStyle) +
+			"; script-src " +
+			source(pageScript),
 		Style:  template.CSS(pageStyle),
 		Script: template.JS(pageScript),
 		Marks:  marks(),

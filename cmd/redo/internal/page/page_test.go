@@ -24,15 +24,18 @@ func render(t testing.TB, reports ...conformance.Report) string {
 	return b.String()
 }
 
-// The golden pages are there to be looked at, and to show in a review what a change does to them. REDO_TEST_UPDATE=1
-// writes them anew.
+// styled replaces a golden page's style and script, which have files of their own.
+var styled = strings.NewReplacer(pageStyle, "/* page.css */", pageScript, "/* page.js */")
+
+// The golden pages show the changes of a page in a review. REDO_TEST_UPDATE=1 writes them.
 func TestPagesAreWhatTheyWere(t *testing.T) {
 	for name, reports := range map[string][]conformance.Report{
-		"report.html": {without(sample(), "conc-many", "conc-race", "replay-huge")}, // they are long, and have tests of their own
+		"report.html": {without(sample(), "conc-many", "conc-race",
+			"replay-huge")}, // they are long, and have tests of their own
 		"matrix.html": {clean(), only(sample(), "replay-twice", "mismatch-better", "zeta-unheard-of"), unreachable()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, file := render(t, reports...), filepath.Join("testdata", name)
+			got, file := styled.Replace(render(t, reports...)), filepath.Join("testdata", name)
 			if os.Getenv("REDO_TEST_UPDATE") == "1" {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -50,12 +53,18 @@ func TestPagesAreWhatTheyWere(t *testing.T) {
 }
 
 func without(r conformance.Report, slugs ...string) conformance.Report {
-	r.Results = slices.DeleteFunc(r.Results, func(res conformance.Result) bool { return slices.Contains(slugs, res.Slug) })
+	r.Results = slices.DeleteFunc(r.Results, func(res conformance.Result) bool {
+		return slices.Contains(slugs,
+			res.Slug)
+	})
 	return r
 }
 
 func only(r conformance.Report, slugs ...string) conformance.Report {
-	r.Results = slices.DeleteFunc(r.Results, func(res conformance.Result) bool { return !slices.Contains(slugs, res.Slug) })
+	r.Results = slices.DeleteFunc(r.Results, func(res conformance.Result) bool {
+		return !slices.Contains(slugs,
+			res.Slug)
+	})
 	return r
 }
 
@@ -84,7 +93,7 @@ var (
 func TestPageHasNothingThatLoadsOrRuns(t *testing.T) {
 	page := render(t, sample(), clean())
 	for _, tag := range regexp.MustCompile(`<[^>]*>`).FindAllString(page, -1) {
-		// What stands between quotation marks is text.
+		// Text is between quotation marks.
 		if bare := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(tag, `""`); loading.MatchString(bare) {
 			t.Errorf("%s", tag)
 		}
@@ -103,7 +112,8 @@ func TestPageHasNothingThatLoadsOrRuns(t *testing.T) {
 }
 
 func TestAnchorsAreOfOneElementEachAndLinksLeadSomewhere(t *testing.T) {
-	for name, page := range map[string]string{"report": render(t, sample()), "matrix": render(t, sample(), clean(), unreachable())} {
+	for name, page := range map[string]string{"report": render(t, sample()),
+		"matrix": render(t, sample(), clean(), unreachable())} {
 		seen := map[string]bool{}
 		for _, m := range regexp.MustCompile(`\sid="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 			if seen[m[1]] {
@@ -129,13 +139,17 @@ func TestReportThatIsNoneIsRefusedWithNothingWritten(t *testing.T) {
 		reports []conformance.Report
 		says    string
 	}{
-		"no report":       {nil, "there is none"},
-		"another schema":  {change(func(r *conformance.Report) { r.Schema = "redo.conformance/2" }), `"redo.conformance/2"`},
-		"a bad slug":      {change(func(r *conformance.Report) { r.Results[1].Slug = `a" onclick="` }), "no case's slug"},
-		"no slug":         {change(func(r *conformance.Report) { r.Results[1].Slug = "" }), "no case's slug"},
-		"a slug twice":    {change(func(r *conformance.Report) { r.Results[1].Slug = r.Results[0].Slug }), "two results of ctl-answers"},
+		"no report": {nil, "there is none"},
+		"another schema": {change(func(r *conformance.Report) { r.Schema = "redo.conformance/2" }),
+			`"redo.conformance/2"`},
+		"a bad slug": {change(func(r *conformance.Report) { r.Results[1].Slug = `a" onclick="` }),
+			"no case's slug"},
+		"no slug": {change(func(r *conformance.Report) { r.Results[1].Slug = "" }), "no case's slug"},
+		"a slug twice": {change(func(r *conformance.Report) { r.Results[1].Slug = r.Results[0].Slug }),
+			"two results of ctl-answers"},
 		"another verdict": {change(func(r *conformance.Report) { r.Results[1].Verdict = "fine" }), `"fine"`},
-		"a null exchange": {change(func(r *conformance.Report) { r.Results[2].Exchanges[1] = nil }), "an exchange that is null"},
+		"a null exchange": {change(func(r *conformance.Report) { r.Results[2].Exchanges[1] = nil }),
+			"an exchange that is null"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer

@@ -1,17 +1,18 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
 	"github.com/redo-go/redo/conformance"
 )
 
-// A result is a case and what it found, as the page shows it.
+// result is a case and its findings, as the page shows them.
 type result struct {
 	conformance.Result
 	ID       string
-	Finding  bool   // it stands among the findings
+	Finding  bool   // it is among the findings
 	Sequence string // of the case, where this version knows it
 	Brief    string // one line, for the list
 	Delta    string // the change in the number of effects; empty: it was not counted
@@ -42,22 +43,7 @@ func newResult(anchors string, res conformance.Result) *result {
 	if len(v.Command) > maxCommand {
 		v.Cut, v.Command = len(v.Command), ""
 	}
-	switch {
-	case res.Expected != "" && res.Verdict == conformance.Pass:
-		v.Brief = "passes, and is expected to fail: " + res.Expected
-	case res.Expected != "":
-		v.Brief = "expected: " + res.Expected
-	case res.Reason != "":
-		v.Brief = res.Reason
-	case len(res.Findings) > 0:
-		v.Brief = res.Findings[0].Actual
-		if expected := res.Findings[0].Expected; expected != "" {
-			v.Brief += "; expected " + expected
-		}
-	default:
-		v.Brief = res.Rule
-	}
-	v.Brief = excerpt(v.Brief, 160)
+	v.Brief = excerpt(cmp.Or(res.Brief(), res.Rule), 160)
 	return v
 }
 
@@ -73,7 +59,7 @@ var known = func() map[string]conformance.Case {
 // unremarkable is the rank from which on results stand in the sections alone.
 const unremarkable = 6
 
-// rank orders findings: what keeps a target from conforming comes first, what is expected last.
+// rank orders findings. Those that keep a target from conforming come first, and expected ones last.
 func (r *result) rank() int {
 	switch {
 	case r.Expected != "" && r.Verdict == conformance.Pass:
@@ -91,7 +77,7 @@ func (r *result) rank() int {
 		return 2
 	case conformance.Harness:
 		if len(r.Exchanges) == 0 {
-			return unremarkable // the case was never begun, and the report's head says why
+			return unremarkable // the case did not begin, and the report's head has the reason
 		}
 		return 3
 	case conformance.Warn:

@@ -11,15 +11,15 @@ import (
 	"github.com/redo-go/redo/internal/wire"
 )
 
-// maxText is how many bytes of one text are shown. Reports cut bodies far below it; what a report from elsewhere holds must
-// not make a page that no browser opens.
+// maxText is how many bytes of one text are shown. Reports cut bodies far below it; what a report from elsewhere
+// holds must not make a page that no browser opens.
 const maxText = 8 << 10
 
-// maxFinding is the same for what a case expected and found, which its exchanges show in full.
+// maxFinding is the same for the findings of a case, which its exchanges show in full.
 const maxFinding = 1 << 10
 
-// reveal makes HTML of a text that somebody else has written: escaped, with what can't be seen, or turns the text around
-// it, written as its number, and cut after limit bytes with a word about the rest.
+// reveal returns a text of another author as HTML. It escapes the text and cuts it after limit bytes, with a note about
+// the rest. Characters that are invisible, or that change the text's direction, are written as numbers.
 func reveal(s string, limit int) template.HTML {
 	var b strings.Builder
 	rest := len(s)
@@ -34,7 +34,7 @@ func reveal(s string, limit int) template.HTML {
 	return template.HTML(b.String())
 }
 
-// plain is a text with what can't be seen written as its number, for where HTML has no elements.
+// plain returns a text with its invisible characters as numbers, for places where HTML has no elements.
 func plain(s string) string {
 	var b strings.Builder
 	write := func(part string) { b.WriteString(part) }
@@ -42,7 +42,7 @@ func plain(s string) string {
 	return b.String()
 }
 
-// walk goes through a text: what can be seen as it is, and what can't as numbers.
+// walk visits a text: visible characters unchanged, and invisible ones as numbers.
 func walk(s string, seen, unseen func(string)) {
 	from := 0
 	for i := 0; i < len(s); {
@@ -69,10 +69,11 @@ func walk(s string, seen, unseen func(string)) {
 }
 
 // hides reports whether a character is invisible or changes how others are shown: controls, the marks of direction of
-// Unicode's annex 9, joiners, fillers and tags. Line ends and tabs are what they look like.
+// Unicode's annex 9, joiners, fillers and tags. Line ends and tabs are visible.
 func hides(r rune) bool {
 	return r != '\n' && r != '\t' &&
-		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+			unicode.Variation_Selector)
 }
 
 // excerpt is the beginning of a text, in one line.

@@ -10,14 +10,20 @@ import (
 
 func TestWhatCannotBeSeenIsShownByItsNumber(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
-		"plain text stays":                   {"201 Created", "201 Created"},
-		"markup is text":                     {"</script>&'\"", "&lt;/script&gt;&amp;&#39;&#34;"},
-		"a byte that is no UTF-8":            {"a\xE9b", `a<span class="unseen">\xE9</span>b`},
-		"the replacement character is one":   {"\uFFFD", "\uFFFD"},
-		"a change of direction":              {"\u202Efdp\u2066", `<span class="unseen">\u{202E}</span>fdp<span class="unseen">\u{2066}</span>`},
-		"what joins, fills or has no width":  {"a\u200B\u2060\uFEFF\u00AD\u3164", "a" + strings.Join([]string{`<span class="unseen">\u{200B}</span>`, `<span class="unseen">\u{2060}</span>`, `<span class="unseen">\u{FEFF}</span>`, `<span class="unseen">\u{00AD}</span>`, `<span class="unseen">\u{3164}</span>`}, "")},
-		"a tag":                              {"\U000E0041", `<span class="unseen">\u{E0041}</span>`},
-		"controls, and not line ends":        {"\x00\r\n\t\x7F\u0085", `<span class="unseen">\u{0000}</span><span class="unseen">\u{000D}</span>` + "\n\t" + `<span class="unseen">\u{007F}</span><span class="unseen">\u{0085}</span>`},
+		"plain text stays":                 {"201 Created", "201 Created"},
+		"markup is text":                   {"</script>&'\"", "&lt;/script&gt;&amp;&#39;&#34;"},
+		"a byte that is no UTF-8":          {"a\xE9b", `a<span class="unseen">\xE9</span>b`},
+		"the replacement character is one": {"\uFFFD", "\uFFFD"},
+		"a change of direction": {"\u202Efdp\u2066",
+			`<span class="unseen">\u{202E}</span>fdp<span class="unseen">\u{2066}</span>`},
+		"what joins, fills or has no width": {"a\u200B\u2060\uFEFF\u00AD\u3164", "a" +
+			strings.Join([]string{`<span class="unseen">\u{200B}</span>`, `<span class="unseen">\u{2060}</span>`,
+				`<span class="unseen">\u{FEFF}</span>`, `<span class="unseen">\u{00AD}</span>`,
+				`<span class="unseen">\u{3164}</span>`}, "")},
+		"a tag": {"\U000E0041", `<span class="unseen">\u{E0041}</span>`},
+		"controls, and not line ends": {"\x00\r\n\t\x7F\u0085",
+			`<span class="unseen">\u{0000}</span><span class="unseen">\u{000D}</span>` + "\n\t" +
+				`<span class="unseen">\u{007F}</span><span class="unseen">\u{0085}</span>`},
 		"letters written from right to left": {"שלום", "שלום"},
 		"nothing":                            {"", ""},
 	} {
@@ -30,7 +36,8 @@ func TestWhatCannotBeSeenIsShownByItsNumber(t *testing.T) {
 }
 
 func TestLongTextIsCutBetweenCharactersAndSaysHowMuchIsLeftOut(t *testing.T) {
-	if got, want := string(reveal("ab€cd", 4)), `ab <span class="cut">… 5 more bytes are not shown</span>`; got != want {
+	if got, want := string(reveal("ab€cd", 4)),
+		`ab <span class="cut">… 5 more bytes are not shown</span>`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := string(reveal("abcd", 4)); got != "abcd" {

@@ -9,21 +9,21 @@ import (
 	"github.com/redo-go/redo/conformance"
 )
 
-// A server is what one report says.
+// server is one report, as the page shows it.
 type server struct {
 	ID       string
 	Name     string
 	Short    string // the name, for the head of a column
 	Report   conformance.Report
 	Exit     int
-	Strict   string // what strictness would change; empty: nothing
+	Strict   string // the results that strictness would change; empty: none
 	Outcome  outcome
 	Counts   []mark  // of the verdicts that occur
 	Shares   []share // of the bar
 	Started  string
 	StartISO string
 	Took     string
-	Findings []*result // what needs a look, the heaviest first
+	Findings []*result // the results that need attention, the heaviest first
 	Sections []*section
 }
 
@@ -56,7 +56,8 @@ func newServer(number int, anchors string, r conformance.Report) server {
 		s.Strict = fmt.Sprintf("With strictness the exit code would be %d: rules of all levels count then.", strict)
 	}
 	if !r.Started.IsZero() {
-		s.Started, s.StartISO = r.Started.UTC().Format("2 January 2006, 15:04:05 UTC"), r.Started.UTC().Format(time.RFC3339)
+		s.Started = r.Started.UTC().Format("2 January 2006, 15:04:05 UTC")
+		s.StartISO = r.Started.UTC().Format(time.RFC3339)
 	}
 	counts, before := r.Count(), 0
 	for _, m := range marks() {
@@ -87,7 +88,7 @@ func newServer(number int, anchors string, r conformance.Report) server {
 
 func percent(n, of int) string { return fmt.Sprintf("%.2f%%", 100*float64(n)/float64(of)) }
 
-// An outcome is what a run comes to. Its verdict lends it the mark.
+// outcome is the result of a run. It has the mark of its verdict.
 type outcome struct {
 	Verdict conformance.Verdict
 	Title   string
@@ -105,17 +106,18 @@ var outcomes = map[conformance.Outcome]outcome{
 		conformance.Fail, "Does not conform", "A MUST was broken, or an expected failure now passes.",
 	},
 	conformance.Unproven: {
-		conformance.Inconclusive, "Not shown to conform", "No MUST was seen to be broken, but a MUST could not be shown.",
+		conformance.Inconclusive, "Not shown to conform",
+		"No MUST was seen to be broken, but a MUST could not be shown.",
 	},
 	conformance.NotTried: {
 		conformance.Harness, "Not tried", "The options or the target's description are wrong, or no case was selected.",
 	},
 	conformance.Unfinished: {
-		conformance.Harness, "Not finished", "The run was ended, or failed by itself. What is missing was not tried.",
+		conformance.Harness, "Not finished", "The run was ended, or failed. The missing cases were not tried.",
 	},
 }
 
-// notReached is what a run comes to that had no target.
+// notReached is the outcome of a run without a target.
 var notReached = outcome{
 	conformance.Blocked, "Not reached", "The target could not be reached, or did not serve one plain request.",
 }

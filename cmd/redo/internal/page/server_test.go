@@ -14,7 +14,8 @@ func TestFindingsThatCountComeFirst(t *testing.T) {
 	for _, r := range newServer(1, "case-", sample()).Findings {
 		got = append(got, r.Slug)
 	}
-	want := "[replay-twice replay-huge conc-race fault-lost mismatch-better conc-many method-get key-bytes mismatch-known]"
+	want := "[replay-twice replay-huge conc-race fault-lost mismatch-better conc-many method-get key-bytes " +
+		"mismatch-known]"
 	if fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
@@ -33,7 +34,8 @@ func TestHeadSaysWhatTheExitCodeMeans(t *testing.T) {
 		}
 	}
 	blocked := whole
-	blocked.Results = append(slices.Clone(whole.Results), judged("replay-status", conformance.Must, conformance.Blocked, conformance.Finding{Verdict: conformance.Blocked, Actual: "no success"}))
+	blocked.Results = append(slices.Clone(whole.Results), judged("replay-status", conformance.Must, conformance.Blocked,
+		conformance.Finding{Verdict: conformance.Blocked, Actual: "no success"}))
 	warned := whole
 	warned.Results = append(slices.Clone(whole.Results), judged("replay-marker", conformance.Should, conformance.Warn))
 	for name, c := range map[string]struct {
@@ -82,7 +84,8 @@ func TestEachVerdictHasAColourAShapeAndAMeaning(t *testing.T) {
 }
 
 func TestDurationsAreReadable(t *testing.T) {
-	for micros, want := range map[int64]string{0: "0 µs", 999: "999 µs", 1000: "1.0 ms", 99_940: "99.9 ms", 820_000: "820 ms", 31_415_926: "31.42 s", 125_000_000: "2m5s"} {
+	for micros, want := range map[int64]string{0: "0 µs", 999: "999 µs", 1000: "1.0 ms", 99_940: "99.9 ms",
+		820_000: "820 ms", 31_415_926: "31.42 s", 125_000_000: "2m5s"} {
 		if got := duration(micros); got != want {
 			t.Errorf("%d µs is %q, want %q", micros, got, want)
 		}

@@ -1,6 +1,6 @@
-// Package reference is a server that keeps the rules of the Idempotency-Key: redo's middleware in front of a small
-// shop, with a way to count its effects and with everything else that a conformance target can declare. Scripts of
-// faults can be played in front of it, for clients to be tried against.
+// Package reference is a server that keeps the rules of the Idempotency-Key: redo's middleware in front of a shop. It
+// counts effects and has everything else that a conformance target can declare. It plays scripts of faults, to check
+// clients.
 package reference
 
 import (
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/shop"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/servertest"
@@ -20,7 +21,7 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// A Config says how the server is set up. The zero value is a server with redo's own profile that requires keys, over
+// Config holds the server's settings. The zero value is a server with redo's own profile that requires keys, over
 // a store in memory.
 type Config struct {
 	// Store keeps the records and stays the caller's to close; nil is one in memory.
@@ -29,11 +30,11 @@ type Config struct {
 	Profile string
 	// KeyOptional runs requests without a key.
 	KeyOptional bool
-	// Wait is how long a duplicate waits for the first request; zero refuses it at once.
+	// Wait is the maximum time that a duplicate waits for the first request. Zero refuses the duplicate.
 	Wait time.Duration
 	// Bare forgets keys: every request makes an effect.
 	Bare bool
-	// Script is what becomes of requests, see package script.
+	// Script lists the faults of requests, see package script.
 	Script []servertest.Option
 }
 
@@ -47,14 +48,14 @@ const (
 // Profiles returns the names that Config.Profile may have.
 func Profiles() []string { return []string{"redo", "ietf", "stripe"} }
 
-// Serve starts the server on the listener, which it owns from then on. The caller closes it. logf, if not nil, is
-// told of panics.
+// Serve starts the server on the listener, which it owns from then on. The caller closes it. If logf is not nil,
+// it logs panics.
 func Serve(l net.Listener, cfg Config, logf func(string, ...any)) (*servertest.Server, error) {
 	if cfg.Profile != "" && !slices.Contains(Profiles(), cfg.Profile) {
 		_ = l.Close() // nothing was accepted yet
 		return nil, fmt.Errorf("there is no profile %q, there are %s", cfg.Profile, strings.Join(Profiles(), ", "))
 	}
-	s := newShop()
+	s := newApp()
 	opts := append([]servertest.Option{servertest.Handler(s), servertest.Principal(principal)}, cfg.Script...)
 	switch {
 	case cfg.Bare && cfg.Store != nil:
@@ -78,7 +79,8 @@ func Serve(l net.Listener, cfg Config, logf func(string, ...any)) (*servertest.S
 
 // guard makes the middlewares: one of the routes, and one of the route whose keys are forgotten soon.
 func (c Config) guard(st store.Store) (func(http.Handler) http.Handler, error) {
-	opts := []server.Option{server.Principal(principal), server.LeaseTTL(lease), server.Wait(c.Wait), server.MaxResponse(2 << 20)}
+	opts := []server.Option{server.Principal(principal), server.LeaseTTL(lease), server.Wait(c.Wait),
+		server.MaxResponse(2 << 20)}
 	if !c.KeyOptional {
 		opts = append(opts, server.Required())
 	}
@@ -142,7 +144,7 @@ func principal(r *http.Request) string {
 	return "anonymous"
 }
 
-// stripeStatuses answers a mismatch with Stripe's status, which the middleware has no option for.
+// stripeStatuses responds to a mismatch with Stripe's status, for which the middleware has no option.
 func stripeStatuses(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&stripeWriter{ResponseWriter: w}, r)
@@ -162,7 +164,8 @@ func (w *stripeWriter) WriteHeader(status int) {
 	w.replaced = true
 	w.Header().Del("Content-Length")
 	wire.WriteProblem(w.ResponseWriter, wire.Problem{
-		Title: "Idempotency-Key used for another request", Status: http.StatusBadRequest, Code: string(taxonomy.PayloadMismatch),
+		Title: "Idempotency-Key used for another request", Status: http.StatusBadRequest,
+		Code: string(taxonomy.PayloadMismatch),
 	})
 }
 
@@ -198,20 +201,31 @@ func Target(baseURL string, c Config) conformance.Target {
 		Empty:   &conformance.Operation{Path: "/empty"},
 		Large:   &conformance.Operation{Path: "/large"},
 		Invalid: &conformance.Operation{Body: `{"account":"{{case}}","item":"{{payload}}","amount":0}`},
-		Interim: &conformance.Operation{Headers: map[string]string{headerInterim: "1"}},
+		Interim: new(headed(shop.HeaderInterim, "1")),
 		Get:     &conformance.Operation{Method: "GET", Path: "/orders?account={{case}}"},
-		Query:   &conformance.Operation{Method: "QUERY", Path: "/orders?account={{case}}", Body: `{"item":"{{payload}}"}`},
+		Query: &conformance.Operation{Method: "QUERY", Path: "/orders?account={{case}}",
+			Body: `{"item":"{{payload}}"}`},
 		Advertised: &conformance.Advertised{
 			Operation: conformance.Operation{Method: "GET", Path: "/config"}, Member: "idempotency-key-lifetime",
 		},
-		Fault:    &conformance.Fault{Operation: conformance.Operation{Headers: map[string]string{headerFault: "500"}}},
-		Limited:  &conformance.Operation{Headers: map[string]string{headerFault: "429"}},
-		Slow:     &conformance.Slow{Operation: conformance.Operation{Headers: map[string]string{headerSlow: slowness.String()}}, Takes: conformance.Duration(slowness)},
-		Crash:    &conformance.Crash{Operation: conformance.Operation{Headers: map[string]string{headerFault: "crash"}}, Lease: conformance.Duration(2 * lease)},
-		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"}, Retention: conformance.Duration(shortRetention)},
+		Fault:   &conformance.Fault{Operation: headed(shop.HeaderFault, "500")},
+		Limited: new(headed(shop.HeaderFault, "429")),
+		Slow: &conformance.Slow{
+			Operation: headed(shop.HeaderSlow, slowness.String()), Takes: conformance.Duration(slowness),
+		},
+		Crash: &conformance.Crash{
+			Operation: headed(shop.HeaderFault, "crash"), Lease: conformance.Duration(2 * lease),
+		},
+		Expiring: &conformance.Expiring{Operation: conformance.Operation{Path: "/short"},
+			Retention: conformance.Duration(shortRetention)},
 	}
 	if !c.Bare {
 		t.Origin = origin
 	}
 	return t
+}
+
+// headed returns the variant that a header selects.
+func headed(name, value string) conformance.Operation {
+	return conformance.Operation{Headers: map[string]string{name: value}}
 }

@@ -17,16 +17,16 @@ import (
 
 // The keys that stand for others.
 const (
-	// Each is every key that has no script of its own: each goes through the steps by itself.
+	// Each stands for every key without a script. Each of these keys goes through all steps.
 	Each = "*"
-	// Next is the next key that shows up and has no script of its own.
+	// Next stands for the next key without a script.
 	Next = "next"
-	// None is what requests without a key have for one.
+	// None stands for requests without a key.
 	None = "-"
 )
 
-// Parse reads scripts. In a text they have line breaks or semicolons between them, and what follows a # at a line's
-// start is a comment. A key with a colon, or one of the names above that is meant as it stands, is put in quotation
+// Parse reads scripts. In a text they have line breaks or semicolons between them, and a line
+// that starts with # is a comment. A key with a colon, or a key that is one of the names above, is put in quotation
 // marks.
 func Parse(texts ...string) ([]servertest.Option, error) {
 	var opts []servertest.Option
@@ -53,7 +53,7 @@ func Parse(texts ...string) ([]servertest.Option, error) {
 		}
 	}
 	if !keyless {
-		// A script of no steps: what is meant for keys does not meet those who read the count of effects.
+		// A script without steps: faults for all keys do not meet the requests for the count of effects.
 		opts = append(opts, servertest.Script(""))
 	}
 	return opts, nil
@@ -100,7 +100,7 @@ func split(s string, separator byte) []string {
 func parse(line string) (key string, quoted bool, steps []servertest.Fault, err error) {
 	parts := split(line, ':')
 	if len(parts) != 2 {
-		return "", false, nil, errors.New("write it as key: fault, fault; a key with a colon stands in quotation marks")
+		return "", false, nil, errors.New("write it as key: fault, fault; put a key with a colon in quotation marks")
 	}
 	key = strings.TrimSpace(parts[0])
 	if len(key) > 1 && key[0] == '"' && key[len(key)-1] == '"' {

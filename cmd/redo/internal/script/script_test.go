@@ -11,7 +11,8 @@ import (
 	"github.com/redo-go/redo/servertest"
 )
 
-// serve starts a server with the scripts, and returns what it says was not played: the scripts as it has understood them.
+// serve starts a server with the scripts, and returns what it says was not played: the scripts as it has understood
+// them.
 func serve(t *testing.T, texts ...string) []string {
 	t.Helper()
 	opts, err := Parse(texts...)
@@ -37,7 +38,8 @@ func TestScriptsAreUnderstood(t *testing.T) {
 		{"-: 418", []string{`key "", step 1, Status(418)`}},
 		{"next: 418", []string{"ScriptNext 1"}},
 		{"*: 418", []string{"ScriptEach"}},
-		{`k: redirect(307, https://example.com/a;b)`, []string{`key "k", step 1, Redirect(307, "https://example.com/a;b")`}},
+		{`k: redirect(307, https://example.com/a;b)`,
+			[]string{`key "k", step 1, Redirect(307, "https://example.com/a;b")`}},
 		{"", nil},
 	} {
 		t.Run(c.text, func(t *testing.T) {
@@ -53,7 +55,7 @@ func TestScriptsAreUnderstood(t *testing.T) {
 func TestWrongScriptsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"k1":                      "write it as key: fault, fault",
-		"a:b: 503":                "stands in quotation marks",
+		"a:b: 503":                "put a key with a colon in quotation marks",
 		": 503":                   "the key is missing before the colon",
 		`"": 503`:                 "- are the requests without one",
 		"k:":                      `there is no fault ""`,
@@ -93,7 +95,9 @@ func TestEveryWordMakesItsFault(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"k1: reset-after-effect, 503, ok", `"a:b": delay(2s); *: ok`, "next: redirect(307, /x)", "((:)"} {
+	for _, seed := range []string{"k1: reset-after-effect, 503, ok", `"a:b": delay(2s); *: ok`,
+		"next: redirect(307, /x)",
+		"((:)"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -25,9 +25,9 @@ func check(n *yaml.Node, of reflect.Type, field string) conformance.FieldErrors 
 	wrong := func(format string, args ...any) conformance.FieldErrors {
 		return conformance.FieldErrors{{Field: field, Line: n.Line, Text: fmt.Sprintf(format, args...)}}
 	}
-	needs := func(kind yaml.Kind, tags, what string) conformance.FieldErrors {
+	needs := func(kind yaml.Kind, tags, wanted string) conformance.FieldErrors {
 		if n.Kind != kind || tags != "" && !strings.Contains(tags, n.ShortTag()) {
-			return wrong("must be %s", what)
+			return wrong("must be %s", wanted)
 		}
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/redo-go/redo/cmd/redo/internal/nearest"
 	"github.com/redo-go/redo/conformance"
 )
 
@@ -54,8 +55,9 @@ func Parse(name string, data []byte) (conformance.Target, error) {
 	target.Secrets = values
 	var wrong conformance.FieldErrors
 	if errors.As(err, &wrong) && !doc.IsZero() {
-		for i := range wrong {
-			wrong[i].Line = lineOf(&doc, wrong[i].Field)
+		for i, w := range wrong {
+			wrong[i].Line = lineOf(&doc, w.Field)
+			wrong[i].Text += nearest.DidYouMean(w.Unknown, w.Known)
 		}
 	}
 	return target, err
@@ -111,7 +113,7 @@ func toJSON(doc *yaml.Node, data []byte) ([]byte, error) {
 	return c.out.Bytes(), nil
 }
 
-// Limits of what aliases can make of a small file.
+// These constants limit the size of a small file's aliases.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 100
@@ -191,7 +193,7 @@ func (c *converter) scalar(n *yaml.Node) error {
 	return nil
 }
 
-// text writes a JSON string. Unlike json.Marshal it leaves <, > and & alone: in a body they are what is sent.
+// text writes a JSON string. Unlike json.Marshal it leaves <, > and & alone: a body is sent unchanged.
 func (c *converter) text(s string) {
 	enc := json.NewEncoder(&c.out)
 	enc.SetEscapeHTML(false)

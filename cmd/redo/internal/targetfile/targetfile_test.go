@@ -48,13 +48,14 @@ second_operation: *op
 func TestWrongFilesAreRefused(t *testing.T) {
 	const good = "base_url: http://localhost\noperation: {method: POST, path: /x}\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":               {"", "the target file is empty"},
-		"only a comment":      {"# nothing\n", "the target file is empty"},
-		"no YAML":             {"a: [", "line 1"},
-		"two documents":       {good + "---\n" + good, "more than one YAML document"},
-		"a member twice":      {good + "base_url: http://other\n", `line 3: the member "base_url" is there twice`},
-		"an unknown member":   {good + "efects: {}\n", `line 3: there is no member "efects" (did you mean effects?)`},
-		"an unknown deep one": {good + "key: {requird: true}\n", `line 3: key: there is no member "requird" (did you mean required?)`},
+		"empty":             {"", "the target file is empty"},
+		"only a comment":    {"# nothing\n", "the target file is empty"},
+		"no YAML":           {"a: [", "line 1"},
+		"two documents":     {good + "---\n" + good, "more than one YAML document"},
+		"a member twice":    {good + "base_url: http://other\n", `line 3: the member "base_url" is there twice`},
+		"an unknown member": {good + "efects: {}\n", `line 3: there is no member "efects" (did you mean effects?)`},
+		"an unknown deep one": {good + "key: {requird: true}\n",
+			`line 3: key: there is no member "requird" (did you mean required?)`},
 		"a name that is none": {good + "? [a]\n: b\n", "line 3: the name of a member must be a text"},
 		"a foreign number":    {good + "key: {max_length: 0x40}\n", `line 3: "0x40" is no number of JSON`},
 		"not a number":        {good + "key: {max_length: .nan}\n", `".nan" is no number of JSON`},
@@ -65,13 +66,15 @@ func TestWrongFilesAreRefused(t *testing.T) {
 		"a text":              {good + "key:\n  max_length: long\n", "line 4: key.max_length: must be a whole number"},
 		"a list":              {good + "key: [1]\n", "line 3: key: must be an object"},
 		"no list":             {good + "secret_headers: X\n", "line 3: secret_headers: must be a list"},
-		"a header":            {good + "principals: [{headers: {X-N: 1}}]\n", "line 3: principals.0.headers.X-N: must be a text"},
-		"no duration":         {good + "slow:\n  takes: soon\n", `line 4: slow.takes: "soon" is no duration`},
-		"a wrong value":       {good + "slow:\n  takes: 1ms\n", "line 4: slow.takes: 1ms must be 50ms or more"},
-		"an unset variable":   {good + "name: ${REDO_TEST_UNSET}\n", "line 3: the environment has no variable REDO_TEST_UNSET"},
-		"two at once":         {good + "efects: {}\nname: 5\n", "line 4: name"},
-		"too deep":            {"a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested too deeply"},
-		"aliases that grow":   {bomb(), "the target is too large"},
+		"a header": {good + "principals: [{headers: {X-N: 1}}]\n",
+			"line 3: principals.0.headers.X-N: must be a text"},
+		"no duration":   {good + "slow:\n  takes: soon\n", `line 4: slow.takes: "soon" is no duration`},
+		"a wrong value": {good + "slow:\n  takes: 1ms\n", "line 4: slow.takes: 1ms must be 50ms or more"},
+		"an unset variable": {good + "name: ${REDO_TEST_UNSET}\n",
+			"line 3: the environment has no variable REDO_TEST_UNSET"},
+		"two at once":       {good + "efects: {}\nname: 5\n", "line 4: name"},
+		"too deep":          {"a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested too deeply"},
+		"aliases that grow": {bomb(), "the target is too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("target.yaml", []byte(c.text))
@@ -97,13 +100,14 @@ func TestExampleIsRead(t *testing.T) {
 	require.Equal(t, "/orders", target.Operation.Path)
 }
 
-// What the example has as comments is right as well, once it is taken in. Only the ways to count exclude each other.
+// The comments of the example are valid members too. Only the ways to count exclude each other.
 func TestExampleIsRightInItsComments(t *testing.T) {
 	member := regexp.MustCompile(`(?m)^( *)# ([a-z_]+:( |$)| +- [a-z_]+:| +[a-z_]+: )`)
 	whole := member.ReplaceAllString(Example, "$1$2")
 	require.NotContains(t, whole, "# principals:")
 	_, err := Parse("example.yaml", []byte(whole))
-	require.EqualError(t, err, "conformance: wrong configuration: line 35: effects: there must be one of url, command and response_id")
+	require.EqualError(t, err, "conformance: wrong configuration: line 35: effects: there must be one of url, command "+
+		"and response_id")
 
 	for _, name := range memberNames(reflect.TypeFor[conformance.Target]()) {
 		require.Regexp(t, `[ {]`+name+`:|^`+name+`:|\n`+name+`:`, whole, "the example does not show %s", name)
@@ -147,12 +151,15 @@ func TestFormatIsReadBack(t *testing.T) {
 func TestVariablesOfTheEnvironmentAreRead(t *testing.T) {
 	t.Setenv("REDO_TEST_TOKEN", `se"cret\`)
 	t.Setenv("REDO_TEST_TIME", "3s")
-	const text = "{\"base_url\": \"http://h\", \"timeout\": \"${REDO_TEST_TIME}\", \"operation\": {\"method\": \"POST\", \"path\": \"/x\",\n" +
-		"\"headers\": {\"Authorization\": \"Bearer ${REDO_TEST_TOKEN}\", \"X-Text\": \"$${REDO_TEST_TOKEN} $REDO_TEST_TOKEN\"}}}"
+	const text = "{\"base_url\": \"http://h\", \"timeout\": \"${REDO_TEST_TIME}\", \"operation\": {\"method\": " +
+		"\"POST\", \"path\": \"/x\",\n" +
+		"\"headers\": {\"Authorization\": \"Bearer ${REDO_TEST_TOKEN}\", \"X-Text\": \"$${REDO_TEST_TOKEN} " +
+		"$REDO_TEST_TOKEN\"}}}"
 	for _, name := range []string{"t.yaml", "t.json"} {
 		target, err := Parse(name, []byte(text))
 		require.NoError(t, err)
-		require.Equal(t, map[string]string{"Authorization": `Bearer se"cret\`, "X-Text": "${REDO_TEST_TOKEN} $REDO_TEST_TOKEN"},
+		require.Equal(t, map[string]string{"Authorization": `Bearer se"cret\`,
+			"X-Text": "${REDO_TEST_TOKEN} $REDO_TEST_TOKEN"},
 			target.Operation.Headers)
 		require.Equal(t, map[string]string{"REDO_TEST_TOKEN": `se"cret\`, "REDO_TEST_TIME": "3s"}, target.Secrets)
 	}

@@ -62,7 +62,7 @@ const inspect = async (frame, width, scheme, want) => {
   same("findings", all(".finding").length, want.Findings);
   same("diagrams of findings", all(".finding .diagram").length, want.Diagrams);
   for (const d of all(".finding .diagram")) {
-    if (!d.querySelector(".row.send .arrow") || !d.querySelector(".row.answer .arrow, .row.broken .arrow")) say("a diagram has no arrows");
+    if (!d.querySelector(".row.send .arrow") || !d.querySelector(".row.response .arrow, .row.broken .arrow")) say("a diagram has no arrows");
   }
   same("columns", all("thead th[scope=col]").length, want.Columns);
   same("rows", all("tr.case").length, want.Rows);

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -25,7 +26,7 @@ func TestPowerCutLosesNothingAcknowledgedInSmallBatches(t *testing.T) {
 
 func powerCuts(t *testing.T, opts ...Option) {
 	rounds := 40
-	if testing.Short() {
+	if testing.Short() || racetest.Enabled {
 		rounds = 8
 	}
 	for seed := range rounds {

@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -320,6 +322,46 @@ func TestResultThatTheStoreRefuses(t *testing.T) {
 	require.Empty(t, w.Header().Get("Idempotency-Status"), "it is not stored")
 	requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
 	require.Equal(t, 1, g.ran())
+}
+
+// A grant may come after its lease has ended, and another request may own the key by then.
+func TestGrantThatComesAfterItsLeaseMakesNoSecondEffect(t *testing.T) {
+	late := func(calls ...string) func(string, int, func() error) error {
+		return func(method string, nth int, do func() error) error {
+			err := do()
+			if slices.Contains(calls, fmt.Sprint(method, " ", nth)) {
+				time.Sleep(15 * time.Second)
+			}
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		late          []string // calls whose responses take longer than the lease
+		between       bool     // another request takes the key over
+		first, second int
+	}{
+		"the other request is the owner":     {[]string{"Reserve 0"}, true, 201, 201},
+		"the lease is renewed without one":   {[]string{"Reserve 0"}, false, 201, 201},
+		"a late renewal refuses the request": {[]string{"Reserve 0", "Extend 0"}, false, 503, 201},
+		"a grant in time needs no renewal":   {nil, false, 201, 201},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newRig(t, newFaults(late(c.late...)), nil,
+					server.LeaseTTL(10*time.Second), server.StoreTimeout(40*time.Second))
+				var first sync.WaitGroup
+				first.Go(func() { require.Equal(t, c.first, g.do().Code) })
+				if c.between {
+					time.Sleep(12 * time.Second)
+					require.Equal(t, c.second, g.do().Code)
+				}
+				first.Wait()
+				time.Sleep(20 * time.Second)
+				require.Equal(t, c.second, g.do().Code)
+				require.Equal(t, 1, g.ran())
+			})
+		})
+	}
 }
 
 // A store's call may take StoreTimeout, and the lease is not renewed meanwhile.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -26,9 +27,34 @@ func (c *execution) tryReserve() (store.Grant, error) {
 		g, err = c.findClaim(ctx, err)
 	}
 	if err == nil && g.Verdict.Owned() {
+		if c.late() {
+			return c.confirm(g)
+		}
 		c.lease, c.own = g.Lease, leaseOwnership{c}
 	}
 	return g, err
+}
+
+// late reports whether so much of the lease has passed since it was asked for that the handler must not start.
+func (c *execution) late() bool { return time.Since(c.asked) >= c.leaseTTL/2 }
+
+// confirm renews a lease that was granted late, before the handler starts. The lease may have ended meanwhile, and
+// another request may run under the next one: then the key is claimed anew. If the renewal is late too, the request is
+// refused, and the lease ends without a handler.
+func (c *execution) confirm(g store.Grant) (store.Grant, error) {
+	c.asked = time.Now()
+	err := c.store.Extend(c.callContext(c.asked), g.Lease, c.leaseTTL, nil)
+	switch {
+	case errors.Is(err, store.ErrLost):
+		return c.tryReserve()
+	case err != nil:
+		return store.Grant{}, err
+	case c.late():
+		return store.Grant{}, fmt.Errorf("server: the store granted the lease after %v of its %v: %w",
+			time.Since(c.asked), c.leaseTTL, store.ErrUnavailable)
+	}
+	c.lease, c.own = g.Lease, leaseOwnership{c}
+	return g, nil
 }
 
 // findClaim settles a Reserve whose response was lost. If the record can't be read now, a background attempt gives

@@ -134,7 +134,7 @@ var consuming = []testCase{
 
 // Bounds of waiting for a broker.
 const (
-	limit = 30 * time.Second
+	limit = 90 * time.Second // a copy that comes while the first is handled waits for the lease of 30 s
 	pause = 20 * time.Millisecond
 )
 

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
 )
+
+var errLate = errors.New("the store granted the lease too late")
 
 // plain is the mode of an Inbox. It holds the event by a lease, and settles it after the handler has returned.
 type plain struct {
@@ -18,6 +21,10 @@ type plain struct {
 func (p plain) lease() time.Duration { return p.in.config.lease }
 
 func (p plain) attempt(ctx context.Context, a *attempt) error {
+	if time.Since(a.held) >= 2*p.lease()/3 { // by now another delivery may own the event
+		a.giveBack(ctx)
+		return a.ev.fail(taxonomy.InFlight, a.note.Attempts, errLate)
+	}
 	if err := p.run(ctx, a); err != nil {
 		return &handlerError{err}
 	}

@@ -164,9 +164,9 @@ var leaseCases = []Case{
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("k", ""), event("marker", ""))
-			d := t.claimed(q, outbox.Claim{Max: 1, Lease: short}, "k")[0]
+			d := t.claimed(q, outbox.Claim{Max: 1, Lease: long}, "k")[0]
 			t.claimed(q, outbox.Claim{Max: 1, Lease: long}, "marker")
-			t.extend(q, time.Millisecond, d.Lease)
+			t.extend(q, time.Millisecond, d.Lease) // only now, so that the second claim can't get the event
 			before, err := q.Stats(t.Context())
 			t.ok(err, "Stats")
 			t.until("the lease ends", func() bool {

@@ -22,10 +22,11 @@ var consuming = []testCase{
 			require.NoError(t, b.Publisher.Publish(t.Context(), b.event("refund:re_1")))
 		}
 		require.NoError(t, b.Publisher.Publish(t.Context(), b.event("refund:re_2")))
-		require.Equal(t, inbox.Event{
-			Source: source, ID: "refund:re_1", Payload: []byte(`{"refund":"refund:re_1"}`), Attempt: 1,
-		}, c.next(t))
-		require.Equal(t, "refund:re_2", c.next(t).ID)
+		var want []inbox.Event
+		for _, id := range []string{"refund:re_1", "refund:re_2"} {
+			want = append(want, inbox.Event{Source: source, ID: id, Payload: []byte(`{"refund":"` + id + `"}`), Attempt: 1})
+		}
+		require.ElementsMatch(t, want, []inbox.Event{c.next(t), c.next(t)}, "in any order: not every broker keeps it")
 		c.drained(t)
 	}},
 	{rule: "any bytes arrive", run: func(t *testing.T, b *Broker) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // oneByOne returns the history of a process whose every commit is acknowledged before the next one begins.
@@ -15,6 +17,7 @@ func oneByOne(t *testing.T) *history {
 
 // Each sync that a promise rests on is needed: a disk that drops it loses something, and the replay notices.
 func TestEachDroppedSyncIsNoticed(t *testing.T) {
+	racetest.Repeats(t) // boltstore's own tests run this code
 	needStrace(t)
 	h := oneByOne(t)
 	n, err := h.replay(t, 2).Run(t.Context(), h.sessions...)
@@ -33,6 +36,7 @@ func TestEachDroppedSyncIsNoticed(t *testing.T) {
 
 // The sync of Open is needed if the process before it was killed before its own.
 func TestDroppedSyncOfOpenIsNoticed(t *testing.T) {
+	racetest.Repeats(t) // boltstore's own tests run this code
 	needStrace(t)
 	h := oneByOne(t)
 	at := h.syncs(true)

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 var flips = flag.Int("flips", 300, "bit flips that TestBitFlips makes")
@@ -75,6 +77,7 @@ func readLedger(path string) (*Ledger, error) {
 // A flipped bit is refused, found or harmless, in each kind of page. It ends no process, and no record is lost or
 // changed silently. The application's buckets are left out: they have no checksums.
 func TestBitFlips(t *testing.T) {
+	racetest.Repeats(t) // boltstore's own tests run this code
 	dir := scratch(t)
 	job := flipJob{
 		File: filepath.Join(dir, "work.redo"), Events: filepath.Join(dir, "events"),

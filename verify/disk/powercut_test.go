@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 var (
@@ -46,6 +48,7 @@ var ways = []way{
 
 // After a power cut at any moment the store opens and has all that it acknowledged.
 func TestPowerCut(t *testing.T) {
+	racetest.Repeats(t) // boltstore's own tests run this code
 	needStrace(t)
 	totals := make([]Count, len(ways))
 	rounds, samples := 2, 1

@@ -22,7 +22,7 @@ func (c *consoling) open(ctx context.Context, name string, opts []redo.Option, f
 		return c.openDatabase(ctx, name, opts, f)
 	}
 	return c.place.withStore(ctx, name, func(st recordStore) error {
-		queues, err := queuesOf(ctx, st, "")
+		queues, err := queuesOf(ctx, st, c.schema)
 		if err != nil {
 			return failed(err)
 		}
@@ -67,14 +67,7 @@ func (c *consoling) openDatabase(ctx context.Context, url string, opts []redo.Op
 		return err
 	}
 	sources := sourcesOf(queues)
-	var settings []pgstore.Option
-	if c.schema != "" {
-		settings = append(settings, pgstore.WithSchema(c.schema))
-	}
-	if c.table != "" {
-		settings = append(settings, pgstore.WithTable(c.table))
-	}
-	st, err := pgstore.New(pool, settings...)
+	st, err := pgstore.New(pool, c.postgresOptions()...)
 	if err != nil {
 		return err
 	}

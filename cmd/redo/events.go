@@ -106,12 +106,10 @@ func (e *events) inFile(ctx context.Context, name string, st *boltstore.Store, f
 	if bucket == "" {
 		bucket = e.bucket
 	}
-	err := st.View(ctx, func(tx *boltstore.Tx) error {
-		if tx.Bucket([]byte(bucket)) == nil {
-			return fmt.Errorf("the file %q has no queue %q, see --queue", name, bucket)
-		}
-		return nil
-	})
+	exists, err := hasBucket(ctx, st, bucket)
+	if err == nil && !exists {
+		err = fmt.Errorf("the file %q has no queue %q, see --queue", name, bucket)
+	}
 	if err != nil {
 		return failed(err)
 	}

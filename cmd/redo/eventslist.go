@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -274,11 +272,8 @@ func (e *events) show() *cobra.Command {
 
 // writeEvent writes an event as text for a person.
 func (e *events) writeEvent(l listedEvent) {
-	line := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(e.out, "%-12s %s\n", label, text)
-		}
-	}
+	d := detail{e.out, 12}
+	line := d.line
 	instant := func(label string, t time.Time) {
 		if !t.IsZero() {
 			line(label, t.Format(time.RFC3339))
@@ -303,23 +298,11 @@ func (e *events) writeEvent(l listedEvent) {
 			line("", fmt.Sprintf("  response of %d bytes, shown by --body", f.ResponseSize))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.Header)) {
-		for _, v := range l.Header[name] {
-			line("header", name+": "+v)
-		}
-	}
+	d.header(l.Header, nil) // listed has masked it
 	line("problem", l.Problem)
 	if !e.body {
 		line("payload", fmt.Sprintf("%d bytes, shown by --body", l.PayloadSize))
 		return
 	}
-	writeBody(e.out, l.Payload)
-}
-
-func writeBody(w io.Writer, body []byte) {
-	if utf8.Valid(body) {
-		fmt.Fprintf(w, "\n%s\n", body)
-		return
-	}
-	fmt.Fprintf(w, "\n%q\n", body)
+	d.body(l.Payload)
 }

@@ -51,8 +51,7 @@ id.`, e.destination),
 			}
 			sel.State = outbox.StateDead
 			return e.with(c.Context(), args[0], func(q queue) error {
-				return r.run(c.Context(), q, sel, args[1:],
-					rate)
+				return r.run(c.Context(), q, sel, args[1:], rate)
 			})
 		},
 	}

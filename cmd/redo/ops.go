@@ -135,7 +135,7 @@ func (o *ops) writeList(all []listed, whole bool) error {
 	for _, op := range all {
 		age, text := seconds(op.Age).String(), op.Method+" "+op.URL
 		switch {
-		case op.unread():
+		case unread(op.State):
 			age, text = "-", op.State+": "+op.Problem
 		case op.Problem != "":
 			text = op.Problem
@@ -159,14 +159,14 @@ const (
 	stateUnreadable = "unreadable" // for another reason, such as a later release's format
 )
 
-// unread reports whether the record is unreadable, so that only its name is known.
-func (l listed) unread() bool { return l.State == stateDamaged || l.State == stateUnreadable }
+// unread reports whether a state is that of an unreadable record. Only the record's name is known then.
+func unread(state string) bool { return state == stateDamaged || state == stateUnreadable }
 
 // failedRecords returns an error if the list has unreadable records, and nil otherwise.
 func failedRecords(all []listed) error {
 	n := 0
 	for _, op := range all {
-		if op.unread() {
+		if unread(op.State) {
 			n++
 		}
 	}

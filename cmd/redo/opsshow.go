@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -114,11 +111,8 @@ func operationOf(rec store.Record) listed {
 
 // writeOperation writes an operation as text for a person.
 func writeOperation(w io.Writer, op listed, body bool) {
-	line := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "%-10s %s\n", label, text)
-		}
-	}
+	d := detail{w, 10}
+	line := d.line
 	line("name", op.Name)
 	line("key", op.Key)
 	line("state", op.State)
@@ -145,14 +139,7 @@ func writeOperation(w io.Writer, op listed, body bool) {
 	if !strings.Contains(r.URL, "://"+r.Host+"/") {
 		line("host", r.Host)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		for _, v := range r.Header[name] {
-			if wire.CredentialHeader(name) {
-				v = masked
-			}
-			line("header", name+": "+v)
-		}
-	}
+	d.header(r.Header, wire.CredentialHeader)
 	switch {
 	case op.State != store.StatePending.String():
 	case op.rests():
@@ -166,10 +153,8 @@ func writeOperation(w io.Writer, op listed, body bool) {
 	case !r.Whole:
 	case !body:
 		line("body", fmt.Sprintf("%d bytes, shown by --body", len(r.Body)))
-	case utf8.Valid(r.Body):
-		fmt.Fprintf(w, "\n%s\n", r.Body)
 	default:
-		fmt.Fprintf(w, "\n%q\n", r.Body)
+		d.body(r.Body)
 	}
 }
 

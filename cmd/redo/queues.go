@@ -17,14 +17,10 @@ type namedQueue struct {
 	queue
 }
 
-// fileQueues opens the queues that exist in a file under their default names. boltoutbox would create a missing one.
+// fileQueues opens the queues that exist in a file under their default names.
 func fileQueues(ctx context.Context, st *boltstore.Store) (all []namedQueue, err error) {
 	for _, q := range []struct{ name, bucket string }{{"outbox", "redo-outbox"}, {"inbox", "redo-inbox"}} {
-		exists := false
-		err := st.View(ctx, func(tx *boltstore.Tx) error {
-			exists = tx.Bucket([]byte(q.bucket)) != nil
-			return nil
-		})
+		exists, err := hasBucket(ctx, st, q.bucket)
 		if err != nil {
 			return nil, err
 		}
@@ -38,6 +34,15 @@ func fileQueues(ctx context.Context, st *boltstore.Store) (all []namedQueue, err
 		all = append(all, namedQueue{q.name, events})
 	}
 	return all, nil
+}
+
+// hasBucket reports whether a file has a queue. boltoutbox would create a missing one.
+func hasBucket(ctx context.Context, st *boltstore.Store, name string) (exists bool, err error) {
+	err = st.View(ctx, func(tx *boltstore.Tx) error {
+		exists = tx.Bucket([]byte(name)) != nil
+		return nil
+	})
+	return exists, err
 }
 
 // tableQueues returns the queues that exist in a schema of Postgres under their default names. missing has an error for

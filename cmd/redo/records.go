@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -84,9 +81,6 @@ func recordOf(rec store.Record, err error) record {
 	return r
 }
 
-// unread reports whether only the record's ID is known.
-func (r record) unread() bool { return r.State == stateDamaged || r.State == stateUnreadable }
-
 func (r *records) list() *cobra.Command {
 	var scope string
 	cmd := &cobra.Command{
@@ -99,15 +93,15 @@ key. The exit code is 1 if there is one, and 0 otherwise.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return r.withStore(c.Context(), args[0], func(st recordStore) error {
 				all, ended := []record{}, error(nil)
-				unread := 0
+				unreadable := 0
 				for rec, err := range st.Pending(c.Context(), scope) {
 					if err != nil && rec.ID == (store.ID{}) {
 						ended = err
 						break
 					}
 					one := recordOf(rec, err)
-					if one.unread() {
-						unread++
+					if unread(one.State) {
+						unreadable++
 					}
 					all = append(all, one)
 				}
@@ -117,9 +111,9 @@ key. The exit code is 1 if there is one, and 0 otherwise.`,
 				switch {
 				case ended != nil:
 					return failed(ended)
-				case unread > 0:
-					return failed(fmt.Errorf("%d of %d records can't be read; see redo records drop --help", unread,
-						len(all)))
+				case unreadable > 0:
+					return failed(fmt.Errorf("%d of %d records can't be read; see redo records drop --help",
+						unreadable, len(all)))
 				}
 				return nil
 			})
@@ -148,7 +142,7 @@ func (r *records) writeList(all []record, whole bool) error {
 		if one.LeaseLeft > 0 {
 			lease = seconds(one.LeaseLeft).String()
 		}
-		if one.unread() {
+		if unread(one.State) {
 			age, lease, owner = "-", "-", one.State+": "+one.Problem
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", orDash(one.Scope), one.Key, age, lease, owner)
@@ -201,11 +195,8 @@ func findRecord(ctx context.Context, st recordStore, scope, key string) (record,
 
 // writeRecord writes a record as text for a person.
 func writeRecord(w io.Writer, r record, body bool) {
-	line := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "%-8s %s\n", label, text)
-		}
-	}
+	d := detail{w, 8}
+	line := d.line
 	line("scope", r.Scope)
 	line("key", r.Key)
 	line("state", r.State)
@@ -224,22 +215,13 @@ func writeRecord(w io.Writer, r record, body bool) {
 		return
 	}
 	line("status", strconv.Itoa(r.Status))
-	for _, name := range slices.Sorted(maps.Keys(r.header)) {
-		for _, v := range r.header[name] {
-			if name == "Set-Cookie" || wire.CredentialHeader(name) {
-				v = masked
-			}
-			line("header", name+": "+v)
-		}
-	}
+	d.header(r.header, func(name string) bool { return name == "Set-Cookie" || wire.CredentialHeader(name) })
 	switch {
 	case r.body == nil:
 		line("body", "not stored")
 	case !body:
 		line("body", fmt.Sprintf("%d bytes, shown by --body", len(r.body)))
-	case utf8.Valid(r.body):
-		fmt.Fprintf(w, "\n%s\n", r.body)
 	default:
-		fmt.Fprintf(w, "\n%q\n", r.body)
+		d.body(r.body)
 	}
 }

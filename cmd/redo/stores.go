@@ -178,19 +178,23 @@ func (s postgresStore) Close() error {
 	return err
 }
 
-func (p place) openPostgres(ctx context.Context, url string) (recordStore, error) {
-	var opts []pgstore.Option
+// postgresOptions returns the options for the place in Postgres.
+func (p place) postgresOptions() (opts []pgstore.Option) {
 	if p.schema != "" {
 		opts = append(opts, pgstore.WithSchema(p.schema))
 	}
 	if p.table != "" {
 		opts = append(opts, pgstore.WithTable(p.table))
 	}
+	return opts
+}
+
+func (p place) openPostgres(ctx context.Context, url string) (recordStore, error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	st, err := pgstore.New(pool, opts...)
+	st, err := pgstore.New(pool, p.postgresOptions()...)
 	if err == nil {
 		err = st.Check(ctx)
 	}

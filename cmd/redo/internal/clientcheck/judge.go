@@ -102,8 +102,8 @@ func notRetried(status, allowed int) func(*trial) {
 			return
 		}
 		if p.succeeded() {
-			t.found(conformance.Fail, "an exit status other than 0", fmt.Sprintf("exit status 0 after status %d",
-				status))
+			t.found(conformance.Fail, "an exit status other than 0",
+				fmt.Sprintf("exit status 0 after status %d", status))
 		}
 		if n := len(t.posts()); n > 1+allowed {
 			t.broken(fmt.Sprintf("%d requests at most", 1+allowed), "%d requests", n)

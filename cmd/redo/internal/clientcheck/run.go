@@ -78,8 +78,8 @@ func Cases() []conformance.Case {
 func Run(ctx context.Context, o Options) (conformance.Report, error) {
 	started := time.Now()
 	report := conformance.Report{
-		Schema: conformance.Schema, Target: strings.Join(o.Command,
-			" "), Profile: conformance.ClientProfile, Started: started,
+		Schema: conformance.Schema, Target: strings.Join(o.Command, " "), Profile: conformance.ClientProfile,
+		Started: started,
 	}
 	o, err := o.complete()
 	if err != nil {

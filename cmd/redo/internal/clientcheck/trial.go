@@ -125,8 +125,8 @@ func (t *trial) run() *process {
 
 func (t *trial) start(origin, operation string) *process {
 	p, err := startProcess(t.ctx, t.Command, []string{
-		EnvURL + "=" + origin + "/orders", EnvBaseURL + "=" + origin, EnvOperation + "=" + operation, EnvDir + "=" +
-			t.state,
+		EnvURL + "=" + origin + "/orders", EnvBaseURL + "=" + origin, EnvOperation + "=" + operation,
+		EnvDir + "=" + t.state,
 	}, t.limit)
 	if err != nil {
 		t.found(conformance.Harness, "", err.Error())

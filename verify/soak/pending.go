@@ -22,7 +22,9 @@ import (
 // them. It must send each exactly once, and no more than resumeWorkers at a time.
 func resume(ctx context.Context, operations int, dir string, out io.Writer) error {
 	file := filepath.Join(dir, "pending.redo")
-	if err := leave(ctx, operations, file); err != nil {
+	peer := newPeer()
+	defer peer.Close()
+	if err := leave(ctx, operations, file, peer.URL); err != nil {
 		return err
 	}
 	begun := time.Now()
@@ -31,10 +33,7 @@ func resume(ctx context.Context, operations int, dir string, out io.Writer) erro
 		return err
 	}
 	opened := time.Since(begun)
-	peer := newPeer()
-	defer peer.Close()
 	client, err := redo.New(redo.WithStore(st), redo.WithBudget(limit.Budget{Unlimited: true}),
-		redo.WithTransport(toward{peer.Listener.Addr().String()}),
 		redo.WithRetry(redo.RetryPolicy{MaxElapsed: time.Nanosecond})) // no earlier call may still run
 	if err != nil {
 		return errors.Join(err, st.Close())
@@ -63,7 +62,7 @@ func resume(ctx context.Context, operations int, dir string, out io.Writer) erro
 const resumeWorkers = 4
 
 // leave calls operations whose requests fail before they are sent, so that they stay pending.
-func leave(ctx context.Context, operations int, file string) error {
+func leave(ctx context.Context, operations int, file, url string) error {
 	st, err := boltstore.Open(file)
 	if err != nil {
 		return err
@@ -79,7 +78,7 @@ func leave(ctx context.Context, operations int, file string) error {
 		callers.Go(func() {
 			for n := next.Add(1); n <= int64(operations) && ctx.Err() == nil; n = next.Add(1) {
 				ctx := redo.WithOperation(ctx, fmt.Sprint("operation ", n))
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://soak.example/", strings.NewReader("{}"))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 				if err != nil {
 					return
 				}
@@ -142,13 +141,4 @@ func (p *peer) judge(operations int) error {
 		return fmt.Errorf("%d requests came at a time, at most %d are promised", p.most, resumeWorkers)
 	}
 	return nil
-}
-
-// toward sends every request to one address.
-type toward struct{ address string }
-
-func (t toward) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.URL.Host = t.address
-	return http.DefaultTransport.RoundTrip(r)
 }

@@ -20,13 +20,18 @@ type sample struct {
 }
 
 func takeSample(at time.Duration, operations, stored int64) sample {
+	return sample{
+		at: at, operations: operations, goroutines: runtime.NumGoroutine(), files: openFiles(),
+		heap: liveHeap(), stored: stored,
+	}
+}
+
+// liveHeap returns the bytes of the heap after a collection.
+func liveHeap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return sample{
-		at: at, operations: operations, goroutines: runtime.NumGoroutine(), files: openFiles(),
-		heap: int64(m.HeapAlloc), stored: stored,
-	}
+	return int64(m.HeapAlloc)
 }
 
 // openFiles returns zero where the system has no /proc.

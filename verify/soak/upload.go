@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -79,13 +78,6 @@ func upload(ctx context.Context, size int64, out io.Writer) error {
 		return fmt.Errorf("memory grew by %s, at most %s is for buffers", mebibytes(grown), mebibytes(uploadMemory))
 	}
 	return nil
-}
-
-func liveHeap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // zeros reads as an endless body.

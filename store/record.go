@@ -59,6 +59,10 @@ type Claim struct {
 	// Meta is opaque to the store. The record keeps it, and the owner that takes the record over receives it. A claim
 	// that takes over does not write its own meta. Nil and empty are different.
 	Meta []byte
+	// Lazy lets the store return before the claim is durable. A crash may then lose the claim. Later calls to the same
+	// store see it immediately, and no later write to the store becomes durable before it. So it suits an owner that
+	// makes another write to the store before the effect. A store may make the claim durable in any case.
+	Lazy bool
 }
 
 // Validate returns an error that wraps ErrInvalid and names the value and the rule that it breaks. Implementations call

@@ -6,12 +6,13 @@
 //
 // # What is promised
 //
-// A call that changes a record returns after the change is on disk, with one exception. A Complete whose Outcome is
-// Lazy is immediately visible to every later call. It reaches the disk with the next durable change, after the lazy
-// delay (10 ms by default, see [WithLazyDelay]), or at Close. Changes reach the disk in the order in which they were
-// decided, so a later change never overtakes a lazy outcome. Only the commit of a transaction or an Update may overtake
-// lazy outcomes of other records. Concurrent calls share one commit. A call that changes nothing, such as a Reserve
-// that finds the record complete, commits nothing.
+// A call that changes a record returns after the change is on disk, with one exception. A lazy Reserve or Complete
+// (see [store.Claim] and [store.Outcome]) is immediately visible to every later call. It reaches the disk with the next
+// durable change, after the lazy delay (10 ms by default, see [WithLazyDelay]), or at Close. Changes reach the disk in
+// the order in which they were decided, so a later change never overtakes a lazy one. Only the commit of a transaction
+// or an Update may overtake lazy changes of other records. A Reserve waits for the disk in any case after a commit that
+// failed. Concurrent calls share one commit. A call that changes nothing, such as a Reserve that finds the record
+// complete, commits nothing.
 //
 // One process at a time uses the file. A second process, or a second Open in the same process, gets [ErrInUse]
 // immediately. When the owner dies, the next Open voids the leases that it left: their records stay pending, and the
@@ -33,7 +34,7 @@
 //	})
 //
 // bbolt has one writer. While a transaction is open, a durable change of any record and a Begin of another ID wait
-// for it, as long as their contexts allow. Verdicts without a change, lazy outcomes, Find and View do not wait.
+// for it, as long as their contexts allow. Verdicts without a change, lazy changes, Find and View do not wait.
 // Writers get the file in the order of their requests. So keep a transaction short, and do not wait for other work
 // inside it. Call no method of the same Store inside it. A call that changes a record or begins a transaction waits
 // for that very transaction until its context ends. So does a call that reads a record with a queued change.

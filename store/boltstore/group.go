@@ -69,7 +69,7 @@ func (s *Store) signal() {
 	}
 }
 
-// settle ends a group after its commit. If that failed, lazy outcomes that were returned go into the current group. The
+// settle ends a group after its commit. If that failed, lazy changes that were returned go into the current group. The
 // mutex is held.
 func (s *Store) settle(g *group, err error) {
 	s.gen++

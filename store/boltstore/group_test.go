@@ -222,7 +222,7 @@ func TestFailedCommit(t *testing.T) {
 		require.NoError(t, <-found)
 		require.Equal(t, before+1, s.Stats().Commits)
 	})
-	t.Run("keeps lazy outcomes that were answered", func(t *testing.T) {
+	t.Run("keeps lazy changes that were acknowledged", func(t *testing.T) {
 		s, g := gated(t)
 		first := blocked(t, s, g, "k")
 		g.verdict <- (*bbolt.Tx).Commit

@@ -41,7 +41,7 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithLazyDelay sets how long a lazy outcome may wait for the commit of a durable change, before it
+// WithLazyDelay sets how long a lazy change may wait for the commit of a durable change, before it
 // gets a commit of its own. The default is 10 ms. Zero commits it as soon as the disk is free. A negative delay is
 // an error.
 func WithLazyDelay(d time.Duration) Option {

@@ -10,7 +10,7 @@ import (
 
 // A call decides on its caller's goroutine, from the record in memory or else in the file. It puts the outcome into
 // the overlay, which holds the records that changed since the last commit. The writer commits the changed records, a
-// group at a time. So a lazy outcome is immediately checked and visible, and a decision never waits for a commit of
+// group at a time. So a lazy change is immediately checked and visible, and a decision never waits for a commit of
 // other records. The response does:
 //
 //   - A durable change returns when its group is committed.
@@ -34,11 +34,21 @@ type row struct {
 type mode uint8
 
 const (
-	durable  mode = iota // change the record under its lease, and return when that is on disk
-	lazily               // change the record under its lease, and return at once
-	claiming             // own the record
-	reading              // read the record
+	durable        mode = iota // change the record under its lease, and return when that is on disk
+	lazily                     // change the record under its lease, and return at once
+	claiming                   // own the record, and return when that is on disk
+	claimingLazily             // own the record, and return at once
+	reading                    // read the record
 )
+
+// claims reports whether the call wants to own the record.
+func (m mode) claims() bool { return m == claiming || m == claimingLazily }
+
+// lazy reports whether a call that leaves the record as next may return before that is on disk. A claim may not if the
+// file has not reserved its fence, or if the last commit failed. The mutex is held.
+func (s *Store) lazy(how mode, next *record) bool {
+	return how == lazily || how == claimingLazily && next.Fence <= s.fences && s.failures == 0
+}
 
 // A decision gets the record, nil if it is absent or has expired, and the clock. It returns the record as the call
 // leaves it, nil to remove it. made is false if the call changes nothing.
@@ -66,7 +76,7 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 		}
 		now := time.Unix(0, s.clock.now())
 		claim := s.claims[string(key)]
-		if claim != nil && how == claiming {
+		if claim != nil && how.claims() {
 			cur = claim.shown
 		}
 		var next *record
@@ -97,9 +107,10 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 			}
 			continue
 		}
-		joined := s.put(string(key), next, how == lazily)
+		lazy := s.lazy(how, next)
+		joined := s.put(string(key), next, lazy)
 		s.mu.Unlock()
-		if how == lazily {
+		if lazy {
 			return nil
 		}
 		s.signal()

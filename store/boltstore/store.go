@@ -67,7 +67,8 @@ var (
 	_ store.Dropper      = (*Store)(nil)
 )
 
-// Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no commit.
+// Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no commit. Reserve returns
+// without waiting for the commit of a lazy claim, unless a change of the same record is being committed.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, fmt.Errorf("boltstore: %w", err)
@@ -76,7 +77,11 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	var verdict store.Verdict
 	var seen *record
 	var at time.Time
-	err := s.transition(ctx, c.ID, claiming, func(cur *record, now time.Time) (next *record, made bool, err error) {
+	how := claiming
+	if c.Lazy {
+		how = claimingLazily
+	}
+	err := s.transition(ctx, c.ID, how, func(cur *record, now time.Time) (next *record, made bool, err error) {
 		if verdict, next = reserve(cur, c, now, s.fence+1); next == nil {
 			seen, at = cur, now
 			return nil, false, nil
@@ -225,9 +230,9 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close commits the queued changes, lazy outcomes included, and closes the file. Concurrent calls return before Close
+// Close commits the queued changes, lazy ones included, and closes the file. Concurrent calls return before Close
 // does. Afterwards every method returns an error that wraps store.ErrUnavailable. Close returns an error if lazy
-// outcomes could not be made durable. A second call returns the same.
+// changes could not be made durable. A second call returns the same.
 //
 // Close does not wait for a transaction that its owner has not begun to end. It then returns an error wrapping
 // [ErrTxOpen]. From then on the owner's Commit and Discard are refused, and only Rollback remains. When the

@@ -65,7 +65,7 @@ func TestOneStepAndTwoStepCallersMix(t *testing.T) {
 	background.Wait()
 	require.Empty(t, s.claims)
 	require.Nil(t, s.open)
-	_ = s.Close() // lazy outcomes may be lost: the last commit may be one that fails
+	_ = s.Close() // lazy changes may be lost: the last commit may be one that fails
 
 	s = mustOpen(t, path)
 	for i := range ids {

@@ -59,7 +59,7 @@ func (w *writer) flush() bool {
 	defer w.mu.Unlock()
 	w.settle(g, err)
 	if err != nil && w.closing && len(w.overlay) > 0 {
-		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy outcomes are lost: %w", w.path, err)
+		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy changes are lost: %w", w.path, err)
 		return false
 	}
 	return true
@@ -107,8 +107,8 @@ func (w *writer) shut() {
 	defer w.mu.Unlock()
 	switch {
 	case w.closeErr != nil:
-	case len(w.overlay) > 0: // lazy outcomes that a broken store has left
-		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy outcomes are lost: %w", w.path, w.broken)
+	case len(w.overlay) > 0: // lazy changes that a broken store has left
+		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy changes are lost: %w", w.path, w.broken)
 	case err != nil:
 		w.closeErr = fmt.Errorf("boltstore: %q: closing: %w", w.path, err)
 	}

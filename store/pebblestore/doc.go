@@ -10,13 +10,13 @@
 //
 // # Promises
 //
-// A call that changes a record returns after the change is on disk, with one exception. A Complete whose Outcome is
-// Lazy is immediately visible to every later call. It reaches the disk with the next durable change, after the lazy
-// delay (10 ms by default, see [WithLazyDelay]), or at Close. Changes reach the disk in the order in which they were
-// decided, so a lazy outcome is never overtaken by a later change. Concurrent calls share one sync. A call that
-// changes nothing, such as a Reserve that finds the record complete, writes nothing.
+// A call that changes a record returns after the change is on disk, with one exception. A lazy Reserve or Complete
+// (see store.Claim and store.Outcome) is immediately visible to every later call. It reaches the disk with the next
+// durable change, after the lazy delay (10 ms by default, see [WithLazyDelay]), or at Close. Changes reach the disk in
+// the order in which they were decided, so a lazy change is never overtaken by a later one. Concurrent calls share one
+// sync. A call that changes nothing, such as a Reserve that finds the record complete, writes nothing.
 //
-// No response rests on a change that a crash can still undo, except on a lazy outcome.
+// No response rests on a change that a crash can still undo, except on a lazy one.
 //
 // One process at a time uses the directory. A second process, or a second Open in the same process, gets [ErrInUse]
 // immediately. When the owner dies, the next Open voids the leases that it left: their records stay pending, and the

@@ -231,6 +231,9 @@ func (s *Store) settle(g *group) {
 		return
 	}
 	s.unsettled = s.unsettled[1:]
+	if g.state != nil {
+		s.reserved = g.state.fence
+	}
 	for _, r := range g.rows {
 		delete(s.overlay, r.key)
 		s.recent.put(r.key, r.rec)
@@ -257,7 +260,7 @@ func (s *Store) breakDown(err error) {
 	s.current = newGroup()
 	for _, r := range s.overlay {
 		if r.lazy {
-			s.closeErr = fmt.Errorf("closing: lazy outcomes may be lost: %w", s.broken)
+			s.closeErr = fmt.Errorf("closing: lazy changes may be lost: %w", s.broken)
 		}
 	}
 	s.timer.Stop()

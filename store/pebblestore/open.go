@@ -311,6 +311,7 @@ func (s *Store) load(known bool) error {
 	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
 		return err
 	}
+	s.reserved = s.fences
 	return b.SyncWait() // its error does not end the goroutine, as that of Apply does
 }
 

@@ -36,7 +36,7 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithLazyDelay sets how long a lazy outcome may wait for the sync of a durable change, before it gets a sync of its
+// WithLazyDelay sets how long a lazy change may wait for the sync of a durable change, before it gets a sync of its
 // own. The default is 10 ms. Zero syncs it as soon as the disk is free. A negative delay is an error.
 func WithLazyDelay(d time.Duration) Option {
 	return option(func(c *config) error {

@@ -14,7 +14,7 @@ import (
 
 // A call decides on its caller's goroutine, from the record in memory or else in Pebble. It puts the outcome into the
 // overlay, which holds the records with changes that are not on disk. The writer hands the changes to Pebble, a group
-// at a time. So a lazy outcome is immediately checked and visible, and a decision never waits for a sync of other
+// at a time. So a lazy change is immediately checked and visible, and a decision never waits for a sync of other
 // records. The response does:
 //
 //   - A durable change returns when its group is on disk.
@@ -39,9 +39,15 @@ type row struct {
 type mode uint8
 
 const (
-	durable mode = iota // when the change is on disk
-	lazily              // immediately
+	durable        mode = iota // when the change is on disk
+	lazily                     // immediately
+	claimingLazily             // immediately, if the fence is reserved on disk
 )
+
+// lazy reports whether a call that leaves the record as next may return before that is on disk. The mutex is held.
+func (s *Store) lazy(how mode, next *record) bool {
+	return how == lazily || how == claimingLazily && next.Fence <= s.reserved
+}
 
 // A decision gets the record, nil if it is absent or has expired, and the clock. It returns the record as the call
 // leaves it, nil to remove it. made is false if the call changes nothing.
@@ -88,9 +94,10 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 			}
 			continue
 		}
-		joined := s.put(key, cur, next, how == lazily)
+		lazy := s.lazy(how, next)
+		joined := s.put(key, cur, next, lazy)
 		s.mu.Unlock()
-		if how == lazily {
+		if lazy {
 			return nil
 		}
 		return s.join(ctx, joined)

@@ -91,11 +91,20 @@ func cutPower(t *testing.T, disk *vfs.MemFS, fs vfs.FS, seed uint64, opts ...Opt
 				key := fmt.Sprintf("%d-%d-%d", seed, w, i)
 				c := claim(key)
 				c.Meta = []byte(strings.Repeat(key, 1+i%200))
+				c.Lazy = i%4 == 2
 				g, err := s.Reserve(ctx, c)
 				if err != nil {
 					return
 				}
-				ack("reserved", key, g.Lease.Fence)
+				if c.Lazy {
+					ack("lazily reserved", key, g.Lease.Fence)
+					next, err := s.Reserve(ctx, claim(key+" next"))
+					if err != nil {
+						return
+					}
+					ack("reserved", key+" next", next.Lease.Fence)
+				}
+				ack("reserved", key, g.Lease.Fence) // at the latest with the next durable change
 				switch i % 3 {
 				case 0:
 					if s.Complete(ctx, g.Lease, store.Outcome{Result: []byte(key)}) == nil {

@@ -41,6 +41,7 @@ type Store struct {
 	clock      clock
 	fence      uint64 // the last fence given out
 	fences     uint64 // the last fence that the directory has reserved, or that a group reserves
+	reserved   uint64 // the last fence that the directory has reserved
 	overlay    map[string]*row
 	filter     *filter // nil until the keys are read
 	nextFilter *filter // that is being filled; nil: none
@@ -74,7 +75,8 @@ var (
 	_ store.Dropper   = (*Store)(nil)
 )
 
-// Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no write.
+// Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no write. Reserve returns without
+// waiting for the disk if the claim is lazy, unless a change of the same record is being synced.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, fmt.Errorf("pebblestore: %w", err)
@@ -83,7 +85,11 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	var verdict store.Verdict
 	var seen *record
 	var at time.Time
-	err := s.transition(ctx, c.ID, durable, func(cur *record, now time.Time) (next *record, made bool, err error) {
+	how := durable
+	if c.Lazy {
+		how = claimingLazily
+	}
+	err := s.transition(ctx, c.ID, how, func(cur *record, now time.Time) (next *record, made bool, err error) {
 		if cur == nil {
 			cur = &record{}
 		}
@@ -203,9 +209,9 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close writes the queued changes, lazy outcomes included, and closes the directory. Concurrent calls return before
+// Close writes the queued changes, lazy ones included, and closes the directory. Concurrent calls return before
 // Close does. Afterwards every method returns an error that wraps store.ErrUnavailable. Close returns an error if lazy
-// outcomes could not be made durable. A second call returns the same.
+// changes could not be made durable. A second call returns the same.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if !s.closing {

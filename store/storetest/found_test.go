@@ -117,6 +117,7 @@ var ownersFoundBy = map[string][]string{
 		"reserve deletes expired records",
 	},
 	"settled record keeps its lease": {"settled record has no lease"},
+	"lazy claim is queued":           {"lazy claim is seen at once"},
 	"lazy completion is queued":      {"lazy completion is seen at once"},
 	"outcome's retention is ignored": {
 		"outcome's retention replaces the claim's",

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -51,6 +52,23 @@ var reserveCases = []Case{{
 			}
 			t.state(g.Record, store.StatePending)
 			t.unchanged(st, first.Record)
+		}
+	},
+}, {
+	Name: "lazy claim is seen at once",
+	Rule: "Lazy defers durability only: later calls on the same store see the claim, and its lease excludes and settles " +
+		"like any other.",
+	run: func(t *trial) {
+		st := t.open()
+		for round := range rounds {
+			c := leased(fmt.Sprintf("lazy %d", round))
+			c.Lazy = true
+			g := t.reserve(st, c, store.Acquired)
+			t.reserve(st, c, store.InFlight)
+			t.reserve(st, leased(c.ID.Key), store.InFlight)
+			t.unchanged(st, g.Record)
+			t.ok(st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("result")}), "Complete")
+			t.bytes(t.reserve(st, c, store.Complete).Record.Result, []byte("result"), "the result that Reserve returns")
 		}
 	},
 }, {

@@ -45,6 +45,19 @@ var reserveMutants = []mutant{{
 		}
 	},
 }, {
+	name: "lazy claim is queued",
+	defect: func(b *broken, s *memstore.Store) {
+		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {
+			_, err := s.Find(ctx, c.ID)
+			g, failed := s.Reserve(ctx, c)
+			if c.Lazy && err != nil && failed == nil {
+				_ = s.Release(ctx, g.Lease)
+				time.AfterFunc(time.Millisecond, func() { _, _ = s.Reserve(context.WithoutCancel(ctx), c) })
+			}
+			return g, failed
+		}
+	},
+}, {
 	name: "claim without a lease excludes",
 	defect: func(b *broken, s *memstore.Store) {
 		b.reserve = func(ctx context.Context, c store.Claim) (store.Grant, error) {

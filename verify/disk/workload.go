@@ -197,9 +197,11 @@ func claimOf(key string) store.Claim {
 	}
 }
 
-func (p *process) reserve(ctx context.Context, key string) (f Fact, l store.Lease, err error) {
+func (p *process) reserve(ctx context.Context, key string, lazy bool) (f Fact, l store.Lease, err error) {
 	c := claimOf(key)
-	f, err = p.call("reserve", key, Event{Found: Fact{State: store.StatePending, Meta: string(c.Meta), Taken: true}},
+	c.Lazy = lazy
+	begun := Event{Found: Fact{State: store.StatePending, Meta: string(c.Meta), Taken: true}, Lazy: lazy}
+	f, err = p.call("reserve", key, begun,
 		func() (Fact, error) {
 			g, err := p.store.Reserve(ctx, c)
 			if err != nil {
@@ -214,8 +216,9 @@ func (p *process) reserve(ctx context.Context, key string) (f Fact, l store.Leas
 	return f, l, err
 }
 
+// settle reserves and completes. A lazy outcome has a lazy claim.
 func (p *process) settle(ctx context.Context, key string, o store.Outcome) error {
-	f, l, err := p.reserve(ctx, key)
+	f, l, err := p.reserve(ctx, key, o.Lazy)
 	if err != nil {
 		return err
 	}
@@ -240,7 +243,7 @@ func settled(f Fact, o store.Outcome) Fact {
 
 // leave extends the lease with another meta, and leaves the record pending.
 func (p *process) leave(ctx context.Context, key string) error {
-	f, l, err := p.reserve(ctx, key)
+	f, l, err := p.reserve(ctx, key, !p.Plain)
 	if err != nil {
 		return err
 	}
@@ -253,7 +256,7 @@ func (p *process) leave(ctx context.Context, key string) error {
 
 // undo releases the record, or completes and forgets it.
 func (p *process) undo(ctx context.Context, key string, o store.Outcome, release bool) error {
-	f, l, err := p.reserve(ctx, key)
+	f, l, err := p.reserve(ctx, key, false)
 	if err != nil {
 		return err
 	}
@@ -308,6 +311,6 @@ func (p *process) unsynced(ctx context.Context) error {
 	if err := set(true); err != nil {
 		return err
 	}
-	_, _, err := p.reserve(ctx, p.Session+"-unsynced")
+	_, _, err := p.reserve(ctx, p.Session+"-unsynced", false)
 	return errors.Join(err, set(false))
 }

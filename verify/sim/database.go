@@ -57,7 +57,7 @@ func (d *database) record(id store.ID, now time.Time) store.Record {
 	return rec
 }
 
-// put writes a record. The zero State removes it.
+// put writes a record. The zero State removes it. A lazy write keeps the fence if it is lost.
 func (d *database) put(id store.ID, rec store.Record, lazy bool) {
 	before, fence := d.records[id], d.fence
 	if rec.State == 0 {
@@ -66,7 +66,9 @@ func (d *database) put(id store.ID, rec store.Record, lazy bool) {
 		d.records[id] = rec
 	}
 	d.note(lazy, func() {
-		d.fence = fence
+		if !lazy {
+			d.fence = fence
+		}
 		if before.State == 0 {
 			delete(d.records, id)
 			return
@@ -122,7 +124,7 @@ func (d *database) Reserve(ctx context.Context, c store.Claim) (store.Grant, err
 			d.purge(2, now)
 		}
 		rec = rec.Claimed(c, v, d.nextFence(), now)
-		d.put(c.ID, rec, false)
+		d.put(c.ID, rec, c.Lazy)
 		return store.Grant{Verdict: v, Lease: rec.Lease(), Record: read(rec, now)}, nil
 	}
 	return store.Grant{Verdict: v, Record: read(rec, now)}, nil

@@ -1,0 +1,52 @@
+package pebblestore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+func lazyClaim(key string) store.Claim {
+	c := claim(key)
+	c.Lazy = true
+	return c
+}
+
+func TestLazyClaimSharesTheSyncOfTheNextChange(t *testing.T) {
+	s, g := gated(t, WithLazyDelay(time.Hour))
+	lazy := mustReserve(t, s, lazyClaim("lazy"), store.Acquired)
+	mustReserve(t, s, claim("lazy"), store.InFlight)
+	before := s.groups
+	done := reserving(t.Context(), s, "durable")
+	<-g.arrived
+	g.pass <- struct{}{}
+	require.NoError(t, <-done)
+	require.Equal(t, before+1, s.groups)
+
+	completed := make(chan error, 1)
+	go func() { completed <- s.Complete(t.Context(), lazy.Lease, store.Outcome{}) }()
+	<-g.arrived
+	g.pass <- struct{}{}
+	require.NoError(t, <-completed)
+}
+
+// A lazy claim takes no fence that the directory has not reserved: a crash could give it out again.
+func TestLazyClaimBeyondTheReservedFencesIsDurable(t *testing.T) {
+	s := mustOpen(t, tempDir(t), WithLazyDelay(time.Hour))
+	s.mu.Lock()
+	s.fence = s.reserved
+	s.mu.Unlock()
+	g := mustReserve(t, s, lazyClaim("durable"), store.Acquired)
+	s.mu.Lock()
+	require.Empty(t, s.overlay)
+	require.Greater(t, s.reserved, g.Lease.Fence)
+	s.mu.Unlock()
+	mustReserve(t, s, lazyClaim("lazy"), store.Acquired)
+	s.mu.Lock()
+	require.Len(t, s.overlay, 1)
+	s.mu.Unlock()
+	require.NoError(t, s.Close())
+}

@@ -49,7 +49,7 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 		return nil, err
 	}
 	options := slices.Concat(c.middleware, g.guards())
-	guard, err := server.New(st, options...)
+	guard, err := server.New(newLazyStore(st), options...)
 	if err != nil {
 		return nil, err
 	}

@@ -37,11 +37,21 @@ func TestEachBenignVariantConforms(t *testing.T) {
 			require.Subset(t, found, b.warns, "%s", trouble(report))
 			require.Subset(t, slices.Concat(b.warns, b.may), found, "%s", trouble(report))
 			require.Zero(t, report.ExitCode(false), "%s", trouble(report))
+			require.Subset(t, passed(report), b.passes)
 			for _, v := range []Verdict{Fail, Inconclusive, Blocked, Harness} {
 				require.Zero(t, report.Count()[v], "%s: %s", v, trouble(report))
 			}
 		})
 	}
+}
+
+func passed(r Report) (slugs []string) {
+	for _, res := range r.Results {
+		if res.Verdict == Pass {
+			slugs = append(slugs, res.Slug)
+		}
+	}
+	return slugs
 }
 
 // trouble lists the cases that did not pass.
@@ -200,6 +210,18 @@ func benigns() []benign {
 						w.Header().Set("Retry-After", "1")
 						http.Error(w, "starting", http.StatusServiceUnavailable)
 						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			},
+		},
+		{
+			name:   "the slow operation takes twice the time that it takes at least",
+			passes: []string{"independent-keys"},
+			front: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("X-Slow") != "" {
+						time.Sleep(slowness)
 					}
 					next.ServeHTTP(w, r)
 				})

@@ -310,6 +310,7 @@ type benign struct {
 	name   string
 	warns  []string
 	may    []string // warnings that take an overlap to be seen
+	passes []string // cases that might be skipped for the difference, and are not
 	peer   func(p *peer)
 	front  func(http.Handler) http.Handler     // outside of the peer
 	listen func(srv *httptest.Server)          // changes the server before it starts

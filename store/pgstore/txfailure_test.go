@@ -38,11 +38,30 @@ func terminate(t testing.TB, url string, pid uint32) {
 	})
 }
 
+// afterCommit returns a function that lets no response of conn arrive, waits until the record of key is settled, and then
+// calls cancel. A driver whose context has ended asks the server to cancel the statement, so that an earlier end could
+// undo the commit.
+func (p place) afterCommit(t testing.TB) func(conn *wiredConn, key string, cancel func()) {
+	p.change, p.conns = nil, 1
+	st := p.open(t)
+	return func(conn *wiredConn, key string, cancel func()) {
+		conn.mute.Store(true)
+		conn.after = func() {
+			until(t, "the record is committed", func() bool {
+				r, err := st.Find(context.Background(), claim(key).ID)
+				return err == nil && r.State == store.StateComplete
+			})
+			cancel()
+		}
+	}
+}
+
 // The error of Commit is right whenever the connection fails. The connection always goes back.
 func TestCommitThatFailsSaysWhatWasDone(t *testing.T) {
 	p, w := newTxPlace(t)
 	p.conns = 1
 	st, pool := p.pooled(t)
+	settled := p.afterCommit(t)
 	pgtest.Exec(
 		t,
 		pgtest.Connect(t, p.url),
@@ -71,7 +90,7 @@ func TestCommitThatFailsSaysWhatWasDone(t *testing.T) {
 			w.beforeWrite(func(conn *wiredConn) { conn.deaf.Store(true) })
 		}, []error{store.ErrUnknown}, true},
 		"context ended": {func(_ pgx.Tx, cancel func()) {
-			w.beforeWrite(func(conn *wiredConn) { conn.after = cancel })
+			w.beforeWrite(func(conn *wiredConn) { settled(conn, "context ended", cancel) })
 		},
 			[]error{store.ErrUnknown, context.Canceled}, true},
 		"serialization failure": {func(pgx.Tx, func()) {}, []error{store.ErrUnavailable}, false},
@@ -137,9 +156,10 @@ func TestCommitThatFailsSaysWhatWasDone(t *testing.T) {
 func TestSQLCommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	p, w := newTxPlace(t)
 	st := p.openSQL(t)
+	settled := p.afterCommit(t)
 	for name, fail := range map[string]func(conn *wiredConn, cancel func()){
 		"response lost": func(conn *wiredConn, _ func()) { conn.deaf.Store(true) },
-		"context ended": func(conn *wiredConn, cancel func()) { conn.after = cancel },
+		"context ended": func(conn *wiredConn, cancel func()) { settled(conn, "context ended", cancel) },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

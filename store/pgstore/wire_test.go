@@ -51,7 +51,8 @@ type wiredConn struct {
 	net.Conn
 	wire  *wire
 	asked atomic.Bool // something was written since the last read
-	deaf  atomic.Bool // the next response is lost
+	deaf  atomic.Bool // the next response is lost with the connection
+	mute  atomic.Bool // no response arrives from now on
 	after func()      // called after the write
 
 	writing []byte
@@ -75,6 +76,9 @@ func (c *wiredConn) Write(p []byte) (int, error) {
 
 func (c *wiredConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	for err == nil && c.mute.Load() {
+		n, err = c.Conn.Read(p)
+	}
 	c.asked.Store(false)
 	if c.deaf.Load() {
 		c.Close()

@@ -40,14 +40,16 @@ func contractAt(t *testing.T, change func(*pgxpool.Config)) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.Store {
 		st := p.open(t)
+		p.pool = nil // another handle has its own
 		places[st] = p
 		return st
 	}
-	factory := func(t *testing.T) store.Store {
+	next := reusing(t, func(t testing.TB) place {
 		p := newPlace(t)
 		p.change = append(p.change, change)
-		return at(t, p)
-	}
+		return p
+	})
+	factory := func(t *testing.T) store.Store { return at(t, next(t)) }
 	beside := func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }
 	reopen := func(t *testing.T, st store.Store) store.Store {
 		require.NoError(t, st.(*pgstore.Store).Close())

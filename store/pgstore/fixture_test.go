@@ -29,21 +29,51 @@ func TestMain(m *testing.M) {
 // A place is the schema of a store, and the configuration of its pool.
 type place struct {
 	url, schema string
+	tables      []string // quoted
 	conns       int32
+	pool        *pgxpool.Pool // of open; nil: a new one
 	change      []func(*pgxpool.Config)
 	opts        []pgstore.Option
 }
 
 func newPlace(t testing.TB) place {
 	url := pgtest.URL(t)
-	return place{url: url, schema: pgtest.NewSchema(t, url), conns: 8}
+	p := place{url: url, schema: pgtest.NewSchema(t, url), conns: 8}
+	p.tables = []string{p.table()}
+	return p
 }
 
-// open returns a store at the place, with a new pool.
+// reusing returns a function like create. It empties the place of a test that has ended, and gives it to the next one:
+// to make tables and connections takes longer than most tests of a suite.
+func reusing(all *testing.T, create func(t testing.TB) place) func(t testing.TB) place {
+	conn := pgtest.Connect(all, pgtest.URL(all))
+	var free []place
+	return func(t testing.TB) place {
+		var p place
+		if last := len(free) - 1; last >= 0 {
+			p, free = free[last], free[:last]
+		} else {
+			p = create(all)
+			p.pool = pgtest.NewPool(all, p.url, p.conns, p.change...)
+		}
+		t.Cleanup(func() {
+			for _, table := range p.tables {
+				pgtest.Exec(t, conn, "DELETE FROM "+table)
+			}
+			free = append(free, p)
+		})
+		return p
+	}
+}
+
+// open returns a store at the place.
 func (p place) open(t testing.TB) *pgstore.Store {
 	t.Helper()
 	opts := append([]pgstore.Option{pgstore.WithSchema(p.schema)}, p.opts...)
-	st, err := pgstore.New(pgtest.NewPool(t, p.url, p.conns, p.change...), opts...)
+	if p.pool == nil {
+		p.pool = pgtest.NewPool(t, p.url, p.conns, p.change...)
+	}
+	st, err := pgstore.New(p.pool, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	require.NoError(t, st.Migrate(context.Background()))

@@ -56,25 +56,32 @@ func TestContractOnAPartitionedTable(t *testing.T) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.Store {
 		st := p.open(t)
+		p.pool = nil // another handle has its own
 		places[st] = p
 		return st
 	}
-	storetest.Run(t, func(t *testing.T) store.Store {
+	next := reusing(t, func(t testing.TB) place {
 		p := newPlace(t)
 		p.partition(t, "HASH (scope, key)", hashed()...)
-		return at(t, p)
-	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }),
+		return p
+	})
+	storetest.Run(t, func(t *testing.T) store.Store { return at(t, next(t)) },
+		storetest.Beside(func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }),
 		storetest.Damage(damaged(places)))
 }
 
 func TestTxContractOnAPartitionedTable(t *testing.T) {
 	racetest.Repeats(t)
 	places := map[store.Store]place{}
+	next := reusing(t, func(t testing.TB) place {
+		p := newPlace(t)
+		p.effects(t)
+		p.partition(t, "HASH (scope, key)", hashed()...)
+		return p
+	})
 	storetest.RunTx(t, storetest.TxHarness[pgx.Tx]{
 		Open: func(t *testing.T) store.TxStore[pgx.Tx] {
-			p := newPlace(t)
-			p.effects(t)
-			p.partition(t, "HASH (scope, key)", hashed()...)
+			p := next(t)
 			st := p.open(t)
 			places[st] = p
 			return st

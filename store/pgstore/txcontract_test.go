@@ -56,7 +56,8 @@ func TestContractOverSQL(t *testing.T) {
 		places[st] = p
 		return st
 	}
-	storetest.Run(t, func(t *testing.T) store.Store { return at(t, newPlace(t)) },
+	next := reusing(t, newPlace)
+	storetest.Run(t, func(t *testing.T) store.Store { return at(t, next(t)) },
 		storetest.Beside(func(t *testing.T, first store.Store) store.Store { return places[first].open(t) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(*pgstore.SQLStore).Close())
@@ -86,21 +87,23 @@ func txContract[T any, S txStore[T]](
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.TxStore[T] {
 		st := open(p, t)
+		p.pool = nil // another handle has its own
 		places[st] = p
 		return st
 	}
+	next := reusing(t, func(t testing.TB) place {
+		p := newPlace(t)
+		p.change = append(p.change, func(cfg *pgxpool.Config) {
+			cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			if mode != 0 {
+				cfg.ConnConfig.DefaultQueryExecMode = mode
+			}
+		})
+		p.effects(t)
+		return p
+	})
 	storetest.RunTx(t, storetest.TxHarness[T]{
-		Open: func(t *testing.T) store.TxStore[T] {
-			p := newPlace(t)
-			p.change = append(p.change, func(cfg *pgxpool.Config) {
-				cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
-				if mode != 0 {
-					cfg.ConnConfig.DefaultQueryExecMode = mode
-				}
-			})
-			p.effects(t)
-			return at(t, p)
-		},
+		Open: func(t *testing.T) store.TxStore[T] { return at(t, next(t)) },
 		Write: func(ctx context.Context, tx T, key string) error {
 			return by.write(ctx, tx, "INSERT INTO effects VALUES ($1)", key)
 		},
@@ -122,6 +125,7 @@ func txContract[T any, S txStore[T]](
 func (p *place) effects(t testing.TB) {
 	t.Helper()
 	pgtest.Exec(t, pgtest.Connect(t, p.url), "CREATE TABLE "+p.effectsTable()+" (key text NOT NULL)")
+	p.tables = append(p.tables, p.effectsTable())
 	p.change = append(p.change, func(cfg *pgxpool.Config) {
 		cfg.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{p.schema}.Sanitize()
 	})

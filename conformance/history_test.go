@@ -72,9 +72,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// explained searches all instants for an order, as the definition has it: a writer among the successes, its R and C
-// within it, and for each other request a d within it. Instants between two whole numbers add nothing, since all
-// bounds are whole.
+// explained tries all instants, as the definition requires. One success is the writer, and its instants R and C are within
+// its request. Each other request has an instant d within it. All bounds are whole numbers, so whole instants are enough.
 func explained(ops []op, horizon int) bool {
 	ms := func(t time.Time) int { return int(t.UnixMilli()) }
 	for w, writer := range ops {

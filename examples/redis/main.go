@@ -1,13 +1,11 @@
-// Redis shows several machines that share one memory of effects. Two copies of an order service run behind a load
-// balancer that sends every retry to the other copy, as a phone on a bad network would meet it. They share their
-// records in Redis, so that an order is made once, whichever copies get its requests, and however many come
-// concurrently.
+// Redis shows two copies of an order service that share their records in Redis. A load balancer sends each retry to the
+// other copy. An order is still made once, also if its requests arrive at the same time.
 //
 //	go run ./examples/redis
 //	go run ./examples/redis -redis redis://cache:6379/0
 //
-// It needs a Redis or Valkey whose maxmemory-policy is noeviction: on this machine, or at the URL in -redis or
-// REDO_TEST_REDIS. Its keys there begin with "redo-orders", and its records expire after a minute.
+// It needs a Redis or Valkey with the maxmemory-policy noeviction. It looks for one on this machine, or at the URL in
+// -redis or REDO_TEST_REDIS. Its keys begin with "redo-orders", and its records expire after a minute.
 package main
 
 import (

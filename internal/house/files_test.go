@@ -47,8 +47,7 @@ func checkNames(t *tree) []string {
 
 var (
 	// machinePath matches an absolute path in a home or a work directory. The text before it must not be part of a
-	// longer path or a URL. The directories are joined here so that this file does not hold the paths that it
-	// forbids.
+	// longer path or a URL. The parts of the paths are joined here, because this file must not contain them either.
 	machinePath = regexp.MustCompile(`(?:^|[^\w.~%/})-])/(?:` +
 		strings.Join([]string{"work", "root", "home", "Users"}, "|") + `)/\w`)
 

@@ -69,8 +69,10 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 	res := a.result(resp, err)
 	res.ctx, res.queued = ctx, a.start.Sub(now)
 	a.reportHealth(health(res))
-	if r, ok := limit.For(c.limiter, k.destination()).(limit.Reporter); ok && res.resp != nil {
-		r.Report(res.verdict.Code.In(taxonomy.RateLimit))
+	if c.limiter != nil && res.resp != nil {
+		limited := res.verdict.Code.In(taxonomy.RateLimit)
+		left, reset, ok := wire.Quota(res.resp.Header, now, limited)
+		limit.Report(c.limiter, k.destination(), limit.Response{Limited: limited, Quota: ok, Remaining: left, Reset: reset})
 	}
 	return res
 }
@@ -218,7 +220,10 @@ func (a *attempt) result(resp *http.Response, err error) result {
 	}
 	if res.resp != nil {
 		answer.Status, answer.Header = resp.StatusCode, resp.Header
-		k.client.learn(resp.Header)
+		if name := p.LifetimeHeader; name != "" {
+			retention, _ := wire.Lifetime(resp.Header.Get(name))
+			k.client.retention.Learn(retention)
+		}
 	}
 	if res.err != nil {
 		// A response that arrived whole counts, even if the caller's context has ended.
@@ -325,12 +330,4 @@ func localVerdict(err error) (taxonomy.Verdict, bool) {
 		v.Code, v.Class, v.Effect = refused.Code, taxonomy.ClassTerminal, refused.Effect
 	}
 	return v, true
-}
-
-// learn records the retention that the API advertises.
-func (c *Client) learn(h http.Header) {
-	if name := c.profile.LifetimeHeader; name != "" {
-		d, _ := wire.Lifetime(h.Get(name))
-		c.retention.Learn(d)
-	}
 }

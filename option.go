@@ -212,8 +212,8 @@ func WithBudget(b limit.Budget) Option {
 	})
 }
 
-// WithLimiter makes attempts wait for l. Use [limit.PerDestination] if the client calls several servers. Default, and
-// for nil: no limit.
+// WithLimiter makes attempts wait for l. Use [limit.PerDestination] if the client calls several servers, and
+// [limit.NewQuotaLimiter] to keep within the quota of a server. Default, and for nil: no limit.
 func WithLimiter(l limit.Limiter) Option {
 	return optionFunc(func(c *config) error {
 		if err := limit.Validate(l); err != nil {

@@ -68,6 +68,23 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// learning returns a client for an API whose retention is in a header, and a function that gets a response with a header.
+func learning(t *testing.T, name string) (func(http.Header), *Client) {
+	header := make(chan http.Header, 8)
+	client := open(t, WithProfile(Profile{LifetimeHeader: name}), WithTransport(roundTrip(
+		func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: <-header, Body: http.NoBody, Request: r}, nil
+		})))
+	return func(h http.Header) {
+		header <- h
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api.test/", nil)
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}, client
+}
+
 // The API's own retention replaces a longer one of the profile's (trap 58).
 func TestTheRetentionIsLearned(t *testing.T) {
 	const header = "X-Key-Lifetime"
@@ -92,9 +109,9 @@ func TestTheRetentionIsLearned(t *testing.T) {
 		{"another header", "X-Other", []string{"14400"}, 23 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client := open(t, WithProfile(Profile{LifetimeHeader: c.header}))
+			learn, client := learning(t, c.header)
 			for _, v := range c.values {
-				client.learn(http.Header{header: {v}})
+				learn(http.Header{header: {v}})
 			}
 			require.Equal(t, c.want, client.retention.Usable())
 		})
@@ -102,12 +119,12 @@ func TestTheRetentionIsLearned(t *testing.T) {
 }
 
 func TestTheRetentionIsLearnedUnderConcurrency(t *testing.T) {
-	client := open(t, WithProfile(Profile{LifetimeHeader: "X-Lifetime"}))
+	learn, client := learning(t, "X-Lifetime")
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 100 {
-				client.learn(http.Header{"X-Lifetime": {fmt.Sprint(8000 - 100*i - j)}})
+				learn(http.Header{"X-Lifetime": {fmt.Sprint(8000 - 100*i - j)}})
 			}
 		})
 	}

@@ -5,8 +5,9 @@
 //
 //   - A [Budget] bounds the retries. It is always on: by default a fifth of the calls, and 100 more, may be
 //     retried. [Budget.Unlimited] switches it off.
-//   - A [Limiter] spaces the attempts. There is none by default. [PerDestination] makes one for each destination,
-//     and [NewAdaptiveLimiter] makes one that learns the server's rate.
+//   - A [Limiter] spaces the attempts. There is none by default. [PerDestination] makes one for each destination.
+//     [NewQuotaLimiter] makes one that keeps to the server's header RateLimit, and [NewAdaptiveLimiter] one that
+//     learns the rate from refusals.
 //   - A [Breaker] stops the attempts while the server fails. There is none by default. [NewBreaker] makes one that
 //     opens after 10 failures in a row and lets one attempt through after 5 seconds.
 //

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // Limiter makes each attempt wait until it may be sent. *rate.Limiter of golang.org/x/time/rate is a Limiter. Wait
 // returns an error if ctx ends, or would end, before the attempt may be sent; the attempt is then not sent. Wait
 // must be safe for concurrent use.
 //
-// A Limiter that is also a [Reporter] learns from the responses.
+// A Limiter that is also a [Reporter] or a [QuotaReporter] learns from the responses.
 type Limiter interface {
 	Wait(ctx context.Context) error
 }
@@ -23,11 +24,38 @@ type Reporter interface {
 	Report(limited bool)
 }
 
+// QuotaReporter is a [Limiter] that learns the quota of the server. The client calls ReportQuota after each attempt
+// whose response reports a quota in the header RateLimit: remaining more requests are allowed until the quota is
+// restored, after reset. A refusal with a wait is a quota of which nothing remains. ReportQuota must be safe for
+// concurrent use.
+type QuotaReporter interface {
+	ReportQuota(remaining int, reset time.Duration)
+}
+
+// A Response holds the facts about a server's limits in one response.
+type Response struct {
+	Limited   bool // the server refused the attempt for too many requests
+	Quota     bool // Remaining and Reset are known
+	Remaining int
+	Reset     time.Duration
+}
+
+// Report reports a response of d to l, if l learns from responses.
+func Report(l Limiter, d Destination, resp Response) {
+	own := For(l, d)
+	if r, ok := own.(Reporter); ok {
+		r.Report(resp.Limited)
+	}
+	if r, ok := own.(QuotaReporter); ok && resp.Quota {
+		r.ReportQuota(resp.Remaining, resp.Reset)
+	}
+}
+
 var errNoFunction = errors.New("limit: PerDestination was given a nil function")
 
 // Validate returns an error if l can't be used. It refuses a nil pointer or function in a non-nil Limiter, and the
-// result of [PerDestination] for a nil function. It also refuses an AdaptiveLimiter that [NewAdaptiveLimiter] did
-// not make. A nil Limiter is valid and limits nothing.
+// result of [PerDestination] for a nil function. It also refuses an AdaptiveLimiter and a QuotaLimiter that their
+// functions did not make. A nil Limiter is valid and limits nothing.
 func Validate(l Limiter) error {
 	if l == nil {
 		return nil
@@ -43,6 +71,10 @@ func Validate(l Limiter) error {
 	case *AdaptiveLimiter:
 		if l.limiter == nil {
 			return errors.New("limit: the AdaptiveLimiter was not made by NewAdaptiveLimiter")
+		}
+	case *QuotaLimiter:
+		if l.changed == nil {
+			return errors.New("limit: the QuotaLimiter was not made by NewQuotaLimiter")
 		}
 	}
 	return nil

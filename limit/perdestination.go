@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -14,7 +15,7 @@ import (
 // for concurrent use. If it returns nil or a nil pointer, the destination has no limit.
 //
 // A destination is dropped last while a caller waits for its limiter, while its *rate.Limiter is not full, or while
-// its *AdaptiveLimiter is not full or is lowered. Other limiters show only their waiting callers.
+// its *AdaptiveLimiter is not full or is lowered, or while less than the quota of its *QuotaLimiter is left. Other limiters show only their waiting callers.
 //
 // The Wait of the result does not know the destination: all callers of it share one limiter. If newLimiter is nil,
 // [Validate] and Wait return an error.
@@ -25,8 +26,8 @@ func PerDestination(newLimiter func() Limiter) Limiter {
 // For returns the limiter of d if l was made by [PerDestination], and l otherwise. It returns nil if d has no limit.
 // Call it again for each attempt, because a limiter that is kept outside may meanwhile have been replaced.
 //
-// The result of a PerDestination is always a [Reporter]. Its Report does nothing if the
-// limiter of d is not a Reporter.
+// The result of a PerDestination is always a [Reporter] and a [QuotaReporter]. Their methods do nothing if the limiter
+// of d is none.
 func For(l Limiter, d Destination) Limiter {
 	p, ok := l.(*perDestination)
 	if !ok || p.make == nil {
@@ -97,6 +98,12 @@ func (l *destinationLimiter) Report(limited bool) {
 	}
 }
 
+func (l *destinationLimiter) ReportQuota(remaining int, reset time.Duration) {
+	if r, ok := l.limiter.(QuotaReporter); ok {
+		r.ReportQuota(remaining, reset)
+	}
+}
+
 // matters reports whether a new limiter would let more through than this one. It reads the state of the limiters
 // that it knows. Any other limiter matters while a caller waits for it.
 func (l *destinationLimiter) matters() bool {
@@ -107,6 +114,8 @@ func (l *destinationLimiter) matters() bool {
 	case *rate.Limiter:
 		return used(own)
 	case *AdaptiveLimiter:
+		return own.matters()
+	case *QuotaLimiter:
 		return own.matters()
 	default:
 		return false

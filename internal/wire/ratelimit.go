@@ -1,33 +1,61 @@
 package wire
 
 import (
+	"math"
+	"net/http"
 	"strings"
 	"time"
 )
 
+// Quota returns the number of requests that the server still allows, and the time until its quota is restored. It reads
+// the header RateLimit, and of several quotas the one with the least left. In a response that reports "too many
+// requests", nothing is left until the wait of [Hint] has passed. It reports false if there is no quota.
+func Quota(h http.Header, now time.Time, limited bool) (left int, reset time.Duration, ok bool) {
+	if limited {
+		reset, ok = Hint(h, now, true)
+		return 0, reset, ok
+	}
+	valid := eachQuota(h["Ratelimit"], func(n int64, d time.Duration) {
+		if least := int(min(n, math.MaxInt32)); !ok || least < left || least == left && d > reset {
+			left, reset, ok = least, d, true
+		}
+	})
+	return left, reset, ok && valid
+}
+
 // exhaustedFor returns the longest wait of the quotas that are used up. It reports false if no such quota has a wait.
-// lines are the values of the RateLimit header (draft-ietf-httpapi-ratelimit-headers-10): a list of items such as
-// "default";r=0;t=30. The parameter r is the remaining quota, and t is the time until it is restored, in seconds.
-//
-// exhaustedFor ignores an item unless its r is zero and its t fits in a Duration. It ignores the whole header if the
-// list has a syntax error (RFC 9651 section 4.2).
+// lines are the values of the RateLimit header.
 func exhaustedFor(lines []string) (wait time.Duration, ok bool) {
+	valid := eachQuota(lines, func(left int64, reset time.Duration) {
+		if left == 0 {
+			wait, ok = max(wait, reset), true
+		}
+	})
+	return wait, ok && valid
+}
+
+// eachQuota calls f with each quota of the RateLimit header (draft-ietf-httpapi-ratelimit-headers-10): a list of items
+// such as "default";r=0;t=30. The parameter r is the remaining quota, and t is the time until it is restored, in
+// seconds.
+//
+// eachQuota ignores an item without r and a t that fits in a Duration. It reports false if the list has a syntax error:
+// then the whole header counts for nothing (RFC 9651 section 4.2).
+func eachQuota(lines []string, f func(left int64, reset time.Duration)) bool {
 	for _, line := range lines {
 		for rest := trimOWS(line); rest != ""; {
 			q, after, err := parseQuota(rest)
 			if err != nil {
-				return 0, false
+				return false
 			}
 			rest = after
-			if left, valid := units(q.remaining, 1); !valid || left != 0 {
-				continue
-			}
-			if d, valid := units(q.reset, time.Second); valid {
-				wait, ok = max(wait, d), true
+			left, counted := units(q.remaining, 1)
+			reset, timed := units(q.reset, time.Second)
+			if counted && timed {
+				f(int64(left), reset)
 			}
 		}
 	}
-	return wait, ok
+	return true
 }
 
 // A quota is one item of the RateLimit header. Its values are unparsed, and empty if the item has no such parameter.

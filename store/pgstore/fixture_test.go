@@ -43,8 +43,8 @@ func newPlace(t testing.TB) place {
 	return p
 }
 
-// reusing returns a function like create. It empties the place of a test that has ended, and gives it to the next one:
-// to make tables and connections takes longer than most tests of a suite.
+// reusing returns a function like create. It gives the place of a test that has ended to the next one, emptied. To make
+// tables and connections takes longer than most tests of a suite.
 func reusing(all *testing.T, create func(t testing.TB) place) func(t testing.TB) place {
 	conn := pgtest.Connect(all, pgtest.URL(all))
 	var free []place

@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/plotter"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/limit"
 )
 
 var plots = flag.String("plots", "", "write the plots into this directory, and print the tables")
@@ -57,20 +60,34 @@ func TestStormIsSeen(t *testing.T) {
 	require.Positive(t, o.recovered)
 }
 
-func spent(t *testing.T, workers int) (u usage) {
+// spent returns the use of a quota by one client, whose callers share it if shared is set.
+func spent(t *testing.T, workers int, shared bool) (u usage) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		var opts []redo.Option
+		if shared {
+			opts = append(opts, redo.WithLimiter(limit.PerDestination(func() limit.Limiter { return limit.NewQuotaLimiter() })))
+		}
 		var err error
-		u, err = spend(workers, 20, 100, 10*time.Second)
+		u, err = spend(workers, 20, 100, 10*time.Second, opts...)
 		require.NoError(t, err)
 	})
 	return u
 }
 
 func TestQuotaIsUsed(t *testing.T) {
-	u := spent(t, 1)
+	u := spent(t, 1, false)
 	require.LessOrEqual(t, u.most, 1, "refused requests in a window")
 	require.GreaterOrEqual(t, u.used, 90.0)
+}
+
+func TestConcurrentCallersShareAQuota(t *testing.T) {
+	for _, workers := range []int{1, 4, 16} {
+		u := spent(t, workers, true)
+		require.LessOrEqual(t, u.most, 1, "refused requests in a window")
+		require.GreaterOrEqual(t, u.used, 90.0)
+	}
+	require.Greater(t, spent(t, 16, false).most, 1, "without the limiter each caller learns from a refusal of its own")
 }
 
 func TestPictures(t *testing.T) {
@@ -119,9 +136,11 @@ func TestPictures(t *testing.T) {
 	require.NoError(t, draw(*plots, "contention-calls.svg", "Work to update one row", x, "calls", true, work...))
 	require.NoError(t, draw(*plots, "contention-time.svg", "Time to update one row", x, "s", true, times...))
 
-	fmt.Println("\n| Concurrent callers | quota used | refused per window | most |\n|---|---|---|---|")
-	for _, workers := range []int{1, 4, 16} {
-		u := spent(t, workers)
-		fmt.Printf("| %d | %.0f %% | %.1f | %d |\n", u.workers, u.used, u.refused, u.most)
+	fmt.Println("\n| Concurrent callers | QuotaLimiter | quota used | refused per window | most |\n|---|---|---|---|---|")
+	for _, shared := range []bool{false, true} {
+		for _, workers := range []int{1, 4, 16} {
+			u := spent(t, workers, shared)
+			fmt.Printf("| %d | %t | %.0f %% | %.1f | %d |\n", u.workers, shared, u.used, u.refused, u.most)
+		}
 	}
 }

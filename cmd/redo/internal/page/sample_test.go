@@ -11,8 +11,8 @@ import (
 // began is when the samples began: pages must not depend on the day.
 var began = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 
-// hostile is text that a server may send. It holds markup, the end of a script element, invalid UTF-8, a mark that
-// reverses the direction of "refused", an invisible joiner, and text that is written from right to left.
+// hostile is text that a server may send. It holds markup, the end of a script element, invalid UTF-8, and an
+// invisible joiner. A mark reverses the direction of "refused", and other text is written from right to left.
 const hostile = "</script><script>alert(1)</script><img src=//evil.example/x onerror=alert(2)> \xE9\xFF " +
 	"\u202Edesufer\u202C a\u200Bb \u05E9\u05DC\u05D5\u05DD \x07 {{.}}"
 

@@ -1,0 +1,104 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// QuotaLimiter keeps a client within the quota that a server reports in the header RateLimit. It counts the attempts
+// under way, so that concurrent callers share what is left. When the quota is used up, attempts wait until it is
+// restored. It limits nothing until a response has reported a quota.
+//
+// Make one with [NewQuotaLimiter] for each destination; see [PerDestination]. It is safe for concurrent use.
+type QuotaLimiter struct {
+	mu       sync.Mutex
+	known    bool      // a response has reported a quota
+	most     int       // the highest quota that was reported
+	left     int       // attempts that may be sent
+	under    int       // attempts under way
+	restored time.Time // when the quota is restored; zero: it has been, and no response has reported the new one
+	changed  chan struct{}
+}
+
+// NewQuotaLimiter returns a limiter for one destination.
+func NewQuotaLimiter() *QuotaLimiter { return &QuotaLimiter{changed: make(chan struct{})} }
+
+// Wait waits until an attempt is within the quota. It returns an error if ctx ends, or would end, before that.
+func (l *QuotaLimiter) Wait(ctx context.Context) error {
+	for {
+		wait, changed := l.take(time.Now())
+		if wait == 0 {
+			return nil
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait && l.idle() {
+			return fmt.Errorf("limit: the server's quota is restored in %v, after the deadline", wait)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// take takes one attempt from the quota. If nothing is left, it returns how long to wait, and a channel that is closed
+// at the next response.
+func (l *QuotaLimiter) take(now time.Time) (time.Duration, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known && !l.restored.IsZero() && !now.Before(l.restored) {
+		// An attempt without a response is forgotten here.
+		l.left, l.under, l.restored = l.most, 0, time.Time{}
+	}
+	if l.known && l.left == 0 {
+		if l.restored.IsZero() {
+			// The responses of this quota's first attempts report it. If there is none, the next attempts may follow.
+			l.restored = now.Add(time.Second)
+		}
+		return l.restored.Sub(now), l.changed
+	}
+	l.left--
+	l.under++
+	return 0, nil
+}
+
+// idle reports whether no attempt is under way, so that nothing changes before the quota is restored.
+func (l *QuotaLimiter) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.under == 0
+}
+
+// Report learns that an attempt has ended with a response.
+func (l *QuotaLimiter) Report(bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.under = max(0, l.under-1)
+}
+
+// ReportQuota learns that remaining more attempts may be sent until the quota is restored, after reset.
+func (l *QuotaLimiter) ReportQuota(remaining int, reset time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = true
+	l.most = max(l.most, remaining+1)
+	// The server may have counted some of the attempts under way already. Their responses will show it.
+	l.left = max(0, remaining-l.under)
+	l.restored = time.Now().Add(reset)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// matters reports whether less than the quota is left.
+func (l *QuotaLimiter) matters() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known && l.left < l.most
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/redo-go/redo/benchmarks/contest"
 )
 
@@ -11,4 +13,4 @@ func BenchmarkScenario(b *testing.B) { contest.Bench(b, scenarios(few)) }
 
 func TestEveryContestantDoesItsWork(t *testing.T) { contest.Check(t, scenarios(few)) }
 
-func TestNames(t *testing.T) { contest.CheckNames(t, scenarios(few)) }
+func TestNames(t *testing.T) { require.NoError(t, contest.CheckNames(scenarios(few))) }

@@ -28,46 +28,42 @@ func targets() []contest.Target {
 			func(o contest.Outcome) contest.Figure {
 				return contest.Exactly(o.Bytes(byDo) - o.Bytes(byNetHTTP))
 			}),
-		contest.AtMost("reserve", "one caller waits at most 1.3 times as long as for bbolt's Update", 1.3, times,
-			func(o contest.Outcome) contest.Figure {
+		contest.AtMost("reserve", "one caller waits at most 1.3 times as long as for bbolt's Update",
+			1.3, times, func(o contest.Outcome) contest.Figure {
 				return o.Ratio(byStore, byUpdate)
 			}),
-		contest.AtLeast("durable-64", "64 callers get at least 10 times the operations of bbolt's Update", 10, times,
-			func(o contest.Outcome) contest.Figure {
+		contest.AtLeast("durable-64", "64 callers get at least 10 times the operations of bbolt's Update",
+			10, times, func(o contest.Outcome) contest.Figure {
 				return o.Ratio(byUpdate, byStore)
 			}),
-		contest.AtLeast("redis-first", "64 callers get at least 90 % of the driver's figure with the same scripts", 0.9,
-			times,
-			func(o contest.Outcome) contest.Figure {
+		contest.AtLeast("redis-first", "64 callers get at least 90 % of the driver's figure with the same scripts",
+			0.9, times, func(o contest.Outcome) contest.Figure {
 				return o.Ratio(byEngine, byRedo)
 			}),
-		contest.AtLeast("redis-replay", "64 callers get at least 90 % of the driver's figure with the same script", 0.9,
-			times,
-			func(o contest.Outcome) contest.Figure {
+		contest.AtLeast("redis-replay", "64 callers get at least 90 % of the driver's figure with the same script",
+			0.9, times, func(o contest.Outcome) contest.Figure {
 				return o.Ratio(byEngine, byRedo)
 			}),
-		contest.AtLeast("postgres-first", "64 callers get at least 90 % of the driver's figure with the same statements", 0.9,
-			times,
-			func(o contest.Outcome) contest.Figure {
+		contest.AtLeast("postgres-first", "64 callers get at least 90 % of the driver's figure with the same statements",
+			0.9, times, func(o contest.Outcome) contest.Figure {
 				return o.Ratio(byEngine, byRedo)
 			}),
-		contest.AtLeast("postgres-replay", "64 callers get at least 90 % of the driver's figure with the same statement", 0.9,
-			times,
-			func(o contest.Outcome) contest.Figure {
+		contest.AtLeast("postgres-replay", "64 callers get at least 90 % of the driver's figure with the same statement",
+			0.9, times, func(o contest.Outcome) contest.Figure {
 				return o.Ratio(byEngine, byRedo)
 			}),
-		contest.AtMost("scale-redis-first", "a first run beside many records takes at most 1.5 times as long", 1.5, times,
-			growth),
-		contest.AtMost("scale-redis-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, times,
-			growth),
-		contest.AtMost("scale-redis-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, times,
-			growth),
-		contest.AtMost("scale-postgres-first", "a first run beside many records takes at most 1.5 times as long", 1.5, times,
-			growth),
-		contest.AtMost("scale-postgres-replay", "a replay beside many records takes at most 1.5 times as long", 1.5, times,
-			growth),
-		contest.AtMost("scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long", 1.5, times,
-			growth),
+		contest.AtMost("scale-redis-first", "a first run beside many records takes at most 1.5 times as long",
+			1.5, times, growth),
+		contest.AtMost("scale-redis-replay", "a replay beside many records takes at most 1.5 times as long",
+			1.5, times, growth),
+		contest.AtMost("scale-redis-purge", "a purge beside many records takes at most 1.5 times as long",
+			1.5, times, growth),
+		contest.AtMost("scale-postgres-first", "a first run beside many records takes at most 1.5 times as long",
+			1.5, times, growth),
+		contest.AtMost("scale-postgres-replay", "a replay beside many records takes at most 1.5 times as long",
+			1.5, times, growth),
+		contest.AtMost("scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long",
+			1.5, times, growth),
 		contest.AtMost("middleware", "a first run makes at most 20 allocations more than the bare handler", 20, count,
 			func(o contest.Outcome) contest.Figure {
 				return contest.Exactly(o.Allocs(byFirst) - o.Allocs(byHandler))

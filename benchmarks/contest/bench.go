@@ -2,6 +2,7 @@ package contest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -68,46 +69,46 @@ func Check(t *testing.T, all []Scenario) {
 				t.Cleanup(func() { mustEnd(t, s.Done); mustEnd(t, s.End) })
 			}
 			for _, c := range s.Contestants {
-				t.Run(c.Name, func(t *testing.T) { c.check(t) })
+				t.Run(c.Name, func(t *testing.T) {
+					if err := c.try(t.TempDir()); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 		})
 	}
 }
 
-// check runs one operation and then three, because a later run goes on where the one before ended.
-func (c Contestant) check(t *testing.T) {
-	r, err := c.Open(t.TempDir())
+// try runs one operation and then three, because a later run goes on where the one before ended.
+func (c Contestant) try(dir string) error {
+	r, err := c.Open(dir)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	for _, n := range []int{1, 3} {
-		if err := r.filled(n); err != nil {
-			t.Error(err)
-		}
-	}
-	mustEnd(t, r.Close)
+	return errors.Join(r.filled(1), r.filled(3), r.stop())
 }
 
-// CheckNames fails the test if two scenarios, or two contestants of one scenario, have the same name, or if a reference
-// is no contestant.
-func CheckNames(t *testing.T, all []Scenario) {
+// CheckNames returns an error if two scenarios, or two contestants of one scenario, have the same name, or if a
+// reference is no contestant.
+func CheckNames(all []Scenario) error {
 	seen := map[string]bool{}
 	for _, s := range all {
 		if seen[s.Name] {
-			t.Errorf("two scenarios are named %q", s.Name)
+			return fmt.Errorf("two scenarios are named %q", s.Name)
 		}
 		seen[s.Name] = true
 		var names []string
 		for _, c := range s.Contestants {
 			if slices.Contains(names, c.Name) {
-				t.Errorf("%s: two contestants are named %q", s.Name, c.Name)
+				return fmt.Errorf("%s: two contestants are named %q", s.Name, c.Name)
 			}
 			names = append(names, c.Name)
 		}
 		if !slices.Contains(names, s.Reference) {
-			t.Errorf("%s: the reference %q is no contestant", s.Name, s.Reference)
+			return fmt.Errorf("%s: the reference %q is no contestant", s.Name, s.Reference)
 		}
 	}
+	return nil
 }
 
 func mustEnd(t testing.TB, end func() error) {

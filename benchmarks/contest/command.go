@@ -40,9 +40,9 @@ func (p Program) Run(args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&s.rounds, "rounds", 21, "how many rounds")
 	flags.DurationVar(&s.slice, "slice", 40*time.Millisecond, "how long a contestant runs in one round")
 	flags.StringVar(&s.dir, "dir", os.TempDir(), "where files are written, and removed")
-	flags.StringVar(&s.benchstat, "benchstat", "", "write every round to this `file`, in the format that benchstat reads")
+	flags.StringVar(&s.benchstat, "benchstat", "", "write every round to this `file`, for benchstat")
 	if p.Blocks != nil {
-		flags.StringVar(&s.page, "docs", "", "write the tables into this Markdown `file`, in place of those that it has")
+		flags.StringVar(&s.page, "docs", "", "replace the tables in this Markdown `file`")
 	}
 	if p.Flags != nil {
 		p.Flags(flags)

@@ -18,8 +18,8 @@ func program(of func(map[string]Outcome) []Block) Program {
 		Path: "./benchmarks",
 		Scenarios: func() ([]Scenario, error) {
 			return []Scenario{
-				{Name: "idle", Title: "nothing", Reference: "a b", Contestants: []Contestant{{"a b", idle}, {"c", idle}}},
-				{Name: "scale", Title: "nothing", Reference: "a", Contestants: []Contestant{{"a", idle}}, Slow: true},
+				{Name: "idle", Reference: "a b", Contestants: []Contestant{{"a b", idle}, {"c", idle}}},
+				{Name: "scale", Reference: "a", Contestants: []Contestant{{"a", idle}}, Slow: true},
 			}, nil
 		},
 		Targets: []Target{

@@ -104,7 +104,8 @@ func TestABrokenPromiseIsSeen(t *testing.T) {
 		{"a timeout of the call", brokenClient{attempts: 1, timeout: 10 * time.Second}, endsCall, "after 10 s"},
 		{"a timeout of each attempt", brokenClient{attempts: 3, timeout: 20 * time.Second}, endsCall,
 			"after 60 s, 3 attempts"},
-		{"a lost response is called not applied", brokenClient{attempts: 1, effect: "not applied"}, reportsEffect, broken},
+		{"a lost response is called not applied", brokenClient{attempts: 1, effect: "not applied"}, reportsEffect,
+			broken},
 		{"a request that was never sent is called unknown", brokenClient{attempts: 1, effect: "unknown"}, reportsEffect,
 			broken},
 	} {

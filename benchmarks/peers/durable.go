@@ -32,7 +32,7 @@ var (
 )
 
 // durableScenario measures an operation that is saved before it is sent, and completed after. Both writes are durable
-// when they return, so redo's stores are told not to complete lazily.
+// when they return: redo's stores do not complete lazily.
 func durableScenario(callers int) contest.Scenario {
 	return contest.Scenario{
 		Name:      fmt.Sprintf("durable-%d", callers),

@@ -104,9 +104,8 @@ func middlewareScenario(callers int, replays bool) contest.Scenario {
 		Callers:   callers,
 	}
 	for _, of := range services {
-		s.Contestants = append(s.Contestants, contest.Contestant{Name: of.name, Open: func(string) (contest.Runner, error) {
-			return of.run(callers, replays && of.guarded)
-		}})
+		open := func(string) (contest.Runner, error) { return of.run(callers, replays && of.guarded) }
+		s.Contestants = append(s.Contestants, contest.Contestant{Name: of.name, Open: open})
 	}
 	return s
 }

@@ -27,8 +27,10 @@ func dial(addr, route string, payload []byte) (*wire, error) {
 		return nil, err
 	}
 	const mark = "Idempotency-Key: 5f0e8a6b-7b1e-4c3a-9d42-"
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s%s\r\n\r\n",
-		route, addr, len(payload), mark, strings.Repeat("0", keyDigits))
+	head := strings.Join([]string{
+		"POST " + route + " HTTP/1.1", "Host: " + addr, "Content-Type: application/json",
+		fmt.Sprintf("Content-Length: %d", len(payload)), mark + strings.Repeat("0", keyDigits), "", "",
+	}, "\r\n")
 	return &wire{
 		conn: conn, in: bufio.NewReader(conn), out: append([]byte(head), payload...),
 		keyFrom: strings.Index(head, mark) + len(mark),

@@ -50,7 +50,7 @@ func drain(body io.ReadCloser) error {
 func respondInMemory(req *http.Request, status int, text string) *http.Response {
 	return &http.Response{
 		Status: text, StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: responseHeader, Body: io.NopCloser(bytes.NewReader(ResponseBody)), ContentLength: int64(len(ResponseBody)),
-		Request: req,
+		Header: responseHeader, Body: io.NopCloser(bytes.NewReader(ResponseBody)),
+		ContentLength: int64(len(ResponseBody)), Request: req,
 	}
 }

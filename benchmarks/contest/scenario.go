@@ -93,7 +93,7 @@ func Serially(op func(i int) error, closer func() error) Runner {
 }
 
 // Concurrently is [Serially] with so many callers at a time. Each has its own share of the calls, so that nothing but
-// the operation itself is shared. Call i is of caller i modulo callers.
+// the operation itself is shared. In one run, calls whose numbers are equal modulo callers have the same caller.
 func Concurrently(callers int, op func(i int) error, closer func() error) Runner {
 	if callers == 1 {
 		return Serially(op, closer)

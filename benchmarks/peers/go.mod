@@ -29,6 +29,7 @@ require (
 	github.com/redo-go/redo/server/framework/fiber v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/pebblestore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/sqlitestore v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
 	github.com/stripe/stripe-go/v85 v85.0.0
 	modernc.org/sqlite v1.60.0
 	resty.dev/v3 v3.0.0-rc.4
@@ -77,7 +78,6 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rogpeppe/go-internal v1.12.0 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
-	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/tinylib/msgp v1.6.3 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasthttp v1.69.0 // indirect

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -88,8 +89,8 @@ func (c Contestant) try(dir string) error {
 	return errors.Join(r.filled(1), r.filled(3), r.stop())
 }
 
-// CheckNames returns an error if two scenarios, or two contestants of one scenario, have the same name, or if a
-// reference is no contestant.
+// CheckNames returns an error if two scenarios, or two contestants of one scenario, have the same name, if a name has
+// a slash, which separates names in go test, or if a reference is no contestant.
 func CheckNames(all []Scenario) error {
 	seen := map[string]bool{}
 	for _, s := range all {
@@ -101,6 +102,9 @@ func CheckNames(all []Scenario) error {
 		for _, c := range s.Contestants {
 			if slices.Contains(names, c.Name) {
 				return fmt.Errorf("%s: two contestants are named %q", s.Name, c.Name)
+			}
+			if strings.Contains(c.Name, "/") {
+				return fmt.Errorf("%s: the name %q has a slash", s.Name, c.Name)
 			}
 			names = append(names, c.Name)
 		}

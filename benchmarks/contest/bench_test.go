@@ -25,6 +25,9 @@ func TestCheckNames(t *testing.T) {
 		{"two contestants of one scenario may not", []Scenario{
 			{Name: "a", Reference: "x", Contestants: two("x", "x")},
 		}, `a: two contestants are named "x"`},
+		{"a contestant's name has no slash", []Scenario{
+			{Name: "a", Reference: "x", Contestants: two("x", "y/z")},
+		}, `a: the name "y/z" has a slash`},
 		{"the reference is one of them", []Scenario{
 			{Name: "a", Reference: "z", Contestants: two("x", "y")},
 		}, `the reference "z" is no contestant`},

@@ -32,13 +32,13 @@ const (
 )
 
 const (
-	byNetHTTP = "net/http, no middleware"
+	byNetHTTP = "http.Server, no middleware"
 	byFiber   = "fiber, no middleware"
 )
 
 var services = []service{
 	{byNetHTTP, false, func(l net.Listener, handled func()) func() error { return onNetHTTP(l, handled, nil) }},
-	{"redo on net/http", true, func(l net.Listener, handled func()) func() error {
+	{"redo on http.Server", true, func(l net.Listener, handled func()) func() error {
 		return onNetHTTP(l, handled, server.Middleware(memstore.New(), server.Required(), server.SharedKeys()))
 	}},
 	{byFiber, false, func(l net.Listener, handled func()) func() error { return onFiber(l, handled) }},

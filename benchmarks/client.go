@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/benchmarks/contest"
+	"github.com/redo-go/redo/benchmarks/post"
 )
 
 // Names of the contestants among the clients, as the targets and benchstat use them: without a slash.
@@ -24,9 +25,6 @@ const (
 	byBoundedTransport = "redo.Transport + deadline"
 )
 
-// callDeadline bounds a call of each contestant that has a deadline. It is redo's default.
-const callDeadline = 10 * time.Second
-
 // A client sends one POST and reads its response.
 type client func(url string, payload []byte) error
 
@@ -35,7 +33,7 @@ type client func(url string, payload []byte) error
 type clientKind struct {
 	name     string
 	keys     bool // each call gets a new UUIDv7; otherwise the key is constant
-	deadline bool // a call ends after callDeadline
+	deadline bool // a call ends after post.Deadline
 	retries  bool // a 503 is retried without a delay, under the same key, with the body rewound
 	over     func(http.RoundTripper) (client, error)
 }
@@ -48,7 +46,7 @@ var clients = []clientKind{
 	{byRetryable, false, false, true, func(rt http.RoundTripper) (client, error) {
 		c := newRetryable(rt)
 		return func(url string, payload []byte) error {
-			return sendRetryable(context.Background(), c, url, payload, constantKey)
+			return sendRetryable(context.Background(), c, url, payload, post.ConstantKey)
 		}, nil
 	}},
 	{byStandardClient, false, false, true, func(rt http.RoundTripper) (client, error) {
@@ -64,7 +62,7 @@ var clients = []clientKind{
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), callDeadline)
+			ctx, cancel := context.WithTimeout(context.Background(), post.Deadline)
 			defer cancel()
 			return sendRetryable(ctx, c, url, payload, []string{key.String()})
 		}, nil
@@ -99,7 +97,7 @@ var clients = []clientKind{
 		}
 		over := &http.Client{Transport: c.Transport()}
 		return func(url string, payload []byte) error {
-			ctx, cancel := context.WithTimeout(context.Background(), callDeadline)
+			ctx, cancel := context.WithTimeout(context.Background(), post.Deadline)
 			defer cancel()
 			return send(ctx, over.Do, url, payload, nil)
 		}, nil
@@ -109,7 +107,7 @@ var clients = []clientKind{
 // constant sends through c with the constant key and without a deadline.
 func constant(c *http.Client) client {
 	return func(url string, payload []byte) error {
-		return send(context.Background(), c.Do, url, payload, constantKey)
+		return send(context.Background(), c.Do, url, payload, post.ConstantKey)
 	}
 }
 
@@ -121,7 +119,7 @@ func keyed(c *http.Client) client {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), callDeadline)
+		ctx, cancel := context.WithTimeout(context.Background(), post.Deadline)
 		defer cancel()
 		return send(ctx, c.Do, url, payload, []string{key.String()})
 	}
@@ -131,14 +129,14 @@ func keyed(c *http.Client) client {
 func send(
 	ctx context.Context, do func(*http.Request) (*http.Response, error), url string, payload []byte, key []string,
 ) error {
-	req, err := newRequest(ctx, url, payload)
+	req, err := post.NewRequest(ctx, url, payload)
 	if err != nil {
 		return err
 	}
 	if key != nil {
 		req.Header["Idempotency-Key"] = key
 	}
-	return consume(do(req))
+	return post.Consume(do(req))
 }
 
 // sendRetryable is send for go-retryablehttp's own request, which rewinds payload without a copy.
@@ -147,9 +145,9 @@ func sendRetryable(ctx context.Context, c *retryablehttp.Client, url string, pay
 	if err != nil {
 		return err
 	}
-	req.Header["Content-Type"] = contentType
+	req.Header["Content-Type"] = post.ContentType
 	req.Header["Idempotency-Key"] = key
-	return consume(c.Do(req))
+	return post.Consume(c.Do(req))
 }
 
 func newRetryable(rt http.RoundTripper) *retryablehttp.Client {
@@ -170,47 +168,47 @@ func newRedo(rt http.RoundTripper, opts ...redo.Option) (*redo.Client, error) {
 func anyClient(clientKind) bool        { return true }
 func retryingClient(c clientKind) bool { return c.retries }
 
-func memoryScenario() scenario {
-	return scenario{
-		name:        "memory",
-		title:       "a 256-byte POST over a transport in memory",
-		reference:   byKeyedStandard,
-		contestants: overMemory(smallBody, anyClient, func() http.RoundTripper { return memoryTransport{} }),
+func memoryScenario() contest.Scenario {
+	return contest.Scenario{
+		Name:        "memory",
+		Title:       "a 256-byte POST over a transport in memory",
+		Reference:   byKeyedStandard,
+		Contestants: overMemory(post.SmallBody, anyClient, func() http.RoundTripper { return post.Memory{} }),
 	}
 }
 
-func largeScenario() scenario {
-	return scenario{
-		name:        "large",
-		title:       "a POST of 1 MiB, replayable, over a transport in memory that reads it",
-		reference:   byKeyedNetHTTP,
-		contestants: overMemory(largeBody, anyClient, func() http.RoundTripper { return memoryTransport{} }),
+func largeScenario() contest.Scenario {
+	return contest.Scenario{
+		Name:        "large",
+		Title:       "a POST of 1 MiB, replayable, over a transport in memory that reads it",
+		Reference:   byKeyedNetHTTP,
+		Contestants: overMemory(post.LargeBody, anyClient, func() http.RoundTripper { return post.Memory{} }),
 	}
 }
 
-func retryScenario() scenario {
-	return scenario{
-		name:        "retry",
-		title:       "a 256-byte POST with the responses 503, then 201, in memory, without a delay",
-		reference:   byKeyedStandard,
-		contestants: overMemory(smallBody, retryingClient, func() http.RoundTripper { return &flakyTransport{} }),
+func retryScenario() contest.Scenario {
+	return contest.Scenario{
+		Name:        "retry",
+		Title:       "a 256-byte POST with the responses 503, then 201, in memory, without a delay",
+		Reference:   byKeyedStandard,
+		Contestants: overMemory(post.SmallBody, retryingClient, func() http.RoundTripper { return &post.Flaky{} }),
 	}
 }
 
 // overMemory returns the chosen clients as contestants over a transport of their own.
-func overMemory(size int, chosen func(clientKind) bool, transport func() http.RoundTripper) []contestant {
+func overMemory(size int, chosen func(clientKind) bool, transport func() http.RoundTripper) []contest.Contestant {
 	payload := make([]byte, size)
-	var all []contestant
+	var all []contest.Contestant
 	for _, c := range clients {
 		if !chosen(c) {
 			continue
 		}
-		all = append(all, contestant{c.name, func(string) (runner, error) {
+		all = append(all, contest.Contestant{Name: c.name, Open: func(string) (contest.Runner, error) {
 			send, err := c.over(transport())
 			if err != nil {
-				return runner{}, err
+				return contest.Runner{}, err
 			}
-			return serially(func(int) error { return send(memoryURL, payload) }, nil), nil
+			return contest.Serially(func(int) error { return send(post.MemoryURL, payload) }, nil), nil
 		}})
 	}
 	return all

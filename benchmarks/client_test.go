@@ -11,6 +11,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/benchmarks/contest"
+	"github.com/redo-go/redo/benchmarks/post"
 )
 
 // A recordedRequest is the part of a request that its sender's promise covers.
@@ -40,7 +43,7 @@ type slowTransport struct{}
 func (slowTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case <-time.After(time.Hour):
-		return memoryTransport{}.RoundTrip(req)
+		return post.Memory{}.RoundTrip(req)
 	case <-req.Context().Done():
 		return nil, errors.Join(context.Cause(req.Context()), req.Body.Close())
 	}
@@ -49,18 +52,18 @@ func (slowTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestAClientMakesAKeyForEachCall(t *testing.T) {
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
-			r := &recorder{under: memoryTransport{}}
+			r := &recorder{under: post.Memory{}}
 			send, err := c.over(r)
 			require.NoError(t, err)
 			for range 2 {
-				require.NoError(t, send(memoryURL, []byte("payload")))
+				require.NoError(t, send(post.MemoryURL, []byte("payload")))
 			}
 			require.Len(t, r.seen, 2)
 			require.Len(t, r.seen[0].keys, 1)
 			require.Len(t, r.seen[1].keys, 1)
 			if !c.keys {
-				require.Equal(t, constantKey, r.seen[0].keys)
-				require.Equal(t, constantKey, r.seen[1].keys)
+				require.Equal(t, post.ConstantKey, r.seen[0].keys)
+				require.Equal(t, post.ConstantKey, r.seen[1].keys)
 				return
 			}
 			require.NotEqual(t, r.seen[0].keys, r.seen[1].keys)
@@ -80,14 +83,14 @@ func TestAClientKeepsItsDeadline(t *testing.T) {
 				send, err := c.over(slowTransport{})
 				require.NoError(t, err)
 				start := time.Now()
-				err = send(memoryURL, []byte("payload"))
+				err = send(post.MemoryURL, []byte("payload"))
 				if !c.deadline {
 					require.NoError(t, err)
 					require.Equal(t, time.Hour, time.Since(start))
 					return
 				}
 				require.Error(t, err)
-				require.Equal(t, callDeadline, time.Since(start))
+				require.Equal(t, post.Deadline, time.Since(start))
 			})
 		})
 	}
@@ -96,10 +99,10 @@ func TestAClientKeepsItsDeadline(t *testing.T) {
 func TestARetryRepeatsTheKeyAndTheBody(t *testing.T) {
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
-			r := &recorder{under: &flakyTransport{}}
+			r := &recorder{under: &post.Flaky{}}
 			send, err := c.over(r)
 			require.NoError(t, err)
-			err = send(memoryURL, []byte("payload"))
+			err = send(post.MemoryURL, []byte("payload"))
 			if !c.retries {
 				require.ErrorContains(t, err, "503")
 				require.Len(t, r.seen, 1)
@@ -114,10 +117,10 @@ func TestARetryRepeatsTheKeyAndTheBody(t *testing.T) {
 }
 
 func TestOnlyRetryingClientsAreMeasuredOnARetry(t *testing.T) {
-	for _, s := range []scenario{retryScenario(), retryLoopbackScenario()} {
+	for _, s := range []contest.Scenario{retryScenario(), retryLoopbackScenario()} {
 		var names, want []string
-		for _, c := range s.contestants {
-			names = append(names, c.name)
+		for _, c := range s.Contestants {
+			names = append(names, c.Name)
 		}
 		for _, c := range clients {
 			if c.retries {

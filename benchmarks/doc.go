@@ -21,10 +21,14 @@
 // Files are written to the temporary directory, or to -dir: on a file system in memory a sync costs nothing, and the
 // durable scenarios say nothing.
 //
-// The same bodies are ordinary benchmarks, for benchstat and profiles:
+// With -benchstat FILE each round is also a line for benchstat. The same bodies are ordinary benchmarks, for profiles
+// and for benchstat too:
 //
+//	go run ./benchmarks -run memory -benchstat new.txt
 //	go test -run '^$' -bench . -count 6 ./benchmarks > new.txt
 //	benchstat -col /by new.txt
+//
+// Package contest runs the scenarios. The command benchmarks/peers measures more peers.
 //
 // The module is never released, so the peers that it measures bind no user.
 package main

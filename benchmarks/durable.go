@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/benchmarks/contest"
+	"github.com/redo-go/redo/benchmarks/post"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 )
@@ -24,22 +26,22 @@ const (
 
 // A record is a header of 96 bytes, as boltstore writes it, a request, and once it is complete a result.
 var (
-	request     = make([]byte, smallBody)
+	request     = make([]byte, post.SmallBody)
 	result      = make([]byte, 256)
 	saved       = make([]byte, 96+len(request))
 	completed   = make([]byte, 96+len(request)+len(result))
-	fingerprint = store.Raw(http.MethodPost, memoryURL, "", request)
+	fingerprint = store.Raw(http.MethodPost, post.MemoryURL, "", request)
 )
 
 // reserveScenario is one durable write, as a caller waits for it before the first byte is sent.
-func reserveScenario() scenario {
-	return scenario{
-		name:      "reserve",
-		title:     "one durable write, one caller: the wait before the first byte is sent",
-		reference: byUpdate,
-		contestants: []contestant{
-			{byUpdate, bare((*bbolt.DB).Update, 1, saved)},
-			{byStore, stored(func(st *boltstore.Store) func(i int) error {
+func reserveScenario() contest.Scenario {
+	return contest.Scenario{
+		Name:      "reserve",
+		Title:     "one durable write, one caller: the wait before the first byte is sent",
+		Reference: byUpdate,
+		Contestants: []contest.Contestant{
+			{Name: byUpdate, Open: bare((*bbolt.DB).Update, 1, saved)},
+			{Name: byStore, Open: stored(func(st *boltstore.Store) func(i int) error {
 				return func(i int) error {
 					_, err := reserve(st, i)
 					return err
@@ -50,17 +52,17 @@ func reserveScenario() scenario {
 }
 
 // durableScenario measures an operation's two writes. bbolt has no lazy write, so both are durable there.
-func durableScenario(callers int) scenario {
-	return scenario{
-		name: fmt.Sprintf("durable-%d", callers),
-		title: fmt.Sprintf("a durable operation, callers: %d. It is saved durably, then completed (redo: lazily)",
+func durableScenario(callers int) contest.Scenario {
+	return contest.Scenario{
+		Name: fmt.Sprintf("durable-%d", callers),
+		Title: fmt.Sprintf("a durable operation, callers: %d. It is saved durably, then completed (redo: lazily)",
 			callers),
-		reference: byUpdate,
-		callers:   callers,
-		contestants: []contestant{
-			{byUpdate, bare((*bbolt.DB).Update, callers, saved, completed)},
-			{byBatch, bare((*bbolt.DB).Batch, callers, saved, completed)},
-			{byStore, stored(func(st *boltstore.Store) func(i int) error {
+		Reference: byUpdate,
+		Callers:   callers,
+		Contestants: []contest.Contestant{
+			{Name: byUpdate, Open: bare((*bbolt.DB).Update, callers, saved, completed)},
+			{Name: byBatch, Open: bare((*bbolt.DB).Batch, callers, saved, completed)},
+			{Name: byStore, Open: stored(func(st *boltstore.Store) func(i int) error {
 				return func(i int) error {
 					g, err := reserve(st, i)
 					if err != nil {
@@ -69,7 +71,7 @@ func durableScenario(callers int) scenario {
 					return st.Complete(context.Background(), g.Lease, store.Outcome{Result: result, Lazy: true})
 				}
 			}, callers)},
-			{byDurably, durably(callers)},
+			{Name: byDurably, Open: durably(callers)},
 		},
 	}
 }
@@ -93,34 +95,34 @@ func reserve(st *boltstore.Store, i int) (store.Grant, error) {
 }
 
 // stored runs an operation on a new boltstore, with the default options.
-func stored(operation func(*boltstore.Store) func(i int) error, callers int) func(string) (runner, error) {
-	return func(dir string) (runner, error) {
+func stored(operation func(*boltstore.Store) func(i int) error, callers int) func(string) (contest.Runner, error) {
+	return func(dir string) (contest.Runner, error) {
 		st, err := boltstore.Open(filepath.Join(dir, "operations.redo"))
 		if err != nil {
-			return runner{}, err
+			return contest.Runner{}, err
 		}
-		return concurrently(callers, operation(st), st.Close), nil
+		return contest.Concurrently(callers, operation(st), st.Close), nil
 	}
 }
 
 // durably runs whole calls of a client with a store.
-func durably(callers int) func(string) (runner, error) {
-	return func(dir string) (runner, error) {
+func durably(callers int) func(string) (contest.Runner, error) {
+	return func(dir string) (contest.Runner, error) {
 		st, err := boltstore.Open(filepath.Join(dir, "operations.redo"))
 		if err != nil {
-			return runner{}, err
+			return contest.Runner{}, err
 		}
-		c, err := newRedo(memoryTransport{}, redo.WithStore(st))
+		c, err := newRedo(post.Memory{}, redo.WithStore(st))
 		if err != nil {
-			return runner{}, errors.Join(err, st.Close())
+			return contest.Runner{}, errors.Join(err, st.Close())
 		}
-		return concurrently(callers, func(i int) error {
+		return contest.Concurrently(callers, func(i int) error {
 			ctx := redo.WithOperation(context.Background(), operationName(i))
-			req, err := newRequest(ctx, memoryURL, request)
+			req, err := post.NewRequest(ctx, post.MemoryURL, request)
 			if err != nil {
 				return err
 			}
-			return consume(c.Do(req))
+			return post.Consume(c.Do(req))
 		}, st.Close), nil
 	}
 }
@@ -129,22 +131,22 @@ func durably(callers int) func(string) (runner, error) {
 // the fastest options under which every commit is synced.
 func bare(
 	commit func(*bbolt.DB, func(*bbolt.Tx) error) error, callers int, values ...[]byte,
-) func(string) (runner, error) {
+) func(string) (contest.Runner, error) {
 	bucket := []byte("records")
-	return func(dir string) (runner, error) {
+	return func(dir string) (contest.Runner, error) {
 		db, err := bbolt.Open(filepath.Join(dir, "bare.db"), 0o600,
 			&bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
 		if err != nil {
-			return runner{}, err
+			return contest.Runner{}, err
 		}
 		err = db.Update(func(tx *bbolt.Tx) error {
 			_, err := tx.CreateBucket(bucket)
 			return err
 		})
 		if err != nil {
-			return runner{}, errors.Join(err, db.Close())
+			return contest.Runner{}, errors.Join(err, db.Close())
 		}
-		return concurrently(callers, func(i int) error {
+		return contest.Concurrently(callers, func(i int) error {
 			key := []byte(operationName(i))
 			for _, value := range values {
 				err := commit(db, func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put(key, value) })

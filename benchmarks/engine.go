@@ -5,16 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/redo-go/redo/benchmarks/contest"
 	"github.com/redo-go/redo/store"
 )
-
-// errNoEngine is why a scenario that needs an engine is not run.
-var errNoEngine = errors.New("no engine")
 
 // Where the engines are looked for when the environment does not say.
 const (
@@ -26,9 +23,9 @@ func redisURL() string    { return cmp.Or(os.Getenv("REDO_TEST_REDIS"), redisHer
 func postgresURL() string { return cmp.Or(os.Getenv("REDO_TEST_POSTGRES"), postgresHere) }
 
 // calls makes a contestant of an operation on an arena.
-func calls(op func(context.Context) error) func(string) (runner, error) {
-	return func(string) (runner, error) {
-		return concurrently(engineCallers, func(int) error { return op(context.Background()) }, nil), nil
+func calls(op func(context.Context) error) func(string) (contest.Runner, error) {
+	return func(string) (contest.Runner, error) {
+		return contest.Concurrently(engineCallers, func(int) error { return op(context.Background()) }, nil), nil
 	}
 }
 
@@ -39,7 +36,7 @@ func absent(engine, variable string, err error) error {
 	if os.Getenv(variable) == "" {
 		where = "on this machine; " + variable + " may name another"
 	}
-	return fmt.Errorf("%w: %s does not respond %s: %w", errNoEngine, engine, where, err)
+	return fmt.Errorf("%w: %s does not respond %s: %w", contest.ErrNoEngine, engine, where, err)
 }
 
 // patience bounds the work around the measurements: to connect, to fill the tables and to drop them.

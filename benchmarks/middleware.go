@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/redo-go/redo/benchmarks/contest"
+	"github.com/redo-go/redo/benchmarks/post"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store/memstore"
 )
@@ -17,23 +19,23 @@ const (
 	byReplay  = "replay"
 )
 
-func middlewareScenario() scenario {
-	return scenario{
-		name:      "middleware",
-		title:     "server.Middleware over memstore around a trivial handler, a 256-byte POST, no connection",
-		reference: byHandler,
-		contestants: []contestant{
-			{byHandler, handled(func() http.Handler { return trivial }, false, "")},
-			{byFirst, handled(guarded, false, "stored")},
-			{byReplay, handled(guarded, true, "replayed")},
+func middlewareScenario() contest.Scenario {
+	return contest.Scenario{
+		Name:      "middleware",
+		Title:     "server.Middleware over memstore around a trivial handler, a 256-byte POST, no connection",
+		Reference: byHandler,
+		Contestants: []contest.Contestant{
+			{Name: byHandler, Open: handled(func() http.Handler { return trivial }, false, "")},
+			{Name: byFirst, Open: handled(guarded, false, "stored")},
+			{Name: byReplay, Open: handled(guarded, true, "replayed")},
 		},
 	}
 }
 
 var trivial = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-	w.Header()["Content-Type"] = contentType
+	w.Header()["Content-Type"] = post.ContentType
 	w.WriteHeader(http.StatusCreated)
-	_, _ = w.Write(answerBody) // the sink takes everything
+	_, _ = w.Write(post.ResponseBody) // the sink takes everything
 })
 
 func guarded() http.Handler {
@@ -46,19 +48,19 @@ const storeLife = 1 << 13
 
 // handled sends a handler the same request and writer again and again. Each request has a new key, or all have one
 // key that the handler has seen before. handled checks each response's Idempotency-Status.
-func handled(build func() http.Handler, replays bool, status string) func(string) (runner, error) {
-	return func(string) (runner, error) {
+func handled(build func() http.Handler, replays bool, status string) func(string) (contest.Runner, error) {
+	return func(string) (contest.Runner, error) {
 		body := bytes.NewReader(nil)
 		req, err := http.NewRequest(http.MethodPost, "/v1/refunds", body)
 		if err != nil {
-			return runner{}, err
+			return contest.Runner{}, err
 		}
 		req.Pattern = "POST /v1/refunds" // the server's mux sets it
-		req.ContentLength = smallBody
-		payload := make([]byte, smallBody)
+		req.ContentLength = post.SmallBody
+		payload := make([]byte, post.SmallBody)
 		w := &sink{header: http.Header{}}
 		key := []string{""}
-		req.Header["Content-Type"], req.Header["Idempotency-Key"] = contentType, key
+		req.Header["Content-Type"], req.Header["Idempotency-Key"] = post.ContentType, key
 		var text [48]byte
 		serve := func(h http.Handler, number int) {
 			body.Reset(payload)
@@ -68,7 +70,7 @@ func handled(build func() http.Handler, replays bool, status string) func(string
 			h.ServeHTTP(w, req)
 		}
 		var h http.Handler
-		return serially(func(i int) error {
+		return contest.Serially(func(i int) error {
 			number := i
 			if replays {
 				number = 0

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/redo-go/redo/benchmarks/contest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 )
@@ -27,23 +28,23 @@ const (
 const engineCallers = 64
 
 // postgresScenario compares first runs, reserve and complete, or replays. The pools are as large as is best for each.
-func postgresScenario(replay bool) scenario {
+func postgresScenario(replay bool) contest.Scenario {
 	a := &postgresArena{conns: 32}
-	s := scenario{
-		name:  "postgres-first",
-		title: "pgstore: reserve and complete, 64 callers on a pool of 32",
-		ready: a.open, done: a.close, reference: byEngine, callers: engineCallers,
-		contestants: []contestant{
-			{byEngine, calls(a.firstByDriver)},
-			{byRedo, calls(a.firstByRedo)},
+	s := contest.Scenario{
+		Name:  "postgres-first",
+		Title: "pgstore: reserve and complete, 64 callers on a pool of 32",
+		Ready: a.open, Done: a.close, Reference: byEngine, Callers: engineCallers,
+		Contestants: []contest.Contestant{
+			{Name: byEngine, Open: calls(a.firstByDriver)},
+			{Name: byRedo, Open: calls(a.firstByRedo)},
 		},
 	}
 	if replay {
 		a.conns = 16
-		s.name, s.title = "postgres-replay", "pgstore: the replay of a complete record, 64 callers on a pool of 16"
-		s.contestants = []contestant{
-			{byEngine, calls(a.replayByDriver)},
-			{byRedo, calls(a.replayByRedo)},
+		s.Name, s.Title = "postgres-replay", "pgstore: the replay of a complete record, 64 callers on a pool of 16"
+		s.Contestants = []contest.Contestant{
+			{Name: byEngine, Open: calls(a.replayByDriver)},
+			{Name: byRedo, Open: calls(a.replayByRedo)},
 		}
 	}
 	return s
@@ -88,7 +89,7 @@ func (a *postgresArena) open() (err error) {
 	return nil
 }
 
-// newPool connects. If it can't, its error wraps errNoEngine.
+// newPool connects. If it can't, its error wraps contest.ErrNoEngine.
 func newPool(ctx context.Context, conns int32, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(postgresURL())
 	if err != nil {

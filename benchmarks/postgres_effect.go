@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/redo-go/redo/benchmarks/contest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -17,12 +18,12 @@ const (
 )
 
 // effectScenario measures the cost of making an effect once: a row in a table, alone and with a record.
-func effectScenario() scenario {
+func effectScenario() contest.Scenario {
 	a := &postgresArena{conns: 32}
-	return scenario{
-		name:  "postgres-effect",
-		title: "a row inserted in Postgres, with and without a record of it, 64 callers on a pool of 32",
-		ready: func() error {
+	return contest.Scenario{
+		Name:  "postgres-effect",
+		Title: "a row inserted in Postgres, with and without a record of it, 64 callers on a pool of 32",
+		Ready: func() error {
 			if err := a.open(); err != nil {
 				return err
 			}
@@ -38,11 +39,11 @@ func effectScenario() scenario {
 			}
 			return err
 		},
-		done: a.close, reference: byEffect, callers: engineCallers,
-		contestants: []contestant{
-			{byEffect, calls(a.effectAlone)},
-			{byTwoSteps, calls(a.effectInTwoSteps)},
-			{byTransaction, calls(a.effectInOneTransaction)},
+		Done: a.close, Reference: byEffect, Callers: engineCallers,
+		Contestants: []contest.Contestant{
+			{Name: byEffect, Open: calls(a.effectAlone)},
+			{Name: byTwoSteps, Open: calls(a.effectInTwoSteps)},
+			{Name: byTransaction, Open: calls(a.effectInOneTransaction)},
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/redo-go/redo/benchmarks/contest"
 	"github.com/redo-go/redo/store/pgstore"
 )
 
@@ -25,19 +26,21 @@ const (
 const few = 10_000
 
 // postgresScales are the store's calls on a table of few records and on one of so many. All three share the tables.
-func postgresScales(many int) []scenario {
+func postgresScales(many int) []contest.Scenario {
 	a := &scaleArena{sizes: map[string]int{bySmall: few, byLarge: many}}
-	pair := func(op func(*scaledTable) runner) []contestant {
-		return []contestant{{bySmall, a.runner(bySmall, op)}, {byLarge, a.runner(byLarge, op)}}
-	}
-	of := func(name, title string, callers int, contestants []contestant) scenario {
-		return scenario{
-			name:  name,
-			title: fmt.Sprintf("pgstore with %d and with %d records: %s", few, many, title),
-			ready: a.open, end: a.drop, reference: bySmall, callers: callers, contestants: contestants, slow: true,
+	pair := func(op func(*scaledTable) contest.Runner) []contest.Contestant {
+		return []contest.Contestant{
+			{Name: bySmall, Open: a.runner(bySmall, op)}, {Name: byLarge, Open: a.runner(byLarge, op)},
 		}
 	}
-	return []scenario{
+	of := func(name, title string, callers int, contestants []contest.Contestant) contest.Scenario {
+		return contest.Scenario{
+			Name:  name,
+			Title: fmt.Sprintf("pgstore with %d and with %d records: %s", few, many, title),
+			Ready: a.open, End: a.drop, Reference: bySmall, Callers: callers, Contestants: contestants, Slow: true,
+		}
+	}
+	return []contest.Scenario{
 		of("scale-postgres-first", "reserve and complete, 64 callers", engineCallers, pair((*scaledTable).first)),
 		of("scale-postgres-replay", "replays of any of the records, 64 callers", engineCallers,
 			pair((*scaledTable).replay)),
@@ -93,8 +96,8 @@ func (a *scaleArena) drop() error {
 	return errors.Join(failures...)
 }
 
-func (a *scaleArena) runner(size string, op func(*scaledTable) runner) func(string) (runner, error) {
-	return func(string) (runner, error) { return op(a.tables[size]), nil }
+func (a *scaleArena) runner(size string, op func(*scaledTable) contest.Runner) func(string) (contest.Runner, error) {
+	return func(string) (contest.Runner, error) { return op(a.tables[size]), nil }
 }
 
 // A scaledTable is a table that was filled with complete records.
@@ -151,14 +154,14 @@ func (t *scaledTable) copy(ctx context.Context, n int, of func(i int) (key strin
 	return err
 }
 
-func (t *scaledTable) first() runner {
-	return concurrently(engineCallers, func(int) error {
+func (t *scaledTable) first() contest.Runner {
+	return contest.Concurrently(engineCallers, func(int) error {
 		return firstRun(context.Background(), t.store, timeKey(t.made.Add(1)))
 	}, nil)
 }
 
-func (t *scaledTable) replay() runner {
-	return concurrently(engineCallers, func(int) error {
+func (t *scaledTable) replay() contest.Runner {
+	return contest.Concurrently(engineCallers, func(int) error {
 		return replayRun(context.Background(), t.store, timeKey(uint64(rand.IntN(t.size))))
 	}, nil)
 }
@@ -166,15 +169,15 @@ func (t *scaledTable) replay() runner {
 // purgedAtOnce is pgstore's batch.
 const purgedAtOnce = 1000
 
-func (t *scaledTable) purge() runner {
-	r := serially(func(int) error {
+func (t *scaledTable) purge() contest.Runner {
+	r := contest.Serially(func(int) error {
 		n, err := t.store.Purge(context.Background(), purgedAtOnce)
 		if err == nil && n != purgedAtOnce {
 			err = fmt.Errorf("benchmarks: %d records were purged, not %d", n, purgedAtOnce)
 		}
 		return err
 	}, nil)
-	r.refill = func(n int) error {
+	r.Refill = func(n int) error {
 		ctx, cancel := preparing()
 		defer cancel()
 		return t.copy(ctx, n*purgedAtOnce, func(int) (string, time.Time) {

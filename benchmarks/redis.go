@@ -11,21 +11,28 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/redo-go/redo/benchmarks/contest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
 )
 
 // redisScenario compares first runs, reserve and complete, or replays. Both contestants pipeline over one client.
-func redisScenario(replay bool) scenario {
+func redisScenario(replay bool) contest.Scenario {
 	a := &redisArena{}
-	s := scenario{
-		name: "redis-first", title: "redisstore: reserve and complete, 64 callers",
-		ready: a.open, done: a.close, reference: byEngine, callers: engineCallers,
-		contestants: []contestant{{byEngine, calls(a.firstByDriver)}, {byRedo, calls(a.firstByRedo)}},
+	s := contest.Scenario{
+		Name: "redis-first", Title: "redisstore: reserve and complete, 64 callers",
+		Ready: a.open, Done: a.close, Reference: byEngine, Callers: engineCallers,
+		Contestants: []contest.Contestant{
+			{Name: byEngine, Open: calls(a.firstByDriver)},
+			{Name: byRedo, Open: calls(a.firstByRedo)},
+		},
 	}
 	if replay {
-		s.name, s.title = "redis-replay", "redisstore: the replay of a complete record, 64 callers"
-		s.contestants = []contestant{{byEngine, calls(a.replayByDriver)}, {byRedo, calls(a.replayByRedo)}}
+		s.Name, s.Title = "redis-replay", "redisstore: the replay of a complete record, 64 callers"
+		s.Contestants = []contest.Contestant{
+			{Name: byEngine, Open: calls(a.replayByDriver)},
+			{Name: byRedo, Open: calls(a.replayByRedo)},
+		}
 	}
 	return s
 }

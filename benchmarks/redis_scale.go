@@ -15,25 +15,26 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/redo-go/redo/benchmarks/contest"
 	"github.com/redo-go/redo/store/redisstore"
 )
 
 // redisScales are the store's calls on a server of few records and on one of many. They share the servers, which
 // are private: in one server all records share a table, under all prefixes.
-func redisScales(many int) []scenario {
+func redisScales(many int) []contest.Scenario {
 	a := &redisScaleArena{sizes: map[string]int{bySmall: few, byLarge: many}}
-	of := func(name, title string, callers int, op func(*scaledRedis) runner) scenario {
-		on := func(size string) func(string) (runner, error) {
-			return func(string) (runner, error) { return op(a.servers[size]), nil }
+	of := func(name, title string, callers int, op func(*scaledRedis) contest.Runner) contest.Scenario {
+		on := func(size string) func(string) (contest.Runner, error) {
+			return func(string) (contest.Runner, error) { return op(a.servers[size]), nil }
 		}
-		return scenario{
-			name:  name,
-			title: fmt.Sprintf("redisstore with %d and with %d records: %s", few, many, title),
-			ready: a.open, end: a.stop, reference: bySmall, callers: callers, slow: true,
-			contestants: []contestant{{bySmall, on(bySmall)}, {byLarge, on(byLarge)}},
+		return contest.Scenario{
+			Name:  name,
+			Title: fmt.Sprintf("redisstore with %d and with %d records: %s", few, many, title),
+			Ready: a.open, End: a.stop, Reference: bySmall, Callers: callers, Slow: true,
+			Contestants: []contest.Contestant{{Name: bySmall, Open: on(bySmall)}, {Name: byLarge, Open: on(byLarge)}},
 		}
 	}
-	return []scenario{
+	return []contest.Scenario{
 		of("scale-redis-first", "reserve and complete, 64 callers", engineCallers, (*scaledRedis).first),
 		of("scale-redis-replay", "replays of any of the records, 64 callers", engineCallers, (*scaledRedis).replay),
 		of("scale-redis-purge", "32 claims that expire immediately, and a purge of the rest, one caller", 1,
@@ -95,7 +96,7 @@ type scaledRedis struct {
 func (s *scaledRedis) start(ctx context.Context) (err error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
-		return fmt.Errorf("%w: redis-server is not on the PATH: %w", errNoEngine, err)
+		return fmt.Errorf("%w: redis-server is not on the PATH: %w", contest.ErrNoEngine, err)
 	}
 	if s.dir, err = os.MkdirTemp("", "redo-bench-"); err != nil {
 		return err
@@ -152,24 +153,24 @@ func (s *scaledRedis) stop() error {
 	return os.RemoveAll(s.dir)
 }
 
-func (s *scaledRedis) first() runner {
-	return concurrently(engineCallers, func(int) error {
+func (s *scaledRedis) first() contest.Runner {
+	return contest.Concurrently(engineCallers, func(int) error {
 		return firstRun(context.Background(), s.store, timeKey(s.made.Add(1)))
 	}, nil)
 }
 
-func (s *scaledRedis) replay() runner {
-	return concurrently(engineCallers, func(int) error {
+func (s *scaledRedis) replay() contest.Runner {
+	return contest.Concurrently(engineCallers, func(int) error {
 		return replayRun(context.Background(), s.store, timeKey(uint64(rand.IntN(s.size))))
 	}, nil)
 }
 
 // purge makes the records that it purges. The claims themselves take most of them off the index already. Otherwise
 // the number left would depend on the number of calls.
-func (s *scaledRedis) purge() runner {
+func (s *scaledRedis) purge() contest.Runner {
 	claim := engineClaim("")
 	claim.Lease, claim.Retention = 0, time.Millisecond
-	return serially(func(int) error {
+	return contest.Serially(func(int) error {
 		for range 32 {
 			claim.ID.Key = timeKey(s.made.Add(1))
 			if _, err := s.store.Reserve(context.Background(), claim); err != nil {

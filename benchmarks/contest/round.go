@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ type pace struct {
 
 // play measures a scenario. The number of operations is found in a round that does not count, and is the same in all
 // that do. Every other round goes backwards, so that a machine that gets slower or faster favours no contestant.
-func (p pace) play(s scenario) (out outcome, err error) {
+func (p pace) play(s Scenario) (out Outcome, err error) {
 	err = s.staged(func() error {
 		out, err = p.playReady(s)
 		return err
@@ -25,40 +25,40 @@ func (p pace) play(s scenario) (out outcome, err error) {
 	return out, err
 }
 
-func (p pace) playReady(s scenario) (outcome, error) {
-	counts := make([]int, len(s.contestants))
-	for i, c := range s.contestants {
+func (p pace) playReady(s Scenario) (Outcome, error) {
+	counts := make([]int, len(s.Contestants))
+	for i, c := range s.Contestants {
 		var err error
-		if counts[i], err = p.calibrate(c, max(1, s.callers)); err != nil {
-			return nil, fmt.Errorf("%s, %s: %w", s.name, c.name, err)
+		if counts[i], err = p.calibrate(c, max(1, s.Callers)); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", s.Name, c.Name, err)
 		}
 	}
-	out := outcome{}
+	out := Outcome{}
 	for round := range p.rounds {
-		for turn := range s.contestants {
+		for turn := range s.Contestants {
 			i := turn
 			if round%2 == 1 {
-				i = len(s.contestants) - 1 - turn
+				i = len(s.Contestants) - 1 - turn
 			}
-			c := s.contestants[i]
+			c := s.Contestants[i]
 			got, err := p.measure(c, counts[i])
 			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", s.name, c.name, err)
+				return nil, fmt.Errorf("%s, %s: %w", s.Name, c.Name, err)
 			}
-			out[c.name] = append(out[c.name], got)
+			out[c.Name] = append(out[c.Name], got)
 		}
 	}
 	return out, nil
 }
 
 // with opens the contestant in a new directory for as long as f runs.
-func (p pace) with(c contestant, f func(runner) error) (err error) {
+func (p pace) with(c Contestant, f func(Runner) error) (err error) {
 	dir, err := os.MkdirTemp(p.dir, "redo-benchmarks-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := c.open(dir)
+	r, err := c.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -67,14 +67,14 @@ func (p pace) with(c contestant, f func(runner) error) (err error) {
 }
 
 // calibrate finds how many operations fill a slice: a multiple of step, at least one step.
-func (p pace) calibrate(c contestant, step int) (n int, err error) {
-	err = p.with(c, func(r runner) error {
+func (p pace) calibrate(c Contestant, step int) (n int, err error) {
+	err = p.with(c, func(r Runner) error {
 		for n = step; ; {
 			if err := r.supply(n); err != nil {
 				return err
 			}
 			start := time.Now()
-			if err := r.run(n); err != nil {
+			if err := r.Run(n); err != nil {
 				return err
 			}
 			elapsed := max(time.Since(start), time.Microsecond)
@@ -90,8 +90,8 @@ func (p pace) calibrate(c contestant, step int) (n int, err error) {
 }
 
 // measure runs n operations after a few that warm up caches, connections and files.
-func (p pace) measure(c contestant, n int) (got sample, err error) {
-	err = p.with(c, func(r runner) error {
+func (p pace) measure(c Contestant, n int) (got Sample, err error) {
+	err = p.with(c, func(r Runner) error {
 		if err := r.filled(max(1, n/20)); err != nil {
 			return err
 		}
@@ -102,14 +102,15 @@ func (p pace) measure(c contestant, n int) (got sample, err error) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		err := r.run(n)
+		err := r.Run(n)
 		elapsed := time.Since(start)
 		runtime.ReadMemStats(&after)
 		per := float64(n)
-		got = sample{
-			ns:     float64(elapsed.Nanoseconds()) / per,
-			bytes:  float64(after.TotalAlloc-before.TotalAlloc) / per,
-			allocs: float64(after.Mallocs-before.Mallocs) / per,
+		got = Sample{
+			N:      n,
+			Ns:     float64(elapsed.Nanoseconds()) / per,
+			Bytes:  float64(after.TotalAlloc-before.TotalAlloc) / per,
+			Allocs: float64(after.Mallocs-before.Mallocs) / per,
 		}
 		return err
 	})

@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"errors"
@@ -10,13 +10,13 @@ import (
 )
 
 // logged is a contestant that writes down when it is opened.
-func logged(name string, log *[]string) contestant {
-	return contestant{name, func(dir string) (runner, error) {
+func logged(name string, log *[]string) Contestant {
+	return Contestant{name, func(dir string) (Runner, error) {
 		*log = append(*log, name)
 		if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
-			return runner{}, err
+			return Runner{}, err
 		}
-		return serially(func(int) error { return nil }, nil), nil
+		return Serially(func(int) error { return nil }, nil), nil
 	}}
 }
 
@@ -24,7 +24,7 @@ func TestContestantsTakeTurns(t *testing.T) {
 	var log []string
 	dir := t.TempDir()
 	p := pace{rounds: 3, slice: time.Microsecond, dir: dir}
-	o, err := p.play(scenario{contestants: []contestant{logged("a", &log), logged("b", &log)}})
+	o, err := p.play(Scenario{Contestants: []Contestant{logged("a", &log), logged("b", &log)}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b", "a", "b", "b", "a", "a", "b"}, log,
 		"one round to calibrate, three that count, the second backwards")
@@ -37,23 +37,23 @@ func TestContestantsTakeTurns(t *testing.T) {
 
 func TestSampleIsPerOperation(t *testing.T) {
 	var sink []byte
-	c := contestant{"allocates", func(string) (runner, error) {
-		return serially(func(int) error {
+	c := Contestant{"allocates", func(string) (Runner, error) {
+		return Serially(func(int) error {
 			sink = make([]byte, 1<<10)
 			return nil
 		}, nil), nil
 	}}
-	o, err := pace{rounds: 1, slice: time.Millisecond, dir: t.TempDir()}.play(scenario{contestants: []contestant{c}})
+	o, err := pace{rounds: 1, slice: time.Millisecond, dir: t.TempDir()}.play(Scenario{Contestants: []Contestant{c}})
 	require.NoError(t, err)
 	require.Len(t, sink, 1<<10)
-	require.Equal(t, 1.0, o.allocs("allocates"))
-	require.Positive(t, o.time("allocates").min)
+	require.Equal(t, 1.0, o.Allocs("allocates"))
+	require.Positive(t, o.Time("allocates").Min)
 }
 
 func TestCallersShareEvenly(t *testing.T) {
 	var runs []int
-	c := contestant{"counts", func(string) (runner, error) {
-		return runner{run: func(n int) error {
+	c := Contestant{"counts", func(string) (Runner, error) {
+		return Runner{Run: func(n int) error {
 			runs = append(runs, n)
 			return nil
 		}}, nil
@@ -69,18 +69,18 @@ func TestCallersShareEvenly(t *testing.T) {
 
 func TestAFailureNamesTheContestant(t *testing.T) {
 	failure := errors.New("failed")
-	for rule, open := range map[string]func(string) (runner, error){
-		"opening": func(string) (runner, error) { return runner{}, failure },
-		"running": func(string) (runner, error) {
-			return runner{run: func(int) error { return failure }}, nil
+	for rule, open := range map[string]func(string) (Runner, error){
+		"opening": func(string) (Runner, error) { return Runner{}, failure },
+		"running": func(string) (Runner, error) {
+			return Runner{Run: func(int) error { return failure }}, nil
 		},
-		"closing": func(string) (runner, error) {
-			return serially(func(int) error { return nil }, func() error { return failure }), nil
+		"closing": func(string) (Runner, error) {
+			return Serially(func(int) error { return nil }, func() error { return failure }), nil
 		},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			p := pace{rounds: 1, slice: time.Microsecond, dir: t.TempDir()}
-			_, err := p.play(scenario{name: "s", contestants: []contestant{{"c", open}}})
+			_, err := p.play(Scenario{Name: "s", Contestants: []Contestant{{"c", open}}})
 			require.ErrorIs(t, err, failure)
 			require.ErrorContains(t, err, "s, c: ")
 		})

@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"strings"
@@ -8,13 +8,13 @@ import (
 )
 
 func TestTable(t *testing.T) {
-	s := scenario{
-		name: "posting", title: "a POST", reference: "peer",
-		contestants: []contestant{{name: "peer"}, {name: "redo"}},
+	s := Scenario{
+		Name: "posting", Title: "a POST", Reference: "peer",
+		Contestants: []Contestant{{Name: "peer"}, {Name: "redo"}},
 	}
-	o := outcome{
-		"peer": {{ns: 1000, bytes: 64, allocs: 2}, {ns: 2000, bytes: 64, allocs: 2}},
-		"redo": {{ns: 3000, bytes: 128, allocs: 3}, {ns: 4000, bytes: 128, allocs: 3}},
+	o := Outcome{
+		"peer": {{Ns: 1000, Bytes: 64, Allocs: 2}, {Ns: 2000, Bytes: 64, Allocs: 2}},
+		"redo": {{Ns: 3000, Bytes: 128, Allocs: 3}, {Ns: 4000, Bytes: 128, Allocs: 3}},
 	}
 	var out strings.Builder
 	s.write(&out, o)

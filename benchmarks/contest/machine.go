@@ -1,20 +1,22 @@
-package main
+package contest
 
 import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // describe prints the facts that the figures depend on: the machine, its load, the file system and the versions of
 // the peers.
-func describe(w io.Writer, dir string) {
+func describe(w io.Writer, dir string, modules []string) {
 	fmt.Fprintf(w, "machine  %s, %d cores, GOMAXPROCS %d, %s/%s, %s\n",
 		cpuModel(read("/proc/cpuinfo")), runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH,
 		runtime.Version())
@@ -24,7 +26,7 @@ func describe(w io.Writer, dir string) {
 	}
 	fmt.Fprintf(w, "load     %s at the start\n", loadAverage(read("/proc/loadavg")))
 	fmt.Fprintf(w, "files    on %s\n", fs)
-	fmt.Fprintf(w, "peers    %s\n", strings.Join(peers(), ", "))
+	fmt.Fprintf(w, "peers    %s\n", strings.Join(peers(modules), ", "))
 }
 
 // read returns a file that only Linux has, empty elsewhere.
@@ -93,27 +95,19 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// measured are the modules that redo is measured beside, and those through which both reach an engine.
-var measured = []string{
-	"github.com/hashicorp/go-retryablehttp",
-	"github.com/jackc/pgx/v5",
-	"github.com/redis/rueidis",
-	"go.etcd.io/bbolt",
-}
-
-// peers names the measured modules of the build, with their versions.
-func peers() []string {
+// peers returns the modules of the build with their versions.
+func peers(modules []string) []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return nil
 	}
-	return versions(info.Deps)
+	return versions(info.Deps, modules)
 }
 
-func versions(deps []*debug.Module) (found []string) {
+func versions(deps []*debug.Module, wanted []string) (found []string) {
 	for _, m := range deps {
 		switch {
-		case !slices.Contains(measured, m.Path):
+		case !slices.Contains(wanted, m.Path):
 		case m.Replace != nil:
 			found = append(found, strings.TrimSpace(m.Path+" => "+m.Replace.Path+" "+m.Replace.Version))
 		default:
@@ -121,4 +115,26 @@ func versions(deps []*debug.Module) (found []string) {
 		}
 	}
 	return found
+}
+
+// Caption returns the machine, Go's version, the checkout's commit and the date, for a page's text. A checkout with
+// changes has "with changes" after its commit.
+func Caption() string {
+	commit := git("rev-parse", "--short=9", "HEAD")
+	if commit == "" {
+		commit = "unknown"
+	} else if git("status", "--porcelain", "--untracked-files=no") != "" {
+		commit += " with changes"
+	}
+	return fmt.Sprintf("%d cores of %s, %s, commit %s, %s", runtime.NumCPU(), cpuModel(read("/proc/cpuinfo")),
+		runtime.Version(), commit, time.Now().UTC().Format(time.DateOnly))
+}
+
+// git returns the trimmed output of a command of git, and "" if it fails.
+func git(args ...string) string {
+	out, err := exec.Command("git", args...).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }

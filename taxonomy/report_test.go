@@ -75,6 +75,10 @@ func TestUnsettledWordsWithdrawNotApplied(t *testing.T) {
 	} {
 		requireUnprocessable(t, word, NotApplied)
 	}
+	// A longer text is no word.
+	longest := strings.Repeat("x", maxWord-len("-in-progress")) + "-in-progress"
+	requireUnprocessable(t, longest, EffectUnknown)
+	requireUnprocessable(t, "x"+longest, NotApplied)
 }
 
 // requireUnprocessable sends a word in each place where it is read, under a 422.

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestHowLongAKeyMayBeSent(t *testing.T) {
 			7 * time.Hour,
 		},
 		{"none is ignored", 24 * time.Hour, []time.Duration{0, -time.Hour}, 23 * time.Hour},
+		{"none forgets nothing", 24 * time.Hour, []time.Duration{8 * time.Hour, 0}, 7 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Retention
@@ -33,4 +35,19 @@ func TestHowLongAKeyMayBeSent(t *testing.T) {
 			require.Equal(t, c.want, r.Usable())
 		})
 	}
+}
+
+func TestTheShortestIsLearnedConcurrently(t *testing.T) {
+	var r Retention
+	r.Know(24 * time.Hour)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 1000 {
+				r.Learn(time.Duration(8000-1000*i-j) * time.Minute)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, time.Minute*7/8, r.Usable())
 }

@@ -4,6 +4,7 @@
 //
 //	go run ./verify/mutate -n 50 ./taxonomy ./server       50 mutants of each package, by chance
 //	go run ./verify/mutate -seed 7 -n 50 ./taxonomy        others
+//	go run ./verify/mutate -also . ./internal/journal      tests of the client run too
 //	go run ./verify/mutate -mutant 'taxonomy/hint.go wait: d < 0 -> d <= 0' ./taxonomy
 //
 // The file survivors.txt lists survivors whose change has no effect, each with its reason. They are left out of the
@@ -23,6 +24,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -44,6 +46,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	n := flags.Int("n", 20, "the number of mutants of each package; 0: all")
 	seed := flags.Uint64("seed", 1, "for the choice")
 	one := flags.String("mutant", "", "the only mutant, by the name that a report prints")
+	also := flags.String("also", "",
+		"directories, separated by commas, of packages whose tests run if the package's own notice nothing")
 	limit := flags.Duration("timeout", 2*time.Minute, "the time limit of a package's tests")
 	state := flags.String("state", "", "the file that keeps the results")
 	if err := flags.Parse(args); err != nil {
@@ -68,6 +72,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return m.name != *one })
 		}
 		t := tester{dir: filepath.Clean(dir), limit: *limit}
+		if *also != "" {
+			t.also = strings.Split(*also, ",")
+		}
 		if err := t.check(ctx); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func TestAMutantThatDoesNotCompileIsInvalid(t *testing.T) {
 	racetest.Repeats(t)
 	dir := filepath.Join("testdata", "sample")
 	t.Setenv("GOWORK", "off")
-	v, err := tester{dir, timeLimit}.try(t.Context(), mutant{file: filepath.Join(dir, "sample.go"), end: 3, text: "x"})
+	v, err := tester{dir: dir, limit: timeLimit}.try(t.Context(), mutant{file: filepath.Join(dir, "sample.go"), end: 3, text: "x"})
 	require.NoError(t, err)
 	require.Equal(t, invalid, v)
 }

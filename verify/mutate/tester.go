@@ -23,9 +23,10 @@ const (
 	invalid  verdict = "invalid" // it does not compile
 )
 
-// A tester runs the tests of the package in dir.
+// A tester runs the tests of the package in dir. If they notice nothing, it runs those of the packages in also.
 type tester struct {
 	dir   string
+	also  []string
 	limit time.Duration
 }
 
@@ -72,13 +73,22 @@ func (t tester) try(ctx context.Context, m mutant) (verdict, error) {
 	return v, err
 }
 
-// test runs go test in the package's directory.
-func (t tester) test(ctx context.Context, overlay string) (verdict, string, error) {
+// test runs go test in each directory, until a test fails.
+func (t tester) test(ctx context.Context, overlay string) (v verdict, out string, err error) {
+	for _, dir := range append([]string{t.dir}, t.also...) {
+		if v, out, err = t.testIn(ctx, dir, overlay); err != nil || v != survived {
+			break
+		}
+	}
+	return v, out, err
+}
+
+func (t tester) testIn(ctx context.Context, dir, overlay string) (verdict, string, error) {
 	bounded, cancel := context.WithTimeout(ctx, t.limit+time.Minute) // go test ends the tests itself, and compiles before
 	defer cancel()
 	cmd := exec.CommandContext(bounded, "go", "test", "-vet=off", "-count=1", "-failfast", "-timeout="+t.limit.String(),
 		"-overlay="+overlay, ".")
-	cmd.Dir = t.dir
+	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()

@@ -252,3 +252,22 @@ func TestPerDestinationUnderConcurrency(t *testing.T) {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 	}
 }
+
+// A caller that waits keeps its limiter, also after others have waited.
+func TestWaitingCallersAreCounted(t *testing.T) {
+	pass := make(chan struct{})
+	l := &destinationLimiter{limiter: waitFor(pass)}
+	done := make(chan error)
+	for range 3 {
+		go func() { done <- l.Wait(t.Context()) }()
+		require.Eventually(t, l.matters, time.Minute, time.Millisecond)
+		pass <- struct{}{}
+		require.NoError(t, <-done)
+		require.False(t, l.matters())
+	}
+}
+
+// waitFor is a Limiter that lets an attempt pass for each value.
+type waitFor chan struct{}
+
+func (w waitFor) Wait(context.Context) error { <-w; return nil }

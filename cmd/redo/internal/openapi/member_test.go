@@ -1,0 +1,103 @@
+package openapi
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/conformance"
+)
+
+// body returns a document whose operation has a JSON body of a schema.
+func body(schema string) []byte {
+	return []byte(post("/x", "", "      requestBody: {content: {application/json: {schema: "+schema+"}}}\n", ""))
+}
+
+func TestKeyInTheBodyIsDescribed(t *testing.T) {
+	const schema = "{type: object, required: [idempotency_key, note], properties: {note: {type: string}, " +
+		"idempotency_key: {type: string, maxLength: 45}}, example: {idempotency_key: k-1, note: n}}"
+	target, notes, err := Target(body(schema), "createOrder")
+	require.NoError(t, err)
+	require.Equal(t, "idempotency_key", target.CustomProfile.KeyMember)
+	require.Equal(t, 45, target.Key.MaxLength)
+	require.True(t, *target.Key.Required)
+	require.Equal(t, conformance.Body(`{"note":"{{payload}}"}`), target.Operation.Body)
+	require.Contains(t, notes, "the key is the member idempotency_key of the body; custom_profile allows the usual "+
+		"statuses: replace them by those of the API")
+	require.NotContains(t, notes, "the document names no header for keys: Idempotency-Key is sent")
+}
+
+func TestHeaderOfTheKeyWinsOverItsMember(t *testing.T) {
+	target, _, err := Target([]byte(post("/x", "", `      parameters: [{name: Idempotency-Key, in: header}]
+      requestBody: {content: {application/json: {schema: {type: object, required: [idempotency_key],
+        properties: {idempotency_key: {type: string}}}}}}
+`, "")), "createOrder")
+	require.NoError(t, err)
+	require.Nil(t, target.CustomProfile)
+	require.False(t, *target.Key.Required)
+	require.Equal(t, conformance.Body(`{"idempotency_key":"{{uuid}}"}`), target.Operation.Body)
+}
+
+func TestOptionalMembersOfObjectsAndListsDiffer(t *testing.T) {
+	const reference = "units: {type: array, items: {properties: {ref: {enum: [a]}, reference_id: {type: string}}}}"
+	const oneUnit = `{"units":[{"reference_id":"{{payload}}"}]}`
+	const namedUnit = `{"units":[{"ref":"a","reference_id":"{{payload}}"}]}`
+	for schema, want := range map[string]string{
+		"{properties: {data: {type: object, properties: {name: {type: string}}}}}":  `{"data":{"name":"{{payload}}"}}`,
+		"{properties: {data: {required: [n], properties: {name: {type: string}}}}}": `{}`,
+		"{properties: {data: {type: object, properties: {kind: {enum: [a]}}}}}":     `{}`,
+		"{properties: {html_notes: {type: string}, text: {type: string}}}":          `{"text":"{{payload}}"}`,
+		"{properties: {html_notes: {type: string}}}":                                `{}`,
+		"{properties: {" + reference + "}, example: {units: [{reference_id: r}]}}":  oneUnit,
+		"{properties: {" + reference + "}, example: {units: [{ref: a}]}}":           namedUnit,
+	} {
+		target, _, err := Target(body("{type: object, "+schema[1:]), "createOrder")
+		require.NoError(t, err)
+		require.Equal(t, want, string(target.Operation.Body), schema)
+	}
+}
+
+func TestTextsFitTheirNamesAndLengths(t *testing.T) {
+	for property, want := range map[string]string{
+		"access_token: {type: string}":               `"${ACCESS_TOKEN}"`,
+		"client_secret: {type: string}":              `"${CLIENT_SECRET}"`,
+		"description: {type: string, maxLength: 3}":  `"{{number}}"`,
+		"description: {type: string, maxLength: 2}":  `"${DESCRIPTION}"`,
+		"currency: {type: string, format: currency}": `"usd"`,
+		"token_kind: {type: string}":                 `"{{payload}}"`,
+	} {
+		name, _, _ := strings.Cut(property, ":")
+		target, _, err := Target(body("{type: object, required: ["+name+"], properties: {"+property+"}}"), "createOrder")
+		require.NoError(t, err)
+		require.Equal(t, `{"`+name+`":`+want+`}`, string(target.Operation.Body), property)
+	}
+}
+
+// The parts of a document that can't be read are left out. The target must not be wrong without a word.
+func TestUnreadablePartsAreNoted(t *testing.T) {
+	const note = "a part of the document could not be read, such as a reference to another file: join the files, or " +
+		"compare the target with the document"
+	for _, schema := range []string{"{$ref: 'order.json'}", "{$ref: '#/components/schemas/none'}"} {
+		_, notes, err := Target(body(schema), "createOrder")
+		require.NoError(t, err)
+		require.Contains(t, notes, note)
+	}
+	_, notes, err := Target(body("{type: object, properties: {note: {type: string}}}"), "createOrder")
+	require.NoError(t, err)
+	require.NotContains(t, notes, note)
+}
+
+// A schema whose optional members are itself has no end either.
+func TestSearchForATextEnds(t *testing.T) {
+	var properties []string
+	for i := range 40 {
+		properties = append(properties, fmt.Sprintf("p%d: {$ref: '#/components/schemas/Node'}", i))
+	}
+	target, _, err := Target([]byte(post("/x", "",
+		"      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Node'}}}}\n",
+		"components: {schemas: {Node: {type: object, properties: {"+strings.Join(properties, ", ")+"}}}}\n")), "createOrder")
+	require.NoError(t, err)
+	require.Equal(t, conformance.Body("{}"), target.Operation.Body)
+}

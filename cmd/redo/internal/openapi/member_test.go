@@ -61,12 +61,17 @@ func TestOptionalMembersOfObjectsAndListsDiffer(t *testing.T) {
 
 func TestTextsFitTheirNamesAndLengths(t *testing.T) {
 	for property, want := range map[string]string{
-		"access_token: {type: string}":               `"${ACCESS_TOKEN}"`,
-		"client_secret: {type: string}":              `"${CLIENT_SECRET}"`,
-		"description: {type: string, maxLength: 3}":  `"{{number}}"`,
-		"description: {type: string, maxLength: 2}":  `"${DESCRIPTION}"`,
-		"currency: {type: string, format: currency}": `"usd"`,
-		"token_kind: {type: string}":                 `"{{payload}}"`,
+		"access_token: {type: string}":                              `"${ACCESS_TOKEN}"`,
+		"client_secret: {type: string}":                             `"${CLIENT_SECRET}"`,
+		"description: {type: string, maxLength: 3}":                 `"{{number}}"`,
+		"description: {type: string, maxLength: 2}":                 `"${DESCRIPTION}"`,
+		"currency: {type: string, format: currency}":                `"usd"`,
+		"currency_code: {type: string, minLength: 3, maxLength: 3}": `"USD"`,
+		"currency: {type: string}":                                  `"USD"`,
+		"currency: {type: string, pattern: '^[A-Z]{3}$'}":           `"USD"`,
+		"currency: {type: string, pattern: '^[a-z]{3}$'}":           `"${CURRENCY}"`,
+		"currency_note: {type: string}":                             `"{{payload}}"`,
+		"token_kind: {type: string}":                                `"{{payload}}"`,
 	} {
 		name, _, _ := strings.Cut(property, ":")
 		target, _, err := Target(body("{type: object, required: ["+name+"], properties: {"+property+"}}"), "createOrder")
@@ -100,4 +105,22 @@ func TestSearchForATextEnds(t *testing.T) {
 		"components: {schemas: {Node: {type: object, properties: {"+strings.Join(properties, ", ")+"}}}}\n")), "createOrder")
 	require.NoError(t, err)
 	require.Equal(t, conformance.Body("{}"), target.Operation.Body)
+}
+
+// An example may be older than its schema. The first one that fits is used, or else a value of the schema.
+func TestExamplesThatContradictTheSchemaAreNotUsed(t *testing.T) {
+	for rest, want := range map[string]string{
+		"example: {note: old, b: 1}":                               `{"note":"{{payload}}","b":1}`,
+		"example: {note: old}":                                     `{"b":{{number}}}`,
+		"example: {b: 1, c: 2}":                                    `{"b":{{number}}}`,
+		"examples: {o: {value: {a: 1}}, n: {value: {b: 7}}}":       `{"b":7,"note":"{{payload}}"}`,
+		"examples: {o: {value: {a: 1}}, n: {value: {b: 1, c: 1}}}": `{"b":{{number}}}`,
+	} {
+		schema := "{type: object, required: [b], additionalProperties: false, " +
+			"properties: {b: {type: integer}, note: {type: string}}}"
+		target, _, err := Target([]byte(post("/x", "",
+			"      requestBody: {content: {application/json: {schema: "+schema+", "+rest+"}}}\n", "")), "createOrder")
+		require.NoError(t, err)
+		require.Equal(t, want, string(target.Operation.Body), rest)
+	}
 }

@@ -144,7 +144,7 @@ func (w *writer) body() {
 			if !strings.Contains(name, wanted) || media == nil {
 				continue
 			}
-			n := w.example(media.Example, media.Examples.FromOldest())
+			n := w.example(media.Example, media.Examples.FromOldest(), media.Schema)
 			if n == nil {
 				n = w.value("", media.Schema, 0)
 			}
@@ -164,17 +164,20 @@ func (w *writer) body() {
 	w.note("the body is neither JSON nor a form: write it by hand")
 }
 
-// example returns the first example of a list that starts with n, or nil.
-func (w *writer) example(n *yaml.Node, others iter.Seq2[string, *base.Example]) *yaml.Node {
+// example returns the first example that does not contradict the schema, or nil. The candidates are n and then others.
+func (w *writer) example(n *yaml.Node, others iter.Seq2[string, *base.Example], schema *base.SchemaProxy) *yaml.Node {
+	candidates := []*yaml.Node{n}
 	for _, example := range others {
-		if n == nil && example != nil {
-			n = example.Value
+		if example != nil {
+			candidates = append(candidates, example.Value)
 		}
 	}
-	if n == nil {
-		return nil
+	for _, n := range candidates {
+		if n != nil && !contradicts(n, schema, 0) {
+			return w.copied(n, 0)
+		}
 	}
-	return w.copied(n, 0)
+	return nil
 }
 
 // all returns the parameters of the path and of the operation. The operation's replace those of the path.
@@ -212,7 +215,7 @@ func (w *writer) parameters() {
 			}) {
 			continue
 		}
-		n := w.example(p.Example, p.Examples.FromOldest())
+		n := w.example(p.Example, p.Examples.FromOldest(), p.Schema)
 		if n == nil {
 			n = w.given(parts(p.Schema, 0))
 		}

@@ -89,7 +89,7 @@ func (s *sampler) value(name string, proxy *base.SchemaProxy, depth int) *yaml.N
 		return scalar("!!null", "null")
 	}
 	all := parts(proxy, 0)
-	if n := s.given(all); n != nil {
+	if n := s.given(all); n != nil && !contradicts(n, proxy, 0) {
 		return n
 	}
 	kind := ""
@@ -181,8 +181,10 @@ func (s *sampler) text(name string, all []*base.Schema) *yaml.Node {
 		value = "{{payload}}@example.com"
 	case format == "uri" || format == "url" || lower == "url":
 		value = "https://example.com/{{payload}}"
-	case format == "currency":
+	case format == "currency": // Stripe's format is in lower case
 		return scalar("!!str", "usd")
+	case isCurrency(lower) && format == "" && permits(all, "USD"):
+		return scalar("!!str", "USD")
 	case free(all, digits) && !free(all, wordLength) && slices.ContainsFunc(freeTexts, func(word string) bool {
 		return strings.Contains(lower, word)
 	}):
@@ -192,6 +194,12 @@ func (s *sampler) text(name string, all []*base.Schema) *yaml.Node {
 	}
 	s.varies = true
 	return scalar("!!str", value)
+}
+
+// isCurrency reports whether a text is the code of a currency by its name.
+func isCurrency(name string) bool {
+	name = strings.TrimRight(strings.TrimSuffix(name, "code"), "_-")
+	return strings.HasSuffix(name, "currency")
 }
 
 // secret reports whether a text is a credential by its name.
@@ -283,57 +291,6 @@ func put(n *yaml.Node, name string, value *yaml.Node) {
 		}
 	}
 	n.Content = append(n.Content, scalar("!!str", name), value)
-}
-
-// free reports whether a schema allows every text of a length.
-func free(all []*base.Schema, length int64) bool {
-	typed := false
-	for _, p := range all {
-		typed = typed || slices.Contains(p.Type, "string")
-		if p.Pattern != "" || p.Format != "" || p.Enum != nil || p.Const != nil ||
-			p.MaxLength != nil && *p.MaxLength < length || p.MinLength != nil && *p.MinLength > length/2 {
-			return false
-		}
-	}
-	return typed
-}
-
-// parts returns a schema with the schemas that it consists of. Of alternatives it takes the first.
-func parts(proxy *base.SchemaProxy, depth int) []*base.Schema {
-	if proxy == nil || depth > maxDepth {
-		return nil
-	}
-	schema := proxy.Schema()
-	if schema == nil {
-		return nil
-	}
-	all := []*base.Schema{schema}
-	for _, p := range schema.AllOf {
-		all = append(all, parts(p, depth+1)...)
-	}
-	for _, choice := range [][]*base.SchemaProxy{schema.OneOf, schema.AnyOf} {
-		if len(choice) > 0 {
-			all = append(all, parts(choice[0], depth+1)...)
-		}
-	}
-	return all
-}
-
-// members returns the properties of an object.
-func members(all []*base.Schema) (names []string, properties map[string]*base.SchemaProxy, required map[string]bool) {
-	properties, required = map[string]*base.SchemaProxy{}, map[string]bool{}
-	for _, p := range all {
-		for _, name := range p.Required {
-			required[name] = true
-		}
-		for name, proxy := range p.Properties.FromOldest() {
-			if properties[name] == nil {
-				names = append(names, name)
-			}
-			properties[name] = proxy
-		}
-	}
-	return names, properties, required
 }
 
 // given returns the value that a schema names itself, or nil.

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,5 +123,22 @@ func TestExamplesThatContradictTheSchemaAreNotUsed(t *testing.T) {
 			"      requestBody: {content: {application/json: {schema: "+schema+", "+rest+"}}}\n", "")), "createOrder")
 		require.NoError(t, err)
 		require.Equal(t, want, string(target.Operation.Body), rest)
+	}
+}
+
+func TestBodyWithoutASchemaIsNoted(t *testing.T) {
+	const note = "the document has no schema of the body: write it by hand"
+	for media, want := range map[string]string{
+		"{}":                `{}`,
+		"{schema: {}}":      `{}`,
+		"{example: {a: 1}}": `{"a":1}`,
+		"{schema: {type: object, properties: {note: {type: string}}}}": `{"note":"{{payload}}"}`,
+		"{schema: {description: any, example: [1]}}":                   `[1]`,
+	} {
+		target, notes, err := Target([]byte(post("/x", "",
+			"      requestBody: {content: {application/json: "+media+"}}\n", "")), "createOrder")
+		require.NoError(t, err)
+		require.Equal(t, want, string(target.Operation.Body), media)
+		require.Equal(t, want == "{}", slices.Contains(notes, note), media)
 	}
 }

@@ -145,6 +145,10 @@ func (w *writer) body() {
 				continue
 			}
 			n := w.example(media.Example, media.Examples.FromOldest(), media.Schema)
+			if all := parts(media.Schema, 0); n == nil && untyped(all) && w.given(all) == nil {
+				n = &yaml.Node{Kind: yaml.MappingNode}
+				w.note("the document has no schema of the body: write it by hand")
+			}
 			if n == nil {
 				n = w.value("", media.Schema, 0)
 			}

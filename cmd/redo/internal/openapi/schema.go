@@ -34,6 +34,13 @@ func permits(all []*base.Schema, text string) bool {
 	return true
 }
 
+// untyped reports whether a schema allows values of every type.
+func untyped(all []*base.Schema) bool {
+	return !slices.ContainsFunc(all, func(p *base.Schema) bool {
+		return len(p.Type) > 0 || orderedmap.Len(p.Properties) > 0
+	})
+}
+
 // parts returns a schema with the schemas that it consists of. Of alternatives it takes the first.
 func parts(proxy *base.SchemaProxy, depth int) []*base.Schema {
 	if proxy == nil || depth > maxDepth {

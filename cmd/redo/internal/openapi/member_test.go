@@ -75,7 +75,8 @@ func TestTextsFitTheirNamesAndLengths(t *testing.T) {
 		"token_kind: {type: string}":                                `"{{payload}}"`,
 	} {
 		name, _, _ := strings.Cut(property, ":")
-		target, _, err := Target(body("{type: object, required: ["+name+"], properties: {"+property+"}}"), "createOrder")
+		schema := "{type: object, required: [" + name + "], properties: {" + property + "}}"
+		target, _, err := Target(body(schema), "createOrder")
 		require.NoError(t, err)
 		require.Equal(t, `{"`+name+`":`+want+`}`, string(target.Operation.Body), property)
 	}
@@ -103,7 +104,8 @@ func TestSearchForATextEnds(t *testing.T) {
 	}
 	target, _, err := Target([]byte(post("/x", "",
 		"      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Node'}}}}\n",
-		"components: {schemas: {Node: {type: object, properties: {"+strings.Join(properties, ", ")+"}}}}\n")), "createOrder")
+		"components: {schemas: {Node: {type: object, properties: {"+strings.Join(properties, ", ")+"}}}}\n")),
+		"createOrder")
 	require.NoError(t, err)
 	require.Equal(t, conformance.Body("{}"), target.Operation.Body)
 }

@@ -27,7 +27,8 @@ func permits(all []*base.Schema, text string) bool {
 	for _, p := range all {
 		pattern, err := regexp.Compile(p.Pattern)
 		if err != nil || !pattern.MatchString(text) || p.Enum != nil || p.Const != nil ||
-			p.MaxLength != nil && *p.MaxLength < int64(len(text)) || p.MinLength != nil && *p.MinLength > int64(len(text)) {
+			p.MaxLength != nil && *p.MaxLength < int64(len(text)) ||
+			p.MinLength != nil && *p.MinLength > int64(len(text)) {
 			return false
 		}
 	}

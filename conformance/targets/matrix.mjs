@@ -1,7 +1,7 @@
-// Writes what the reports in .cache/targets/reports say into docs/conformance.md, between the two markers there: the
-// servers with their versions, the matrix, and what each notes.md says of every rule that was seen broken. A broken rule
-// without a note is an error, and so is a note without a broken rule: nothing is printed that nobody has looked into.
-// It also writes .cache/targets/matrix.html, where each cell leads to the requests and responses behind it.
+// Writes the results of the reports in .cache/targets/reports into docs/conformance.md, between the two markers: the
+// servers with their versions, the matrix, and the notes on each broken rule from notes.md. A broken rule without a note
+// is an error, and so is a note without a broken rule.
+// It also writes .cache/targets/matrix.html. Each cell there leads to the requests and responses behind it.
 //
 //   node conformance/targets/matrix.mjs
 import { execFileSync } from 'node:child_process';
@@ -29,7 +29,7 @@ function runsOf(name) {
   return files.map((f) => JSON.parse(fs.readFileSync(path.join(reportsDir, f), 'utf8')));
 }
 
-// outside is the strongest level that a source other than redo's own contract gives the rule.
+// outside returns the strongest level of the rule in a source other than redo's own contract.
 function outside(result) {
   const sources = result.sources.filter((s) => !own(s));
   for (const level of ['MUST', 'SHOULD', 'MAY']) {
@@ -38,7 +38,7 @@ function outside(result) {
   return sources.length > 0 ? 'described' : 'none';
 }
 
-// worst puts the runs together: of each case the heaviest result, and in how many runs its verdict was that.
+// worst joins the runs: for each case the most severe result, and the number of runs with that verdict.
 function worst(runs) {
   const cases = new Map();
   for (const run of runs) {
@@ -54,10 +54,10 @@ function worst(runs) {
   return cases;
 }
 
-// languages has the language of a set-up's server by its program. A program that isn't here is in JavaScript.
+// languages maps a set-up's program to the language of its server. The default is JavaScript.
 const languages = { redo: 'Go', 'fiber-v2': 'Go', 'fiber-v3': 'Go', restate: 'Rust', python: 'Python', ruby: 'Ruby' };
 
-// versions reads what the set-up's lock file, or its list, pins of what it is made of.
+// versions returns the versions of the set-up's parts, from its lock file, its list or its notes.
 function versions(name) {
   const program = programs.get(name);
   if (program === 'redo') return 'this repository';
@@ -71,7 +71,7 @@ function versions(name) {
   return Object.entries(dependencies).map(([m, v]) => `${m} ${v}`).join(', ');
 }
 
-// notesOf reads "- `slug`, `slug`: text" and "- setup: text" from a notes.md; lines below that are indented belong to it.
+// notesOf reads "- `slug`, `slug`: text" and "- setup: text" from a notes.md. Indented lines below continue the text.
 function notesOf(name) {
   const file = path.join(here, name, 'notes.md');
   const notes = { setup: '', made_of: '', of: [] };
@@ -95,7 +95,7 @@ const targets = names.map((name, i) => {
   return { name, letter: letter(i), runs, report: runs[0], cases: worst(runs), notes: notesOf(name) };
 });
 
-// What was found and what is explained have to be the same.
+// The broken rules and the rules with notes have to be the same.
 const wrong = [];
 for (const t of targets) {
   const found = [...t.cases].filter(([, c]) => broken(c.verdict)).map(([slug]) => slug);
@@ -121,7 +121,7 @@ for (const t of targets) {
   out.push(`| ${t.letter} | ${t.report.target} | ${languages[programs.get(t.name)] ?? 'JavaScript'} | ${versions(t.name)} | ${t.report.profile} | ${count('pass')} | ${count('fail')} | ${count('warn')} |`);
 }
 out.push('', `| Case | Here | Elsewhere | ${targets.map((t) => t.letter).join(' | ')} |`, `|---|---|---|${targets.map(() => '---').join('|')}|`);
-// The report of redo's own profile has every case.
+// The report with redo's own profile has every case.
 const order = targets.at(-1).report.results;
 for (const result of order) {
   const cells = targets.map((t) => {
@@ -154,7 +154,7 @@ const to = text.indexOf(end);
 if (from < 0 || to < from) throw new Error(`docs/conformance.md has no markers`);
 fs.writeFileSync(page, `${text.slice(0, from)}${begin}\n\n${out.join('\n')}\n\n${text.slice(to)}`);
 
-// The page of the runs has the heaviest results too, each with its requests and responses.
+// The page of the runs has the most severe results too, each with its requests and responses.
 const worstFile = path.join(reportsDir, '..', 'worst.json');
 fs.writeFileSync(worstFile, JSON.stringify(targets.map((t) => ({ ...t.report, results: [...t.cases.values()].map((c) => c.result) }))));
 const html = path.join(reportsDir, '..', 'matrix.html');

@@ -57,7 +57,7 @@ async function main() {
     RESTATE_ADMIN__BIND_ADDRESS: `127.0.0.1:${admin}`,
     RESTATE_INGRESS__BIND_ADDRESS: `127.0.0.1:${shop.port}`,
     RESTATE_DEFAULT_NUM_PARTITIONS: '2',
-    RESTATE_WORKER__CLEANUP_INTERVAL: '1s', // expired keys go at this interval, 30 seconds by default
+    RESTATE_WORKER__CLEANUP_INTERVAL: '100ms', // Restate removes expired keys at this interval, 30 s by default
     RESTATE_DISABLE_TELEMETRY: 'true',
   };
   const server = spawn(binary, flags, { env, stdio: 'inherit' });

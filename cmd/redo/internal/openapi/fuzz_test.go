@@ -16,6 +16,9 @@ func FuzzTarget(f *testing.F) {
 	f.Add(document, "createFixed")
 	f.Add(post("/x/{id}", "", "      requestBody: {content: {application/json: {example: &a [*a, '${HOME}']}}}\n", ""),
 		"POST /x/{id}")
+	f.Add(string(body("{type: object, properties: {idempotency_key: {type: string, maxLength: 45}, "+
+		"list: {type: array, items: {properties: {note: {type: string}}}}}, example: {list: [{note: n}]}}")),
+		"createOrder")
 	f.Fuzz(func(t *testing.T, text, operation string) {
 		target, notes, err := Target([]byte(text), operation)
 		if err != nil {

@@ -39,6 +39,10 @@ func Target(document []byte, operation string) (target conformance.Target, notes
 		return target, nil, fmt.Errorf("the document is no OpenAPI 3: %w", err)
 	}
 	w := &writer{model: &model.Model, sampler: newSampler()}
+	if err != nil {
+		w.note("a part of the document could not be read, such as a reference to another file: join the files, or " +
+			"compare the target with the document")
+	}
 	if err := w.find(operation); err != nil {
 		return target, nil, err
 	}
@@ -140,11 +144,18 @@ func (w *writer) body() {
 			if !strings.Contains(name, wanted) || media == nil {
 				continue
 			}
-			n := w.example(media.Example, media.Examples.FromOldest())
+			n := w.example(media.Example, media.Examples.FromOldest(), media.Schema)
+			if all := parts(media.Schema, 0); n == nil && untyped(all) && w.given(all) == nil {
+				n = &yaml.Node{Kind: yaml.MappingNode}
+				w.note("the document has no schema of the body: write it by hand")
+			}
 			if n == nil {
 				n = w.value("", media.Schema, 0)
 			}
-			w.vary(n, media.Schema)
+			if wanted != form {
+				w.keyMember(n, media.Schema)
+			}
+			w.vary(n, media.Schema, 0)
 			w.target.Operation.Headers["Content-Type"] = inHeader(literal(strings.ReplaceAll(name, "*", "json")))
 			text := jsonOf(n)
 			if wanted == form {
@@ -157,17 +168,20 @@ func (w *writer) body() {
 	w.note("the body is neither JSON nor a form: write it by hand")
 }
 
-// example returns the first example of a list that starts with n, or nil.
-func (w *writer) example(n *yaml.Node, others iter.Seq2[string, *base.Example]) *yaml.Node {
+// example returns the first example that does not contradict the schema, or nil. The candidates are n and then others.
+func (w *writer) example(n *yaml.Node, others iter.Seq2[string, *base.Example], schema *base.SchemaProxy) *yaml.Node {
+	candidates := []*yaml.Node{n}
 	for _, example := range others {
-		if n == nil && example != nil {
-			n = example.Value
+		if example != nil {
+			candidates = append(candidates, example.Value)
 		}
 	}
-	if n == nil {
-		return nil
+	for _, n := range candidates {
+		if n != nil && !contradicts(n, schema, 0) {
+			return w.copied(n, 0)
+		}
 	}
-	return w.copied(n, 0)
+	return nil
 }
 
 // all returns the parameters of the path and of the operation. The operation's replace those of the path.
@@ -188,13 +202,15 @@ var notParameters = []string{"Accept", "Content-Type", "Authorization"}
 
 // parameters writes the path, the query and the headers, and describes the key.
 func (w *writer) parameters() {
-	query, keyed := []string{}, false
+	query := []string{}
 	values := map[string]string{} // of the path's parameters
 	for _, p := range w.all() {
 		required := p.Required != nil && *p.Required
 		if p.In == "header" && isKey(p) {
-			w.key(p, required)
-			keyed = true
+			if !strings.EqualFold(p.Name, "Idempotency-Key") {
+				w.target.Key.Header = p.Name
+			}
+			w.key(p.Schema, required)
 			continue
 		}
 		if !required && p.In != "path" || p.In == "header" && slices.ContainsFunc(notParameters,
@@ -203,7 +219,7 @@ func (w *writer) parameters() {
 			}) {
 			continue
 		}
-		n := w.example(p.Example, p.Examples.FromOldest())
+		n := w.example(p.Example, p.Examples.FromOldest(), p.Schema)
 		if n == nil {
 			n = w.given(parts(p.Schema, 0))
 		}
@@ -235,7 +251,7 @@ func (w *writer) parameters() {
 		path += "?" + strings.Join(query, "&")
 	}
 	w.target.Operation.Path = path
-	if !keyed {
+	if !w.keyed() && w.target.CustomProfile == nil {
 		w.note("the document names no header for keys: Idempotency-Key is sent")
 	}
 }
@@ -252,12 +268,44 @@ func isKey(p *v3.Parameter) bool {
 		(strings.Contains(description, "idempoten") || strings.Contains(description, "stores keys")) // PayPal's words
 }
 
-func (w *writer) key(p *v3.Parameter, required bool) {
-	if !strings.EqualFold(p.Name, "Idempotency-Key") {
-		w.target.Key.Header = p.Name
+// keyed reports whether a header of the operation carries the key.
+func (w *writer) keyed() bool {
+	return slices.ContainsFunc(w.all(), func(p *v3.Parameter) bool { return p.In == "header" && isKey(p) })
+}
+
+// keyMember describes a key that is a member of the body, if no header carries it. The run adds the member.
+func (w *writer) keyMember(n *yaml.Node, schema *base.SchemaProxy) {
+	names, properties, required := members(parts(schema, 0))
+	for _, name := range names {
+		if !inBody(name) || n.Kind != yaml.MappingNode || w.keyed() || w.target.CustomProfile != nil {
+			continue
+		}
+		for i := 0; i < len(n.Content); i += 2 {
+			if n.Content[i].Value == name {
+				n.Content = slices.Delete(n.Content, i, i+2)
+				break
+			}
+		}
+		w.target.Profile = ""
+		w.target.CustomProfile = &conformance.Profile{
+			Name: "own", KeyMember: name, Mismatch: []int{400, 409, 422}, InFlight: []int{409, 425},
+			MissingKey: []int{400, 422}, MalformedKey: []int{400, 422},
+		}
+		w.key(properties[name], required[name])
+		w.note("the key is the member %s of the body; custom_profile allows the usual statuses: replace them by those "+
+			"of the API", name)
 	}
+}
+
+// inBody reports whether a member of a body is a key by its name. A dot would make the name a path.
+func inBody(name string) bool {
+	return strings.Contains(strings.ToLower(name), "idempot") && !strings.Contains(name, ".") && literal(name) == name
+}
+
+// key describes the key by its schema.
+func (w *writer) key(schema *base.SchemaProxy, required bool) {
 	w.target.Key.Required = &required
-	for _, s := range parts(p.Schema, 0) {
+	for _, s := range parts(schema, 0) {
 		w.target.Key.UUID = w.target.Key.UUID || s.Format == "uuid"
 		if s.MaxLength != nil && *s.MaxLength >= 36 && *s.MaxLength < 1<<16 {
 			w.target.Key.MaxLength = int(*s.MaxLength)

@@ -17,6 +17,7 @@ type sampler struct {
 	varies bool            // a value differs between payloads
 	needed map[string]bool // environment variables
 	left   int             // the number of values that may still be made
+	places int             // the number of objects and lists in which vary may still search
 }
 
 const (
@@ -24,9 +25,15 @@ const (
 	maxValues  = 4096
 	wordLength = 24  // of {{payload}}, at most
 	maxNumber  = 999 // of {{number}}, at most
+	digits     = 3   // of maxNumber
+
+	maxLevels = 3   // of objects and lists in which vary searches
+	maxPlaces = 512 // in which vary searches
 )
 
-func newSampler() sampler { return sampler{needed: map[string]bool{}, left: maxValues} }
+func newSampler() sampler {
+	return sampler{needed: map[string]bool{}, left: maxValues, places: maxPlaces}
+}
 
 // spent reports whether the sampler has made too many values, or is too deep. Schemas and aliases may contain
 // themselves.
@@ -82,7 +89,7 @@ func (s *sampler) value(name string, proxy *base.SchemaProxy, depth int) *yaml.N
 		return scalar("!!null", "null")
 	}
 	all := parts(proxy, 0)
-	if n := s.given(all); n != nil {
+	if n := s.given(all); n != nil && !contradicts(n, proxy, 0) {
 		return n
 	}
 	kind := ""
@@ -174,11 +181,30 @@ func (s *sampler) text(name string, all []*base.Schema) *yaml.Node {
 		value = "{{payload}}@example.com"
 	case format == "uri" || format == "url" || lower == "url":
 		value = "https://example.com/{{payload}}"
-	case !own && (strings.HasSuffix(lower, "id") || format == "uuid") || !free(all):
+	case format == "currency": // Stripe's format is in lower case
+		return scalar("!!str", "usd")
+	case isCurrency(lower) && format == "" && permits(all, "USD"):
+		return scalar("!!str", "USD")
+	case free(all, digits) && !free(all, wordLength) && slices.ContainsFunc(freeTexts, func(word string) bool {
+		return strings.Contains(lower, word)
+	}):
+		value = "{{number}}"
+	case !own && (strings.HasSuffix(lower, "id") || format == "uuid") || secret(lower) || !free(all, wordLength):
 		return scalar("!!str", s.environment(name))
 	}
 	s.varies = true
 	return scalar("!!str", value)
+}
+
+// isCurrency reports whether a text is the code of a currency by its name.
+func isCurrency(name string) bool {
+	name = strings.TrimRight(strings.TrimSuffix(name, "code"), "_-")
+	return strings.HasSuffix(name, "currency")
+}
+
+// secret reports whether a text is a credential by its name.
+func secret(name string) bool {
+	return strings.HasSuffix(name, "token") || strings.HasSuffix(name, "secret") || strings.HasSuffix(name, "password")
 }
 
 // environment returns the reference to a variable of the environment, ${NAME}.
@@ -193,93 +219,78 @@ func (s *sampler) environment(name string) string {
 	return "${" + variable + "}"
 }
 
+// freeTexts lists parts of the names of members whose text the server is free to ignore.
+var freeTexts = []string{
+	"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name", "label",
+	"text",
+}
+
 // vary puts {{payload}} into a text that the server is free to ignore, unless the value differs between payloads
 // already. It adds an optional member if it must.
-func (s *sampler) vary(n *yaml.Node, proxy *base.SchemaProxy) {
+func (s *sampler) vary(n *yaml.Node, proxy *base.SchemaProxy, depth int) {
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 		if strings.Contains(strings.ToLower(n.Content[i].Value), "idempot") { // an example's key would be everyone's
 			n.Content[i+1], s.varies = scalar("!!str", "{{uuid}}"), true
 		}
 	}
-	if s.varies || n.Kind != yaml.MappingNode || proxy == nil {
+	s.places--
+	if s.varies || proxy == nil || depth > maxLevels || s.places < 0 {
 		return
 	}
-	names, properties, _ := members(parts(proxy, 0))
-	for _, word := range []string{
-		"reference", "description", "note", "memo", "comment", "title", "summary", "message", "subject", "name",
-		"label",
-		"text",
-	} {
-		for _, name := range names {
-			if !strings.Contains(strings.ToLower(name), word) || literal(name) != name ||
-				!free(parts(properties[name], 0)) {
-				continue
-			}
-			s.varies = true
-			for i := 0; i < len(n.Content); i += 2 {
-				if n.Content[i].Value == name {
-					n.Content[i+1] = scalar("!!str", "{{payload}}")
-					return
-				}
-			}
-			n.Content = append(n.Content, scalar("!!str", name), scalar("!!str", "{{payload}}"))
+	all := parts(proxy, 0)
+	for _, p := range all {
+		if n.Kind == yaml.SequenceNode && len(n.Content) > 0 && p.Items != nil && p.Items.N == 0 {
+			s.vary(n.Content[0], p.Items.A, depth+1)
 			return
 		}
 	}
-	for i := 1; i < len(n.Content) && !s.varies; i += 2 {
-		s.vary(n.Content[i], properties[n.Content[i-1].Value])
+	if n.Kind != yaml.MappingNode {
+		return
 	}
-}
-
-// free reports whether a schema allows {{payload}}.
-func free(all []*base.Schema) bool {
-	typed := false
-	for _, p := range all {
-		typed = typed || slices.Contains(p.Type, "string")
-		if p.Pattern != "" || p.Format != "" || p.Enum != nil || p.Const != nil ||
-			p.MaxLength != nil && *p.MaxLength < wordLength || p.MinLength != nil && *p.MinLength > wordLength/2 {
-			return false
-		}
-	}
-	return typed
-}
-
-// parts returns a schema with the schemas that it consists of. Of alternatives it takes the first.
-func parts(proxy *base.SchemaProxy, depth int) []*base.Schema {
-	if proxy == nil || depth > maxDepth {
-		return nil
-	}
-	schema := proxy.Schema()
-	if schema == nil {
-		return nil
-	}
-	all := []*base.Schema{schema}
-	for _, p := range schema.AllOf {
-		all = append(all, parts(p, depth+1)...)
-	}
-	for _, choice := range [][]*base.SchemaProxy{schema.OneOf, schema.AnyOf} {
-		if len(choice) > 0 {
-			all = append(all, parts(choice[0], depth+1)...)
-		}
-	}
-	return all
-}
-
-// members returns the properties of an object.
-func members(all []*base.Schema) (names []string, properties map[string]*base.SchemaProxy, required map[string]bool) {
-	properties, required = map[string]*base.SchemaProxy{}, map[string]bool{}
-	for _, p := range all {
-		for _, name := range p.Required {
-			required[name] = true
-		}
-		for name, proxy := range p.Properties.FromOldest() {
-			if properties[name] == nil {
-				names = append(names, name)
+	names, properties, _ := members(all)
+	for _, word := range freeTexts {
+		for _, name := range names {
+			lower := strings.ToLower(name)
+			if strings.Contains(lower, word) && !strings.Contains(lower, "html") && literal(name) == name &&
+				free(parts(properties[name], 0), wordLength) {
+				s.varies = true
+				put(n, name, scalar("!!str", "{{payload}}"))
+				return
 			}
-			properties[name] = proxy
 		}
 	}
-	return names, properties, required
+	for i := 1; i < len(n.Content) && !s.varies; i += 2 {
+		s.vary(n.Content[i], properties[n.Content[i-1].Value], depth+1)
+	}
+	for _, name := range names {
+		if _, _, required := members(parts(properties[name], 0)); !s.varies && len(required) == 0 && !has(n, name) &&
+			literal(name) == name {
+			child := &yaml.Node{Kind: yaml.MappingNode}
+			if s.vary(child, properties[name], depth+1); s.varies {
+				put(n, name, child)
+			}
+		}
+	}
+}
+
+func has(n *yaml.Node, name string) bool {
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return true
+		}
+	}
+	return false
+}
+
+// put sets a member of an object.
+func put(n *yaml.Node, name string, value *yaml.Node) {
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			n.Content[i+1] = value
+			return
+		}
+	}
+	n.Content = append(n.Content, scalar("!!str", name), value)
 }
 
 // given returns the value that a schema names itself, or nil.

@@ -95,6 +95,9 @@ func TestAResponseThatBreaksOffIsLost(t *testing.T) {
 			require.Equal(t, io.ErrUnexpectedEOF, err)
 			require.Equal(t, c.head, string(got.Head))
 			require.Error(t, r.Context().Err())
+			rest, err := io.ReadAll(resp.Body)
+			require.Empty(t, rest[len(c.head):], "the body can be read, and closed")
+			require.NotErrorIs(t, err, http.ErrBodyReadAfterClose)
 		})
 	}
 	t.Run("the twin: the caller sees the break of a body that it reads", func(t *testing.T) {
@@ -196,6 +199,22 @@ func TestAnUpgradedConnectionStaysWritable(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 	}
 }
+
+func TestAnErrorOfCloseIsReturnedByARecord(t *testing.T) {
+	broken := errors.New("broken")
+	body := Record(closing{strings.NewReader("rf_1"), broken}, 4, func([]byte, bool) error { return nil })
+	require.Equal(t, broken, body.Close())
+	body = Record(closing{strings.NewReader("rf_1"), nil}, 4, func([]byte, bool) error { return nil })
+	require.NoError(t, body.Close())
+}
+
+// closing is a body whose Close returns err.
+type closing struct {
+	io.Reader
+	err error
+}
+
+func (c closing) Close() error { return c.err }
 
 func TestRecord(t *testing.T) {
 	ended := errors.New("ended")

@@ -27,7 +27,7 @@ func (j Journal) ID(name string) store.ID { return store.ID{Scope: j.Scope, Key:
 // same key made it.
 func (j Journal) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	grant, err := j.Store.Reserve(ctx, c)
-	if err == nil || !errors.Is(err, store.ErrUnknown) {
+	if !errors.Is(err, store.ErrUnknown) {
 		return grant, err
 	}
 	rec, findErr := j.Store.Find(ctx, c.ID)

@@ -138,6 +138,11 @@ func TestARequestThatIsTooLongForTheStoreIsReducedToItsKey(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, long, got, "one that fits is kept")
 
+	long.Header = http.Header{"Accept": {strings.Repeat("x", store.MaxMeta-len(text)+len("*/*"))}}
+	text, err = long.Encode()
+	require.NoError(t, err)
+	require.Len(t, text, store.MaxMeta, "one that just fits is kept")
+
 	long.Header = http.Header{"Accept": {strings.Repeat("x", store.MaxMeta)}}
 	text, err = long.Encode()
 	require.NoError(t, err)

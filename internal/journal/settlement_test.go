@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/hex"
 	"net/http"
 	"strings"
@@ -127,6 +128,21 @@ func TestAnotherVersionIsAnErrorOfItsOwn(t *testing.T) {
 	out[4] = 9
 	_, err = DecodeSettlement(out)
 	require.ErrorIs(t, err, wire.ErrVersion, "the response within has a version too")
+}
+
+func TestUnknownFlagsAndEffectsAreErrors(t *testing.T) {
+	out := Settlement{Code: taxonomy.NotFound}.Encode()
+	_, err := DecodeSettlement(out)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		at    int
+		value byte
+	}{"a flag": {1, flagFinding << 1}, "all flags": {1, 255}, "an effect": {2, byte(taxonomy.Applied) + 1}} {
+		changed := bytes.Clone(out)
+		changed[c.at] = c.value
+		_, err := DecodeSettlement(changed)
+		require.ErrorContains(t, err, "does not know", name)
+	}
 }
 
 func TestWhatIsCutOffIsAnError(t *testing.T) {

@@ -66,6 +66,15 @@ func TestOptions(t *testing.T) {
 			require.ErrorContains(t, err, "server: "+c.says)
 		})
 	}
+	t.Run("CanonicalJSON does not go together with Fingerprint", func(t *testing.T) {
+		own := server.Fingerprint(func(*http.Request, []byte) (store.Fingerprint, error) { return store.Fingerprint{}, nil })
+		_, err := server.New(memstore.New(), server.SharedKeys(), server.CanonicalJSON(), own)
+		require.ErrorContains(t, err, "server: option CanonicalJSON: it does not go together with Fingerprint")
+		for _, one := range []server.Option{server.CanonicalJSON(), own} {
+			_, err := server.New(memstore.New(), server.SharedKeys(), one)
+			require.NoError(t, err)
+		}
+	})
 	t.Run("a configuration must state to whom keys belong", func(t *testing.T) {
 		for _, opts := range [][]server.Option{nil, {server.Required()}} {
 			_, err := server.New(memstore.New(), opts...)

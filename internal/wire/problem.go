@@ -42,9 +42,7 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 		"type": &p.Type, "title": &p.Title, "status": &p.Status,
 		"detail": &p.Detail, "code": &p.Code, "retryable": &p.Retryable,
 	} {
-		if raw, ok := members[name]; ok {
-			_ = json.Unmarshal(raw, target) // a value of the wrong type leaves the member unset
-		}
+		_ = json.Unmarshal(members[name], target) // no value, and one of the wrong type, leave the member unset
 	}
 	return nil
 }

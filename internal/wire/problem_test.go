@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -71,4 +72,13 @@ func TestProblemUnmarshal(t *testing.T) {
 			require.Error(t, json.Unmarshal([]byte(s), new(Problem)), s)
 		}
 	})
+}
+
+func TestClearContentRemovesWhatDescribesABody(t *testing.T) {
+	h := http.Header{
+		"Content-Type": {"text/plain"}, "Content-Length": {"2"}, "Etag": {"x"}, "Location": {"/1"},
+		"Retry-After": {"1"}, "X-Own": {"kept"},
+	}
+	ClearContent(h)
+	require.Equal(t, http.Header{"Retry-After": {"1"}, "X-Own": {"kept"}}, h)
 }

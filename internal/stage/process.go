@@ -166,6 +166,9 @@ func (p *Process) Kill() {
 	_ = p.reap()
 }
 
+// Signal sends a signal to the process, such as SIGSTOP. It returns an error if the process has ended.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
 // failed adds the part's name, and its standard error if it has ended.
 func (p *Process) failed(err error) error {
 	select {

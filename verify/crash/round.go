@@ -1,0 +1,78 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redo-go/redo/verify/internal/engine"
+)
+
+// A round is one fleet, from its start until everything is settled.
+type round struct {
+	place  place
+	mode   mode
+	seed   uint64
+	kills  int
+	dir    string // new; it is kept if a rule is broken
+	engine *engine.Server
+	defect string
+	work   time.Duration // the longest time before an effect, and after it; 0: usualWork
+	stops  int           // the share of SIGSTOP in 100; 0: usualStops
+	only   string        // the part that is harmed; "": all
+}
+
+const (
+	usualWork  = 20 * time.Millisecond
+	usualStops = 25
+)
+
+// pace is the mean time between two decisions of a killer.
+const pace = 60 * time.Millisecond
+
+// errBroken means that a rule is broken. The directory of the round has the evidence.
+var errBroken = errors.New("a rule is broken")
+
+// play plays the round. It returns the tally beside errBroken too.
+func (r round) play(ctx context.Context) (t tally, err error) {
+	f, err := newFleet(ctx, r)
+	if err != nil {
+		return t, err
+	}
+	defer f.close()
+	k := killer{
+		fleet: f, rand: rand.New(rand.NewPCG(r.seed, 1)), pace: pace, stops: cmp.Or(r.stops, usualStops), only: r.only,
+	}
+	harmed, err := k.run(ctx, r.kills)
+	if err != nil {
+		return t, err
+	}
+	stuck, err := f.settle(ctx)
+	if err != nil {
+		return t, err
+	}
+	found, err := f.evidence()
+	if err != nil {
+		return t, err
+	}
+	found.stuck = stuck
+	t, violations := found.count(r.mode)
+	t.harm = harmed
+	if t.Successes == 0 {
+		violations = append(violations, "no operation succeeded, so nothing was shown")
+	}
+	if len(violations) == 0 {
+		return t, os.RemoveAll(r.dir)
+	}
+	text := strings.Join(violations, "\n") + "\n"
+	_ = os.WriteFile(filepath.Join(r.dir, "violations"), []byte(text), 0o644)
+	const shown = 5
+	return t, fmt.Errorf("%s, %s, seed %d: %w %d times; %s has the evidence:\n%s", r.place.Store, r.mode.title, r.seed,
+		errBroken, len(violations), r.dir, strings.Join(violations[:min(shown, len(violations))], "\n"))
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver that asks the server whether it is ready
+)
+
+// MariaDB starts a MariaDB. Its URL is a data source name without a database. A commit is written and not synced,
+// because a killed server loses no write that the kernel has.
+func MariaDB() (*Server, error) {
+	binary, err := find("mariadbd")
+	if err != nil {
+		return nil, err
+	}
+	install, err := find("mariadb-install-db")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newDir("mysql")
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	common := []string{"--no-defaults", "--datadir=" + data}
+	if os.Geteuid() == 0 {
+		common = append(common, "--user=mysql")
+	}
+	args := append([]string{}, common...)
+	args = append(args, "--auth-root-authentication-method=normal", "--skip-test-db")
+	if out, err := exec.Command(install, args...).CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w\n%s", install, err, out), os.RemoveAll(dir))
+	}
+	dsn := fmt.Sprintf("root@tcp(127.0.0.1:%d)/", port)
+	return launch(&Server{
+		URL: dsn, dir: dir,
+		command: func() *exec.Cmd {
+			return exec.Command(binary, append(append([]string{}, common...), "--bind-address=127.0.0.1",
+				fmt.Sprint("--port=", port), "--socket="+filepath.Join(dir, "socket"),
+				"--pid-file="+filepath.Join(dir, "pid"), "--innodb-buffer-pool-size=64M", "--max-connections=400",
+				"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0")...)
+		},
+		ready: func(ctx context.Context) error {
+			db, err := sql.Open("mysql", dsn+"?timeout=2s&readTimeout=2s")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = db.Close() }()
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+			defer cancel()
+			return db.PingContext(ctx)
+		},
+	})
+}

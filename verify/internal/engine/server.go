@@ -1,0 +1,196 @@
+// Package engine starts private database servers on the loopback interface, which a program may kill and stop: Redis,
+// Postgres and MariaDB. It uses the installed programs, and runs on Unix systems.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Server is a running database server. Its methods are not safe for concurrent use.
+type Server struct {
+	// URL is the address for the store of this engine.
+	URL string
+
+	dir     string
+	command func() *exec.Cmd
+	ready   func(ctx context.Context) error
+	cmd     *exec.Cmd
+}
+
+// ErrMissing means that the programs of an engine are not installed.
+var ErrMissing = errors.New("not installed")
+
+// startLimit bounds a start, with the recovery after a kill.
+const startLimit = time.Minute
+
+// Start starts the server again after Kill, on the same files and address. It returns when the server accepts
+// connections.
+func (s *Server) Start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	for {
+		err := s.begin(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		// Processes of the server that was killed may still hold its files.
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// begin starts the process once. It fails if the process ends.
+func (s *Server) begin(ctx context.Context) error {
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	s.cmd = s.command()
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, log, log
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			text, _ := os.ReadFile(s.log())
+			return fmt.Errorf("%s ended: %w\n%s", s.cmd.Path, err, text[max(0, len(text)-2000):])
+		default:
+		}
+		err := s.ready(ctx)
+		if err == nil {
+			return nil
+		}
+		if over := pause(ctx, 20*time.Millisecond); over != nil {
+			return errors.Join(err, over, s.Kill())
+		}
+	}
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "server.log") }
+
+// Kill sends SIGKILL to the server and its children, and waits until the server has ended.
+func (s *Server) Kill() error {
+	err := s.signal(syscall.SIGKILL)
+	for range 1000 {
+		if s.cmd.Process.Signal(syscall.Signal(0)) != nil {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return errors.Join(err, fmt.Errorf("%s does not end", s.cmd.Path))
+}
+
+// Stop sends SIGSTOP to the server and its children.
+func (s *Server) Stop() error { return s.signal(syscall.SIGSTOP) }
+
+// Continue sends SIGCONT to the server and its children.
+func (s *Server) Continue() error { return s.signal(syscall.SIGCONT) }
+
+// Close kills the server and removes its files.
+func (s *Server) Close() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
+
+// signal reaches the server first, so that it starts no more children.
+func (s *Server) signal(to syscall.Signal) error {
+	pid := s.cmd.Process.Pid
+	children := childrenOf(pid)
+	err := s.cmd.Process.Signal(to)
+	for _, child := range append(children, childrenOf(pid)...) {
+		_ = syscall.Kill(child, to) // it may have ended
+	}
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// childrenOf returns the children of a process. It returns none where /proc does not list them.
+func childrenOf(pid int) (children []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, word := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// newDir creates the server's directory. A program that runs as root gives it to the user.
+func newDir(owner string) (string, error) {
+	dir, err := os.MkdirTemp("", "redo-engine-")
+	if err != nil || os.Geteuid() != 0 || owner == "" {
+		return dir, err
+	}
+	as, err := credential(owner)
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, os.Chown(dir, int(as.Uid), int(as.Gid))
+}
+
+// credential returns the ids of a user.
+func credential(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
+}
+
+// find returns the first program that is on PATH or in a directory of Debian's servers.
+func find(names ...string) (string, error) {
+	for _, name := range names {
+		for _, path := range []string{name, "/usr/sbin/" + name, "/usr/bin/" + name} {
+			if found, err := exec.LookPath(path); err == nil {
+				return found, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s: %w", strings.Join(names, ", "), ErrMissing)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// launch starts a new server. It removes the directory if that fails.
+func launch(s *Server) (*Server, error) {
+	if err := s.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return s, nil
+}

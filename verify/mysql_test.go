@@ -6,11 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -137,50 +133,4 @@ func overSQL(st store.TxStore[*sqltx.Tx], l store.Lister, f store.Forgetter, db 
 			return effects, errors.Join(rows.Err(), rows.Close())
 		},
 	}
-}
-
-func startMariaDB(dir string, port int) (string, func() error, error) {
-	binary := func(name string) string { // Debian has it where root alone looks
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-		return "/usr/sbin/" + name
-	}
-	args := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data")}
-	if os.Geteuid() == 0 { // it refuses to run as root
-		if err := exec.Command("chown", "mysql", dir).Run(); err != nil {
-			return "", nil, fmt.Errorf("can't give %s to the user mysql: %w", dir, err)
-		}
-		args = append(args, "--user=mysql")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
-		install := append(args, "--auth-root-authentication-method=normal", "--skip-test-db")
-		if out, err := exec.Command(binary("mariadb-install-db"), install...).CombinedOutput(); err != nil {
-			return "", nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
-		}
-	}
-	cmd := exec.Command(binary("mariadbd"), append(args, "--bind-address=127.0.0.1", fmt.Sprint("--port=", port),
-		"--socket="+filepath.Join(dir, "socket"), "--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve")...)
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	stop := func() error {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-		return nil
-	}
-	dsn := fmt.Sprintf("root@tcp(127.0.0.1:%d)/", port)
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		return "", nil, errors.Join(err, stop())
-	}
-	defer db.Close()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for begun := time.Now(); time.Since(begun) < time.Minute; <-tick.C {
-		if err = db.Ping(); err == nil {
-			return dsn, stop, nil
-		}
-	}
-	return "", nil, errors.Join(err, stop())
 }

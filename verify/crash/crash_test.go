@@ -16,7 +16,7 @@ import (
 
 	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/internal/stage"
-	"github.com/redo-go/redo/verify/internal/engine"
+	"github.com/redo-go/redo/verify/internal/dbserver"
 )
 
 // TestMain lets the test binary be any of the processes, as the program itself is.
@@ -42,7 +42,7 @@ func newRound(t *testing.T, storeName, modeName string, kills int) round {
 	m, err := modeOf(modeName)
 	require.NoError(t, err)
 	e, err := startEngine(storeName)
-	if errors.Is(err, engine.ErrMissing) && os.Getenv("REDO_TEST_REQUIRE") != "1" {
+	if errors.Is(err, dbserver.ErrMissing) && os.Getenv("REDO_TEST_REQUIRE") != "1" {
 		t.Skip(err)
 	}
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// A diary is a file of JSON lines, which a process appends to. It knows nothing of redo. A line is one write, so that a
+// A diary is a file of JSON lines, which a process appends to. It knows nothing of redo. A line is one write, so a
 // killed process leaves it whole or not at all. A torn line is ended by the next process, and skipped by readers.
 type diary struct {
 	mu   sync.Mutex

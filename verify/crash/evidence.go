@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,6 +19,17 @@ type evidence struct {
 	notices  []notice
 	events   bool // each effect must have a notice
 	stuck    []string
+}
+
+// keep writes the violations, and the lines that are in a store, beside the files of the processes.
+func (e evidence) keep(dir string, violations []string) error {
+	text := strings.Join(violations, "\n") + "\n"
+	err := os.WriteFile(filepath.Join(dir, "violations"), []byte(text), 0o644)
+	effects, errEffects := json.MarshalIndent(e.effects, "", " ")
+	notices, errNotices := json.MarshalIndent(e.notices, "", " ")
+	return errors.Join(err, errEffects, errNotices,
+		os.WriteFile(filepath.Join(dir, "effects.json"), effects, 0o644),
+		os.WriteFile(filepath.Join(dir, "notices.json"), notices, 0o644))
 }
 
 // A tally counts the operations of a mode, and the broken rules.

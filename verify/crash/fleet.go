@@ -13,7 +13,7 @@ import (
 
 	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/outbox"
-	"github.com/redo-go/redo/verify/internal/engine"
+	"github.com/redo-go/redo/verify/internal/dbserver"
 	"github.com/redo-go/redo/webhook"
 )
 
@@ -22,7 +22,7 @@ type fleet struct {
 	mode   mode
 	place  place
 	dir    string
-	engine *engine.Server // nil for a store in files
+	engine *dbserver.Server // nil for a store in files
 	seats  []*seat
 	links  []*link
 	remove func() // the tables

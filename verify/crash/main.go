@@ -1,8 +1,8 @@
-// Crash kills and stops the processes of a whole system at random moments, and counts what becomes of its operations.
+// Crash kills and stops the processes of a whole system at random moments, and counts the effects of its operations.
 // Clients call a service through gateways, and past them. The service keeps records in a store, makes an effect, and
-// puts an event into its outbox. A relay sends the event to a consumer. All of them are processes, and the networks
-// between them are lossy. Processes get SIGKILL or SIGSTOP, and so do Redis, Postgres and MariaDB. At the end of a round
-// all processes run undisturbed until everything is settled. The program then compares the lines that they have written
+// puts an event into its outbox. A relay sends the event to a consumer. All of them are processes. The networks between
+// them are lossy. Processes get SIGKILL or SIGSTOP, and so do Redis, Postgres and MariaDB. At the end of a round all
+// processes run undisturbed until everything is settled. The program then compares the lines that they have written
 // independently of redo.
 //
 //	go run ./verify/crash -store boltstore -kills 1000 -state crash-bolt
@@ -31,7 +31,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/redo-go/redo/internal/stage"
-	"github.com/redo-go/redo/verify/internal/engine"
+	"github.com/redo-go/redo/verify/internal/dbserver"
 )
 
 func main() {
@@ -118,32 +118,20 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 			s.Rounds, r.mode.title, s.kills(), *kills, t.Stops, t.Operations, t.Effects, t.TakenOver, t.Gap,
 			time.Since(begun).Seconds())
 	}
+	fmt.Fprintln(out)
 	s.table(out)
 	return nil
 }
 
 // startEngine starts the server of a store. It returns nil for a store in files.
-func startEngine(name string) (*engine.Server, error) {
+func startEngine(name string) (*dbserver.Server, error) {
 	switch name {
 	case "redis":
-		return engine.Redis()
+		return dbserver.Redis()
 	case "postgres":
-		return engine.Postgres()
+		return dbserver.Postgres()
 	case "mysql":
-		return engine.MariaDB()
+		return dbserver.MariaDB()
 	}
 	return nil, nil
-}
-
-// table prints the tallies of all modes.
-func (s *state) table(out io.Writer) {
-	fmt.Fprintf(out, "\n%-24s%7s%7s%12s%9s%9s%9s%11s%5s%8s%10s%6s%7s%7s\n", "mode", "kills", "stops", "operations",
-		"effects", "events", "refused", "taken over", "gap", "doubles", "losses", "resp.", "keys", "stuck")
-	for _, m := range modes {
-		if t := s.Modes[m.name]; t != nil {
-			fmt.Fprintf(out, "%-24s%7d%7d%12d%9d%9d%9d%11d%5d%8d%10d%6d%7d%7d\n", m.title, t.Kills, t.Stops,
-				t.Operations, t.Effects, t.Handled, t.Refused, t.TakenOver, t.Gap, t.Duplicates, t.Losses,
-				t.ChangedResponses, t.ChangedKeys, t.Stuck)
-		}
-	}
 }

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/redo-go/redo/verify/internal/engine"
+	"github.com/redo-go/redo/verify/internal/dbserver"
 )
 
 // A round is one fleet, from its start until everything is settled.
@@ -21,7 +20,7 @@ type round struct {
 	seed   uint64
 	kills  int
 	dir    string // new; it is kept if a rule is broken
-	engine *engine.Server
+	engine *dbserver.Server
 	defect string
 	work   time.Duration // the longest time before an effect, and after it; 0: usualWork
 	stops  int           // the share of SIGSTOP in 100; 0: usualStops
@@ -70,8 +69,9 @@ func (r round) play(ctx context.Context) (t tally, err error) {
 	if len(violations) == 0 {
 		return t, os.RemoveAll(r.dir)
 	}
-	text := strings.Join(violations, "\n") + "\n"
-	_ = os.WriteFile(filepath.Join(r.dir, "violations"), []byte(text), 0o644)
+	if err := found.keep(r.dir, violations); err != nil {
+		return t, err
+	}
 	const shown = 5
 	return t, fmt.Errorf("%s, %s, seed %d: %w %d times; %s has the evidence:\n%s", r.place.Store, r.mode.title, r.seed,
 		errBroken, len(violations), r.dir, strings.Join(violations[:min(shown, len(violations))], "\n"))

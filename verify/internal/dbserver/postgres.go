@@ -1,4 +1,4 @@
-package engine
+package dbserver
 
 import (
 	"context"
@@ -20,10 +20,6 @@ func Postgres() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
 	dir, err := newDir("postgres")
 	if err != nil {
 		return nil, err
@@ -42,20 +38,20 @@ func Postgres() (*Server, error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("initdb: %w\n%s", err, out), os.RemoveAll(dir))
 	}
-	url := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-	return launch(&Server{
-		URL: url, dir: dir,
-		command: func() *exec.Cmd {
+	s := &Server{dir: dir}
+	return launch(s, func(port int) {
+		s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
+		s.command = func() *exec.Cmd {
 			return run("postgres", "-D", data, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
 				"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200")
-		},
-		ready: func(ctx context.Context) error {
-			conn, err := pgx.Connect(ctx, url+"&connect_timeout=2")
+		}
+		s.ready = func(ctx context.Context) error {
+			conn, err := pgx.Connect(ctx, s.URL+"&connect_timeout=2")
 			if err != nil {
 				return err
 			}
 			return conn.Close(ctx)
-		},
+		}
 	})
 }
 

@@ -1,4 +1,4 @@
-package engine
+package dbserver
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver that asks the server whether it is ready
@@ -24,10 +25,6 @@ func MariaDB() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
 	dir, err := newDir("mysql")
 	if err != nil {
 		return nil, err
@@ -37,22 +34,21 @@ func MariaDB() (*Server, error) {
 	if os.Geteuid() == 0 {
 		common = append(common, "--user=mysql")
 	}
-	args := append([]string{}, common...)
-	args = append(args, "--auth-root-authentication-method=normal", "--skip-test-db")
+	args := append(slices.Clone(common), "--auth-root-authentication-method=normal", "--skip-test-db")
 	if out, err := exec.Command(install, args...).CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w\n%s", install, err, out), os.RemoveAll(dir))
 	}
-	dsn := fmt.Sprintf("root@tcp(127.0.0.1:%d)/", port)
-	return launch(&Server{
-		URL: dsn, dir: dir,
-		command: func() *exec.Cmd {
-			return exec.Command(binary, append(append([]string{}, common...), "--bind-address=127.0.0.1",
+	s := &Server{dir: dir}
+	return launch(s, func(port int) {
+		s.URL = fmt.Sprintf("root@tcp(127.0.0.1:%d)/", port)
+		s.command = func() *exec.Cmd {
+			return exec.Command(binary, append(slices.Clone(common), "--bind-address=127.0.0.1",
 				fmt.Sprint("--port=", port), "--socket="+filepath.Join(dir, "socket"),
-				"--pid-file="+filepath.Join(dir, "pid"), "--innodb-buffer-pool-size=64M", "--max-connections=400",
-				"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0")...)
-		},
-		ready: func(ctx context.Context) error {
-			db, err := sql.Open("mysql", dsn+"?timeout=2s&readTimeout=2s")
+				"--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve", "--innodb-buffer-pool-size=64M",
+				"--max-connections=400", "--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0")...)
+		}
+		s.ready = func(ctx context.Context) error {
+			db, err := sql.Open("mysql", s.URL+"?timeout=2s&readTimeout=2s")
 			if err != nil {
 				return err
 			}
@@ -60,6 +56,6 @@ func MariaDB() (*Server, error) {
 			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 			defer cancel()
 			return db.PingContext(ctx)
-		},
+		}
 	})
 }

@@ -1,6 +1,6 @@
-// Package engine starts private database servers on the loopback interface, which a program may kill and stop: Redis,
+// Package dbserver starts private database servers on the loopback interface, which a program may kill and stop: Redis,
 // Postgres and MariaDB. It uses the installed programs, and runs on Unix systems.
-package engine
+package dbserver
 
 import (
 	"context"
@@ -187,10 +187,21 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// launch starts a new server. It removes the directory if that fails.
-func launch(s *Server) (*Server, error) {
-	if err := s.Start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(s.dir))
+// launch starts a new server. Another program may take the port between its choice and its use, so it tries several. It
+// removes the directory if that fails.
+func launch(s *Server, listen func(port int)) (*Server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	var err error
+	for range 3 {
+		var port int
+		if port, err = freePort(); err != nil {
+			break
+		}
+		listen(port)
+		if err = s.begin(ctx); err == nil {
+			return s, nil
+		}
 	}
-	return s, nil
+	return nil, errors.Join(err, os.RemoveAll(s.dir))
 }

@@ -1,5 +1,5 @@
-// Package dbserver starts private database servers on the loopback interface, which a program may kill and stop: Redis,
-// Postgres and MariaDB. It uses the installed programs, and runs on Unix systems.
+// Package dbserver starts private database servers on the loopback interface, which a program may kill and stop:
+// Redis, Postgres and MariaDB. It uses the installed programs, and runs on Unix systems.
 package dbserver
 
 import (
@@ -187,8 +187,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// launch starts a new server. Another program may take the port between its choice and its use, so it tries several. It
-// removes the directory if that fails.
+// launch starts a new server. Another program may take the port between its choice and its use, so it tries several.
+// It removes the directory if that fails.
 func launch(s *Server, listen func(port int)) (*Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()

@@ -42,7 +42,8 @@ type tally struct {
 	Effects    int `json:"effects"`
 	Handled    int `json:"handled"` // events
 	TakenOver  int `json:"taken_over"`
-	Gap        int `json:"gap"` // second effects in the documented gap
+	Gap        int `json:"gap"`       // second effects in the documented gap
+	Unapplied  int `json:"unapplied"` // reports of "not applied"
 
 	Duplicates       int `json:"duplicates"`
 	Losses           int `json:"losses"`
@@ -66,6 +67,7 @@ func (t *tally) add(other tally) {
 		{&t.Handled, other.Handled},
 		{&t.TakenOver, other.TakenOver},
 		{&t.Gap, other.Gap},
+		{&t.Unapplied, other.Unapplied},
 		{&t.Duplicates, other.Duplicates},
 		{&t.Losses, other.Losses},
 		{&t.ChangedResponses, other.ChangedResponses},
@@ -114,11 +116,15 @@ func (e evidence) count(m mode) (t tally, violations []string) {
 			broken(&t.ChangedKeys, name, "it came with the keys %q", op.keys)
 		}
 		e.countEvents(name, op, runs, &t, broken)
+		t.Unapplied += len(op.unapplied)
 		for _, r := range op.unapplied {
 			if op.refutes(r) {
 				broken(&t.WrongReports, name, `it was reported as not applied at %s, and has an effect`,
 					r.ended.Format(time.StampMilli))
 			}
+		}
+		if op.applied != "" && len(op.effects) == 0 {
+			broken(&t.Losses, name, "it failed with %s as applied, and has no effect", op.applied)
 		}
 		switch {
 		case len(op.bodies) > 0:

@@ -48,6 +48,11 @@ func again(c call) call {
 	return c
 }
 
+func resumed(c call) call {
+	c.Kind = resumes
+	return c
+}
+
 func inProcess(name string, c call) call {
 	c.Process = name
 	return c
@@ -113,6 +118,26 @@ func TestTheCountFindsBrokenRules(t *testing.T) {
 			tally{Operations: 1, Successes: 1, Effects: 1, ChangedResponses: 1},
 		},
 		{
+			"a Resume that is refused for good", "recover",
+			evidence{effects: []effect{made("a", 2)}, calls: append(slices.Clone(once), resumed(failed(2, 4, 0, true)))},
+			tally{Operations: 1, Successes: 1, Effects: 1, ChangedResponses: 1},
+		},
+		{
+			"a Resume that fails on the way", "recover",
+			evidence{effects: []effect{made("a", 2)}, calls: append(slices.Clone(once), resumed(failed(2, 4, 0, false)))},
+			tally{Operations: 1, Successes: 1, Effects: 1},
+		},
+		{
+			"failed as applied, without an effect", "refuse",
+			evidence{calls: []call{began(1, 1), failed(1, 3, redo.Applied, true)}},
+			tally{Operations: 1, Refused: 1, Losses: 1},
+		},
+		{
+			"failed as applied, with an effect", "refuse",
+			evidence{effects: []effect{made("a", 2)}, calls: []call{began(1, 1), failed(1, 3, redo.Applied, true)}},
+			tally{Operations: 1, Refused: 1, Effects: 1},
+		},
+		{
 			"a failure on the way, after the success", "recover",
 			evidence{effects: []effect{made("a", 2)}, calls: append(slices.Clone(once), again(failed(2, 4, 0, false)))},
 			tally{Operations: 1, Successes: 1, Effects: 1},
@@ -161,7 +186,7 @@ func TestTheCountFindsBrokenRules(t *testing.T) {
 				effects: []effect{made("a", 5)},
 				calls:   []call{began(1, 1), notApplied(1, 3), began(2, 4), succeeded(2, 6, "a")},
 			},
-			tally{Operations: 1, Successes: 1, Effects: 1},
+			tally{Operations: 1, Successes: 1, Effects: 1, Unapplied: 1},
 		},
 		{
 			"not applied, and applied before", "recover",
@@ -169,7 +194,7 @@ func TestTheCountFindsBrokenRules(t *testing.T) {
 				effects: []effect{made("a", 2)},
 				calls:   []call{began(1, 1), notApplied(1, 3), began(2, 4), succeeded(2, 6, "a")},
 			},
-			tally{Operations: 1, Successes: 1, Effects: 1, WrongReports: 1},
+			tally{Operations: 1, Successes: 1, Effects: 1, Unapplied: 1, WrongReports: 1},
 		},
 		{
 			"not applied, and applied before the next call", "recover",
@@ -177,7 +202,7 @@ func TestTheCountFindsBrokenRules(t *testing.T) {
 				effects: []effect{made("a", 4)},
 				calls:   []call{began(1, 1), notApplied(1, 3), began(2, 5), succeeded(2, 6, "a")},
 			},
-			tally{Operations: 1, Successes: 1, Effects: 1, WrongReports: 1},
+			tally{Operations: 1, Successes: 1, Effects: 1, Unapplied: 1, WrongReports: 1},
 		},
 		{
 			"not applied, and applied by a call beside it", "recover",
@@ -185,7 +210,7 @@ func TestTheCountFindsBrokenRules(t *testing.T) {
 				effects: []effect{made("a", 3)},
 				calls:   []call{began(1, 1), began(2, 1), notApplied(1, 4), succeeded(2, 5, "a")},
 			},
-			tally{Operations: 1, Successes: 1, Effects: 1},
+			tally{Operations: 1, Successes: 1, Effects: 1, Unapplied: 1},
 		},
 		{
 			"not applied, and applied by a call of a killed process", "recover",
@@ -193,7 +218,7 @@ func TestTheCountFindsBrokenRules(t *testing.T) {
 				effects: []effect{made("a", 3)},
 				calls:   []call{inProcess("q", began(1, 1)), began(2, 1), notApplied(2, 4), began(3, 5), succeeded(3, 6, "a")},
 			},
-			tally{Operations: 1, Successes: 1, Effects: 1, WrongReports: 1},
+			tally{Operations: 1, Successes: 1, Effects: 1, Unapplied: 1, WrongReports: 1},
 		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

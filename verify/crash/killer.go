@@ -22,6 +22,7 @@ type killer struct {
 	errs  []error
 
 	engineBusy bool
+	refusing   map[*link]*bool
 	running    sync.WaitGroup
 }
 
@@ -69,6 +70,10 @@ func (k *killer) failures() []error {
 func (k *killer) step(kills int) {
 	if k.fleet.engine != nil && k.rand.IntN(k.fleet.place.rarity()) == 0 {
 		k.harmEngine()
+		return
+	}
+	if n := k.rand.IntN(20 * len(k.fleet.links)); n < len(k.fleet.links) {
+		k.refuse(k.fleet.links[n])
 		return
 	}
 	victim := k.pick()
@@ -136,6 +141,20 @@ func (k *killer) pick() *seat {
 		}
 	}
 	return nil
+}
+
+// refuse lets a link refuse connections for up to half a second.
+func (k *killer) refuse(l *link) {
+	d := time.Duration(k.rand.Int64N(int64(500 * time.Millisecond)))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refusing[l] == nil {
+		k.refusing[l] = new(bool)
+	}
+	if busy := k.refusing[l]; !*busy {
+		*busy = true
+		k.start(func() error { return l.refuse(d) }, busy)
+	}
 }
 
 // rarity is the number of steps for each one that harms the engine. MariaDB takes seconds to start.

@@ -1,50 +1,81 @@
 package main
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 // A link is a lossy way to the processes of one kind. It forwards each connection to one of them. Some connections are
 // slow, break off within the request or within the response, or lose the response.
 type link struct {
-	net.Listener
+	address string
 	targets func() []string
 
-	mu    sync.Mutex
-	rand  *rand.Rand
-	calm  bool
-	conns map[net.Conn]bool
+	mu       sync.Mutex
+	listener net.Listener
+	rand     *rand.Rand
+	calm     bool
+	closed   bool
+	conns    map[net.Conn]bool
 
 	cuts atomic.Int64
 }
 
 func newLink(seed, number uint64, targets func() []string) (*link, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
 	k := &link{
-		Listener: l, targets: targets, rand: rand.New(rand.NewPCG(seed, number)), conns: map[net.Conn]bool{},
+		address: "127.0.0.1:0", targets: targets, rand: rand.New(rand.NewPCG(seed, number)),
+		conns: map[net.Conn]bool{},
 	}
-	go k.serve()
-	return k, nil
+	return k, k.listen()
 }
 
 // URL returns the link's address.
-func (k *link) URL() string { return "http://" + k.Addr().String() }
+func (k *link) URL() string { return "http://" + k.address }
 
-func (k *link) serve() {
+func (k *link) listen() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil
+	}
+	l, err := net.Listen("tcp", k.address)
+	if err != nil {
+		return err
+	}
+	k.listener, k.address = l, l.Addr().String()
+	go k.serve(l)
+	return nil
+}
+
+func (k *link) serve(l net.Listener) {
 	for {
-		conn, err := k.Accept()
+		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
 		go k.forward(conn)
 	}
+}
+
+// refuse refuses connections for a time. Requests that meet it are never sent.
+func (k *link) refuse(d time.Duration) error {
+	k.mu.Lock()
+	_ = k.listener.Close()
+	k.mu.Unlock()
+	time.Sleep(d)
+	for range 100 {
+		err := k.listen()
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond) // another program's connection has the port for a while
+	}
+	return k.listen()
 }
 
 // rest lets all later connections through.
@@ -56,9 +87,12 @@ func (k *link) rest() {
 
 // close ends the link with its connections.
 func (k *link) close() {
-	_ = k.Close()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.closed = true
+	if k.listener != nil {
+		_ = k.listener.Close()
+	}
 	for conn := range k.conns {
 		_ = conn.Close()
 	}

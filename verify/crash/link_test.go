@@ -59,3 +59,18 @@ func TestLinkWithoutAProcess(t *testing.T) {
 	_, err = http.Get(k.URL())
 	require.Error(t, err)
 }
+
+// A link that refuses connections has the same address afterwards.
+func TestLinkRefuses(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer service.Close()
+	k, err := newLink(1, 1, func() []string { return []string{service.Listener.Addr().String()} })
+	require.NoError(t, err)
+	defer k.close()
+	k.rest()
+	url := k.URL()
+	require.NoError(t, k.refuse(0))
+	resp, err := http.Get(url)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+}

@@ -1,9 +1,9 @@
 // Crash kills and stops the processes of a whole system at random moments, and counts the effects of its operations.
 // Clients call a service through gateways, and past them. The service keeps records in a store, makes an effect, and
 // puts an event into its outbox. A relay sends the event to a consumer. All of them are processes. The networks
-// between them are lossy. Processes get SIGKILL or SIGSTOP, and so do Redis, Postgres and MariaDB. At the end of a round all
-// processes run undisturbed until everything is settled. The program then compares the lines that they have written
-// independently of redo.
+// between them are lossy. Processes get SIGKILL or SIGSTOP, and so do Redis, Postgres and MariaDB. At the end of a
+// round all processes run undisturbed until everything is settled. The program then compares the lines that they have
+// written independently of redo.
 //
 //	go run ./verify/crash -store boltstore -kills 1000 -state crash-bolt
 //	go run ./verify/crash -store postgres -kills 1000 -state crash-pg

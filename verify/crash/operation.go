@@ -12,11 +12,12 @@ type operation struct {
 	effects   []effect
 	keys      []string // different ones, as the services got them
 	bodies    []string // different successes
-	broken    []string // codes of repetitions that failed after the success
+	broken    []string // codes of final failures of a Resume, or of a repetition after the success
 	final     string   // the code of a failure that ended it
 	notices   map[string]int
 	calls     []*span
 	unapplied []*span // calls that failed as not applied
+	applied   string  // the code of a call that failed as applied
 }
 
 // A span is one call, from its begin to its end. A call of a killed process has no end.
@@ -64,7 +65,7 @@ func (op *operation) read(one call) {
 		if !slices.Contains(op.bodies, one.Body) {
 			op.bodies = append(op.bodies, one.Body)
 		}
-	case one.Kind == replays && one.Final:
+	case one.Kind != ends && one.Final:
 		op.broken = append(op.broken, one.Code)
 	case one.settles():
 		op.final = one.Code
@@ -74,8 +75,11 @@ func (op *operation) read(one call) {
 		return
 	}
 	op.calls[i].ended = one.At
-	if one.Effect == redo.NotApplied.String() {
+	switch one.Effect {
+	case redo.NotApplied.String():
 		op.unapplied = append(op.unapplied, op.calls[i])
+	case redo.Applied.String():
+		op.applied = one.Code
 	}
 }
 

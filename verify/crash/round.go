@@ -47,6 +47,7 @@ func (r round) play(ctx context.Context) (t tally, err error) {
 	defer f.close()
 	k := killer{
 		fleet: f, rand: rand.New(rand.NewPCG(r.seed, 1)), pace: pace, stops: cmp.Or(r.stops, usualStops), only: r.only,
+		refusing: map[*link]*bool{},
 	}
 	harmed, err := k.run(ctx, r.kills)
 	if err != nil {

@@ -25,7 +25,8 @@ var columns = []struct {
 	{"Changed responses", func(t *tally) int { return t.ChangedResponses }},
 	{"Changed keys", func(t *tally) int { return t.ChangedKeys }},
 	{"Stuck", func(t *tally) int { return t.Stuck }},
-	{"Wrong reports", func(t *tally) int { return t.WrongReports }},
+	{"Not applied", func(t *tally) int { return t.Unapplied }},
+	{"Wrongly so", func(t *tally) int { return t.WrongReports }},
 }
 
 // table prints the tallies of all modes as Markdown.

@@ -67,8 +67,9 @@ func (f *fleet) arrange(of round) error {
 	if err != nil {
 		return err
 	}
-	for number, part := range []string{"gateway", "service", "consumer"} {
-		k, err := newLink(of.seed, uint64(number), func() []string { return f.addresses(part) })
+	targets := []string{"gateway", "service", "consumer"}
+	for number := range targets {
+		k, err := newLink(of.seed, uint64(number))
 		if err != nil {
 			return err
 		}
@@ -91,6 +92,9 @@ func (f *fleet) arrange(of round) error {
 		if f.place.shared() {
 			f.sit(r, "relay", 1, 2)
 		}
+	}
+	for number, part := range targets {
+		f.links[number].open(func() []string { return f.addresses(part) })
 	}
 	return nil
 }

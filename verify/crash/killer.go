@@ -15,6 +15,7 @@ type killer struct {
 	rand  *rand.Rand
 	pace  time.Duration // the mean time between two decisions
 	stops int           // the share of SIGSTOP in 100
+	stop  time.Duration // the longest time of a SIGSTOP
 	only  string        // the part that is harmed; "": all
 
 	mu    sync.Mutex
@@ -81,7 +82,7 @@ func (k *killer) step(kills int) {
 		return
 	}
 	victim.busy = true
-	stop, stopped := k.rand.IntN(100) < k.stops, time.Duration(k.rand.Int64N(int64(longestStop)))
+	stop, stopped := k.rand.IntN(100) < k.stops, time.Duration(k.rand.Int64N(int64(k.stop)))
 	kill := !stop || k.rand.IntN(5) == 0 // some are killed while they are stopped
 	k.mu.Lock()
 	if kill = kill && k.tally.Kills < kills; kill {
@@ -124,14 +125,15 @@ func (k *killer) pick() *seat {
 	free, all, busy := []*seat{}, 0, 0
 	for _, s := range k.fleet.seats {
 		switch {
+		case k.only != "" && k.only != s.role.Part:
 		case s.busy:
 			busy++
-		case k.only == "" || k.only == s.role.Part:
+		default:
 			free = append(free, s)
 			all += s.weight
 		}
 	}
-	if len(free) == 0 || 2*busy >= len(k.fleet.seats) {
+	if busy >= max(1, len(free)) {
 		return nil
 	}
 	n := k.rand.IntN(all)

@@ -26,17 +26,28 @@ type link struct {
 	cuts atomic.Int64
 }
 
-func newLink(seed, number uint64, targets func() []string) (*link, error) {
-	k := &link{
-		address: "127.0.0.1:0", targets: targets, rand: rand.New(rand.NewPCG(seed, number)),
-		conns: map[net.Conn]bool{},
+// newLink returns a link with an address. It accepts connections after open.
+func newLink(seed, number uint64) (*link, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
 	}
-	return k, k.listen()
+	return &link{
+		address: l.Addr().String(), listener: l, rand: rand.New(rand.NewPCG(seed, number)),
+		conns: map[net.Conn]bool{},
+	}, nil
+}
+
+// open forwards connections to one of the addresses that targets returns.
+func (k *link) open(targets func() []string) {
+	k.targets = targets
+	go k.serve(k.listener)
 }
 
 // URL returns the link's address.
 func (k *link) URL() string { return "http://" + k.address }
 
+// listen listens again on the link's address.
 func (k *link) listen() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,7 +58,7 @@ func (k *link) listen() error {
 	if err != nil {
 		return err
 	}
-	k.listener, k.address = l, l.Addr().String()
+	k.listener = l
 	go k.serve(l)
 	return nil
 }
@@ -90,9 +101,7 @@ func (k *link) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
-	if k.listener != nil {
-		_ = k.listener.Close()
-	}
+	_ = k.listener.Close()
 	for conn := range k.conns {
 		_ = conn.Close()
 	}

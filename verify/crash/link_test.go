@@ -23,9 +23,10 @@ func TestLinkIsLossyUntilItRests(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 500))
 	}))
 	defer service.Close()
-	k, err := newLink(1, 1, func() []string { return []string{service.Listener.Addr().String()} })
+	k, err := newLink(1, 1)
 	require.NoError(t, err)
 	defer k.close()
+	k.open(func() []string { return []string{service.Listener.Addr().String()} })
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	send := func() bool {
 		resp, err := client.Post(k.URL(), "text/plain", strings.NewReader(strings.Repeat("y", 500)))
@@ -53,9 +54,10 @@ func TestLinkIsLossyUntilItRests(t *testing.T) {
 
 // A link without a process closes its connections.
 func TestLinkWithoutAProcess(t *testing.T) {
-	k, err := newLink(1, 1, func() []string { return nil })
+	k, err := newLink(1, 1)
 	require.NoError(t, err)
 	defer k.close()
+	k.open(func() []string { return nil })
 	_, err = http.Get(k.URL())
 	require.Error(t, err)
 }
@@ -64,9 +66,10 @@ func TestLinkWithoutAProcess(t *testing.T) {
 func TestLinkRefuses(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer service.Close()
-	k, err := newLink(1, 1, func() []string { return []string{service.Listener.Addr().String()} })
+	k, err := newLink(1, 1)
 	require.NoError(t, err)
 	defer k.close()
+	k.open(func() []string { return []string{service.Listener.Addr().String()} })
 	k.rest()
 	url := k.URL()
 	require.NoError(t, k.refuse(0))

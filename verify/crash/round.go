@@ -24,6 +24,7 @@ type round struct {
 	defect string
 	work   time.Duration // the longest time before an effect, and after it; 0: usualWork
 	stops  int           // the share of SIGSTOP in 100; 0: usualStops
+	stop   time.Duration // the longest time of a SIGSTOP; 0: longestStop
 	only   string        // the part that is harmed; "": all
 }
 
@@ -47,7 +48,7 @@ func (r round) play(ctx context.Context) (t tally, err error) {
 	defer f.close()
 	k := killer{
 		fleet: f, rand: rand.New(rand.NewPCG(r.seed, 1)), pace: pace, stops: cmp.Or(r.stops, usualStops), only: r.only,
-		refusing: map[*link]*bool{},
+		stop: cmp.Or(r.stop, longestStop), refusing: map[*link]*bool{},
 	}
 	harmed, err := k.run(ctx, r.kills)
 	if err != nil {

@@ -113,7 +113,7 @@ func (s *service) order(w http.ResponseWriter, r *http.Request) {
 	e.At = time.Now()
 	if s.role.Defect == early {
 		go func() {
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond)
 			_ = s.mode.enter(s, context.WithoutCancel(ctx), e)
 		}()
 	} else if err := s.mode.enter(s, ctx, e); err != nil {

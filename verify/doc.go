@@ -26,7 +26,8 @@
 // # The client
 //
 // Package schedule, below this one, checks the client: several processes, one operation, random schedules. Package sim
-// runs clients, gateways, servers, relays and consumers together in virtual time.
+// runs clients, gateways, servers, relays and consumers together in virtual time. Program crash runs them as processes
+// over each store, and kills them.
 //
 // The module is never released, so its imports bind no user.
 package verify

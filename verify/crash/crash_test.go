@@ -63,6 +63,7 @@ func newRound(t *testing.T, storeName, modeName string, kills int) round {
 // Processes are killed and stopped at random moments, and so are the engines. Each operation has one effect, or a
 // second one in the documented gap, and nothing is lost, changed or stuck.
 func TestCampaign(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		store, mode string
 		kills       int
@@ -97,6 +98,7 @@ func TestCampaign(t *testing.T) {
 
 // Each planted defect breaks its rule. TestCampaign has the same processes without the defect.
 func TestDefects(t *testing.T) {
+	t.Parallel()
 	racetest.Repeats(t)
 	for _, c := range []struct {
 		defect, store, mode string
@@ -128,6 +130,7 @@ func TestDefects(t *testing.T) {
 
 // A stopped process makes its effect after another one has taken its key over, unless the ledger refuses that.
 func TestLedgerWithoutFences(t *testing.T) {
+	t.Parallel()
 	racetest.Repeats(t)
 	for _, defect := range []string{"", unfenced} {
 		t.Run("defect "+defect, func(t *testing.T) {
@@ -154,6 +157,7 @@ func TestLedgerWithoutFences(t *testing.T) {
 
 // A campaign that ends early goes on with its next round, and prints the sum of all rounds.
 func TestCampaignIsResumed(t *testing.T) {
+	t.Parallel()
 	racetest.Repeats(t)
 	dir := t.TempDir()
 	play := func(ctx context.Context, kills int) (string, error) {

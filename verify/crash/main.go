@@ -107,7 +107,7 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		begun := time.Now()
-		t, err := r.play(ctx)
+		t, err := r.varied().play(ctx)
 		if err != nil {
 			return fmt.Errorf("state in %s: %w", *dir, err)
 		}

@@ -23,6 +23,7 @@ type round struct {
 	engine *dbserver.Server
 	defect string
 	work   time.Duration // the longest time before an effect, and after it; 0: usualWork
+	pace   time.Duration // the mean time between two decisions of the killer; 0: usualPace
 	stops  int           // the share of SIGSTOP in 100; 0: usualStops
 	stop   time.Duration // the longest time of a SIGSTOP; 0: longestStop
 	only   string        // the part that is harmed; "": all
@@ -30,11 +31,18 @@ type round struct {
 
 const (
 	usualWork  = 20 * time.Millisecond
+	usualPace  = 60 * time.Millisecond
 	usualStops = 25
 )
 
-// pace is the mean time between two decisions of a killer.
-const pace = 60 * time.Millisecond
+// varied returns the round with circumstances that its seed decides.
+func (r round) varied() round {
+	random := rand.New(rand.NewPCG(r.seed, 2))
+	r.work = []time.Duration{5 * time.Millisecond, usualWork, 4 * usualWork}[random.IntN(3)]
+	r.pace = []time.Duration{usualPace / 2, usualPace, 2 * usualPace}[random.IntN(3)]
+	r.stops = []int{10, usualStops, 2 * usualStops}[random.IntN(3)]
+	return r
+}
 
 // errBroken means that a rule is broken. The directory of the round has the evidence.
 var errBroken = errors.New("a rule is broken")
@@ -47,7 +55,7 @@ func (r round) play(ctx context.Context) (t tally, err error) {
 	}
 	defer f.close()
 	k := killer{
-		fleet: f, rand: rand.New(rand.NewPCG(r.seed, 1)), pace: pace, stops: cmp.Or(r.stops, usualStops), only: r.only,
+		fleet: f, rand: rand.New(rand.NewPCG(r.seed, 1)), pace: cmp.Or(r.pace, usualPace), stops: cmp.Or(r.stops, usualStops), only: r.only,
 		stop: cmp.Or(r.stop, longestStop), refusing: map[*link]*bool{},
 	}
 	harmed, err := k.run(ctx, r.kills)

@@ -102,20 +102,21 @@ func TestDefects(t *testing.T) {
 	racetest.Repeats(t)
 	for _, c := range []struct {
 		defect, store, mode string
+		only                string // the part that is harmed; "": all
 		kills               int
 		broken              func(tally) int
 	}{
-		{released, "boltstore", "recover", 5, func(t tally) int { return t.Duplicates }},
-		{released, "boltstore", "rerun", 5, func(t tally) int { return t.Duplicates }},
-		{early, "boltstore", "recover", 15, func(t tally) int { return t.Losses }},
-		{freshKeys, "boltstore", "transaction", 5, func(t tally) int { return min(t.ChangedKeys, t.Duplicates) }},
-		{forgetful, "boltstore", "transaction", 10, func(t tally) int { return t.ChangedKeys }},
-		{noInbox, "boltstore", "transaction", 10, func(t tally) int { return t.Duplicates }},
+		{released, "boltstore", "recover", "", 5, func(t tally) int { return t.Duplicates }},
+		{released, "boltstore", "rerun", "", 5, func(t tally) int { return t.Duplicates }},
+		{early, "boltstore", "recover", "service", 10, func(t tally) int { return t.Losses }},
+		{freshKeys, "boltstore", "transaction", "", 5, func(t tally) int { return min(t.ChangedKeys, t.Duplicates) }},
+		{forgetful, "boltstore", "transaction", "client", 5, func(t tally) int { return t.ChangedKeys }},
+		{noInbox, "boltstore", "transaction", "", 10, func(t tally) int { return t.Duplicates }},
 	} {
 		t.Run(c.defect+" "+c.mode, func(t *testing.T) {
 			t.Parallel()
 			r := newRound(t, c.store, c.mode, c.kills)
-			r.defect = c.defect
+			r.defect, r.only = c.defect, c.only
 			got, err := r.play(t.Context())
 			require.ErrorIs(t, err, errBroken)
 			t.Logf("%+v: %v", got, err)

@@ -30,7 +30,8 @@ func MariaDB() (*Server, error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	common := []string{"--no-defaults", "--datadir=" + data}
+	// A server deletes the temporary tables that it finds when it starts, also those of other servers.
+	common := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir}
 	if os.Geteuid() == 0 {
 		common = append(common, "--user=mysql")
 	}

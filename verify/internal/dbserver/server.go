@@ -26,6 +26,7 @@ type Server struct {
 	command func() *exec.Cmd
 	ready   func(ctx context.Context) error
 	cmd     *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
 }
 
 // ErrMissing means that the programs of an engine are not installed.
@@ -63,13 +64,17 @@ func (s *Server) begin(ctx context.Context) error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.cmd.Wait() }()
+	cmd, ended := s.cmd, make(chan struct{})
+	s.ended = ended
+	go func() {
+		_ = cmd.Wait() // its state says how it ended
+		close(ended)
+	}()
 	for {
 		select {
-		case err := <-ended:
+		case <-ended:
 			text, _ := os.ReadFile(s.log())
-			return fmt.Errorf("%s ended: %w\n%s", s.cmd.Path, err, text[max(0, len(text)-2000):])
+			return fmt.Errorf("%s ended: %v\n%s", cmd.Path, cmd.ProcessState, text[max(0, len(text)-2000):])
 		default:
 		}
 		err := s.ready(ctx)
@@ -87,13 +92,12 @@ func (s *Server) log() string { return filepath.Join(s.dir, "server.log") }
 // Kill sends SIGKILL to the server and its children, and waits until the server has ended.
 func (s *Server) Kill() error {
 	err := s.signal(syscall.SIGKILL)
-	for range 1000 {
-		if s.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			return nil
-		}
-		time.Sleep(5 * time.Millisecond)
+	select {
+	case <-s.ended:
+	case <-time.After(10 * time.Second):
+		err = errors.Join(err, fmt.Errorf("%s does not end", s.cmd.Path))
 	}
-	return errors.Join(err, fmt.Errorf("%s does not end", s.cmd.Path))
+	return err
 }
 
 // Stop sends SIGSTOP to the server and its children.

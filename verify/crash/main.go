@@ -40,7 +40,8 @@ func main() {
 	if stage.IsPart() {
 		err = stage.Play(play)
 	} else {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		// The kernel sends SIGHUP to a group with stopped processes whose shell has ended. Engines must end too.
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		err = tell(ctx, os.Args[1:], os.Stdout)
 	}

@@ -42,7 +42,7 @@ func newServer(dir string) (*Server, error) {
 		}
 		args = []string{"--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"}
 	}
-	args = append(args, "--datadir="+s.data())
+	args = append(args, "--datadir="+s.data(), "--tmpdir="+s.dir)
 	if os.Geteuid() == 0 {
 		if err := give(dir, "mysql"); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // Start starts the server and waits until it accepts connections.
 func (s *Server) Start() error {
-	args := []string{"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1",
+	args := []string{"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.dir, "--bind-address=127.0.0.1",
 		fmt.Sprint("--port=", s.port), "--socket=" + filepath.Join(s.dir, "socket"),
 		"--pid-file=" + filepath.Join(s.dir, "pid"), "--innodb-buffer-pool-size=64M", "--max-connections=400",
 		// A commit is written and not synced: a killed server loses no write that the kernel has.

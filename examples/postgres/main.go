@@ -7,8 +7,8 @@
 //	two steps: refunds: 2
 //
 // It uses the Postgres at the URL in its argument or in REDO_TEST_POSTGRES, or else the one on this machine. It
-// makes a schema and drops it at the end. "go run ./verify/postgres" kills such a service many times, and counts
-// its ledger.
+// makes a schema and drops it at the end. "go run ./verify/crash -store postgres" kills such a service many times, and
+// counts its effects.
 package main
 
 import (

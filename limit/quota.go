@@ -19,6 +19,8 @@ type QuotaLimiter struct {
 	left     int       // attempts that may be sent
 	under    int       // attempts under way
 	restored time.Time // when the quota is restored; zero: it has been, and no response has reported the new one
+	window   time.Time // restored, as the first response since then reported it; zero: none has
+	least    int       // the least quota that a response of this window reported
 	changed  chan struct{}
 }
 
@@ -55,7 +57,7 @@ func (l *QuotaLimiter) take(now time.Time) (time.Duration, <-chan struct{}) {
 	defer l.mu.Unlock()
 	if l.known && !l.restored.IsZero() && !now.Before(l.restored) {
 		// An attempt without a response is forgotten here.
-		l.left, l.under, l.restored = l.most, 0, time.Time{}
+		l.left, l.under, l.restored, l.window = l.most, 0, time.Time{}, time.Time{}
 	}
 	if l.known && l.left == 0 {
 		if l.restored.IsZero() {
@@ -89,9 +91,17 @@ func (l *QuotaLimiter) ReportQuota(remaining int, reset time.Duration) {
 	defer l.mu.Unlock()
 	l.known = true
 	l.most = max(l.most, remaining+1)
+	l.restored = time.Now().Add(reset)
+	// Servers report whole seconds. Responses may arrive in another order, and a late one shows a quota that was since
+	// used.
+	if !l.window.IsZero() && l.restored.Before(l.window.Add(time.Second)) {
+		remaining = min(remaining, l.least)
+	} else {
+		l.window = l.restored
+	}
+	l.least = remaining
 	// The server may have counted some of the attempts under way already. Their responses will show it.
 	l.left = max(0, remaining-l.under)
-	l.restored = time.Now().Add(reset)
 	close(l.changed)
 	l.changed = make(chan struct{})
 }

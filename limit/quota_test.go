@@ -101,6 +101,7 @@ func TestQuotaLimiter(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := NewQuotaLimiter()
 			left(l, 3, time.Minute)
+			Report(l, Destination{}, Response{}) // it reports no quota
 			for range 3 {
 				require.NoError(t, l.Wait(t.Context()))
 			}

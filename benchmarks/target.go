@@ -7,10 +7,13 @@ import "github.com/redo-go/redo/benchmarks/contest"
 // lazy Complete.
 func targets() []contest.Target {
 	const times, ratio, count, size = "%.2f×", "%.3f×", "%.0f", "%.0f B"
-	growth := func(o contest.Outcome) contest.Figure { return o.Ratio(byLarge, bySmall) }
 	against := func(who, peer string) func(contest.Outcome) contest.Figure {
 		return func(o contest.Outcome) contest.Figure { return o.Ratio(who, peer) }
 	}
+	more := func(who, than string) func(contest.Outcome) contest.Figure {
+		return func(o contest.Outcome) contest.Figure { return contest.Exactly(o.Allocs(who) - o.Allocs(than)) }
+	}
+	driver, growth := against(byEngine, byRedo), against(byLarge, bySmall)
 	var all []contest.Target
 	for _, who := range []string{byDo, byBoundedTransport} {
 		noLonger := who + " takes no longer than " + byKeyedStandard
@@ -29,29 +32,17 @@ func targets() []contest.Target {
 				return contest.Exactly(o.Bytes(byDo) - o.Bytes(byNetHTTP))
 			}),
 		contest.AtMost("reserve", "one caller waits at most 1.3 times as long as for bbolt's Update",
-			1.3, times, func(o contest.Outcome) contest.Figure {
-				return o.Ratio(byStore, byUpdate)
-			}),
+			1.3, times, against(byStore, byUpdate)),
 		contest.AtLeast("durable-64", "64 callers get at least 10 times the operations of bbolt's Update",
-			10, times, func(o contest.Outcome) contest.Figure {
-				return o.Ratio(byUpdate, byStore)
-			}),
+			10, times, against(byUpdate, byStore)),
 		contest.AtLeast("redis-first", "64 callers get at least 90 % of the driver's figure with the same scripts",
-			0.9, times, func(o contest.Outcome) contest.Figure {
-				return o.Ratio(byEngine, byRedo)
-			}),
+			0.9, times, driver),
 		contest.AtLeast("redis-replay", "64 callers get at least 90 % of the driver's figure with the same script",
-			0.9, times, func(o contest.Outcome) contest.Figure {
-				return o.Ratio(byEngine, byRedo)
-			}),
+			0.9, times, driver),
 		contest.AtLeast("postgres-first", "64 callers get at least 90 % of the driver's figure with the same statements",
-			0.9, times, func(o contest.Outcome) contest.Figure {
-				return o.Ratio(byEngine, byRedo)
-			}),
+			0.9, times, driver),
 		contest.AtLeast("postgres-replay", "64 callers get at least 90 % of the driver's figure with the same statement",
-			0.9, times, func(o contest.Outcome) contest.Figure {
-				return o.Ratio(byEngine, byRedo)
-			}),
+			0.9, times, driver),
 		contest.AtMost("scale-redis-first", "a first run beside many records takes at most 1.5 times as long",
 			1.5, times, growth),
 		contest.AtMost("scale-redis-replay", "a replay beside many records takes at most 1.5 times as long",
@@ -65,12 +56,8 @@ func targets() []contest.Target {
 		contest.AtMost("scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long",
 			1.5, times, growth),
 		contest.AtMost("middleware", "a first run makes at most 20 allocations more than the bare handler", 20, count,
-			func(o contest.Outcome) contest.Figure {
-				return contest.Exactly(o.Allocs(byFirst) - o.Allocs(byHandler))
-			}),
+			more(byFirst, byHandler)),
 		contest.AtMost("middleware", "a replay makes at most 12 allocations more than the bare handler", 12, count,
-			func(o contest.Outcome) contest.Figure {
-				return contest.Exactly(o.Allocs(byReplay) - o.Allocs(byHandler))
-			}),
+			more(byReplay, byHandler)),
 	}...)
 }

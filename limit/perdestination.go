@@ -15,7 +15,8 @@ import (
 // for concurrent use. If it returns nil or a nil pointer, the destination has no limit.
 //
 // A destination is dropped last while a caller waits for its limiter, while its *rate.Limiter is not full, or while
-// its *AdaptiveLimiter is not full or is lowered, or while less than the quota of its *QuotaLimiter is left. Other limiters show only their waiting callers.
+// its *AdaptiveLimiter is not full or is lowered, or while less than the quota of its *QuotaLimiter is left.
+// Other limiters show only their waiting callers.
 //
 // The Wait of the result does not know the destination: all callers of it share one limiter. If newLimiter is nil,
 // [Validate] and Wait return an error.

@@ -30,11 +30,11 @@ func NewQuotaLimiter() *QuotaLimiter { return &QuotaLimiter{changed: make(chan s
 // Wait waits until an attempt is within the quota. It returns an error if ctx ends, or would end, before that.
 func (l *QuotaLimiter) Wait(ctx context.Context) error {
 	for {
-		wait, changed := l.take(time.Now())
+		wait, idle, changed := l.take(time.Now())
 		if wait == 0 {
 			return nil
 		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait && l.idle() {
+		if deadline, ok := ctx.Deadline(); ok && idle && time.Until(deadline) < wait {
 			return fmt.Errorf("limit: the server's quota is restored in %v, after the deadline", wait)
 		}
 		timer := time.NewTimer(wait)
@@ -51,8 +51,8 @@ func (l *QuotaLimiter) Wait(ctx context.Context) error {
 }
 
 // take takes one attempt from the quota. If nothing is left, it returns how long to wait, and a channel that is closed
-// at the next response.
-func (l *QuotaLimiter) take(now time.Time) (time.Duration, <-chan struct{}) {
+// at the next response. idle reports that no attempt is under way, so that nothing changes before the wait is over.
+func (l *QuotaLimiter) take(now time.Time) (wait time.Duration, idle bool, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known && !l.restored.IsZero() && !now.Before(l.restored) {
@@ -64,18 +64,11 @@ func (l *QuotaLimiter) take(now time.Time) (time.Duration, <-chan struct{}) {
 			// The responses of this quota's first attempts report it. If there is none, the next attempts may follow.
 			l.restored = now.Add(time.Second)
 		}
-		return l.restored.Sub(now), l.changed
+		return l.restored.Sub(now), l.under == 0, l.changed
 	}
 	l.left--
 	l.under++
-	return 0, nil
-}
-
-// idle reports whether no attempt is under way, so that nothing changes before the quota is restored.
-func (l *QuotaLimiter) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.under == 0
+	return 0, false, nil
 }
 
 // Report learns that an attempt has ended with a response.

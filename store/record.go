@@ -60,8 +60,8 @@ type Claim struct {
 	// that takes over does not write its own meta. Nil and empty are different.
 	Meta []byte
 	// Lazy lets the store return before the claim is durable. A crash may then lose the claim. Later calls to the same
-	// store see it immediately, and no later write to the store becomes durable before it. So it suits an owner that
-	// makes another write to the store before the effect. A store may make the claim durable in any case.
+	// store see it immediately, and no later Reserve, Extend, Complete or Release becomes durable before it. So it suits
+	// an owner that makes another of these writes before the effect. A store may make the claim durable in any case.
 	Lazy bool
 }
 

@@ -14,16 +14,12 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// enqueueSQL returns how many rows it added, and notifies relays if $7 is true. The transaction gets its number before
-// the row gets its place, which logSQL needs.
+// enqueueSQL adds an event unless the queue has it, and returns a row if it did. Postgres evaluates the defaults in the
+// order of the columns. So the transaction gets its number before the row gets its place, which logSQL needs.
 const enqueueSQL = `
-WITH own AS MATERIALIZED (SELECT pg_current_xact_id()::text::bigint AS xid),
-added AS (
-	INSERT INTO {table} (xid, id, destination, type, ordering_key, header, payload)
-	SELECT own.xid, $1::text, $2::text, $3::text, nullif($4::text, ''), $5::text::jsonb, $6::bytea FROM own
-	ON CONFLICT (id, destination) DO NOTHING RETURNING seq
-)
-SELECT count(seq) FROM added WHERE NOT $7::boolean OR {notify}`
+INSERT INTO {table} (id, destination, type, ordering_key, header, payload)
+VALUES ($1::text, $2::text, $3::text, nullif($4::text, ''), $5::text::jsonb, $6::bytea)
+ON CONFLICT (id, destination) DO NOTHING RETURNING `
 
 // enqueueBatchSQL adds no row if it finds one of the events. It returns how many it added, and an event that it found.
 // It does not find an event that another transaction is adding. It notifies relays if $1 is true.
@@ -76,10 +72,7 @@ func (q *Queue) Enqueue(ctx context.Context, tx pgx.Tx, ev outbox.Event) (string
 	if tx == nil {
 		return "", errNoTx
 	}
-	return q.enqueue(ctx, ev, func(args ...any) (n int64, err error) {
-		err = tx.QueryRow(ctx, q.sql.enqueue, args...).Scan(&n)
-		return n, err
-	})
+	return q.enqueue(ctx, ev, func(text string, args ...any) scanner { return tx.QueryRow(ctx, text, args...) })
 }
 
 var errNoTx = fmt.Errorf("pgoutbox: %w: the transaction is nil", store.ErrInvalid)
@@ -99,13 +92,14 @@ func (q *Queue) EnqueueSQL(ctx context.Context, tx SQLTx, ev outbox.Event) (stri
 	if tx == nil || tx == SQLTx((*sql.Tx)(nil)) {
 		return "", errNoTx
 	}
-	return q.enqueue(ctx, ev, func(args ...any) (n int64, err error) {
-		err = tx.QueryRowContext(ctx, q.sql.enqueue, args...).Scan(&n)
-		return n, err
-	})
+	return q.enqueue(ctx, ev, func(text string, args ...any) scanner { return tx.QueryRowContext(ctx, text, args...) })
 }
 
-func (q *Queue) enqueue(ctx context.Context, ev outbox.Event, insert func(args ...any) (int64, error)) (string, error) {
+type scanner interface{ Scan(into ...any) error }
+
+func (q *Queue) enqueue(
+	ctx context.Context, ev outbox.Event, send func(text string, args ...any) scanner,
+) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -117,12 +111,17 @@ func (q *Queue) enqueue(ctx context.Context, ev outbox.Event, insert func(args .
 	if err != nil {
 		return "", err
 	}
-	n, err := insert(ev.ID, ev.Destination, ev.Type, ev.OrderingKey, header, notNil(ev.Payload), q.notices.inside())
+	text := q.sql.enqueue
+	if q.notices.inside() {
+		text = q.sql.enqueueNotify
+	}
+	var added bool
+	err = send(text, ev.ID, ev.Destination, ev.Type, ev.OrderingKey, header, notNil(ev.Payload)).Scan(&added)
 	switch {
+	case errors.Is(err, sql.ErrNoRows): // pgx's error is this one too
+		return "", duplicate(ev.ID)
 	case err != nil:
 		return "", fmt.Errorf("pgoutbox: enqueue: %w", err)
-	case n == 0:
-		return "", duplicate(ev.ID)
 	}
 	return ev.ID, nil
 }
@@ -159,8 +158,6 @@ func (q *Queue) EnqueueBatchSQL(ctx context.Context, tx SQLTx, evs []outbox.Even
 		return tx.QueryRowContext(ctx, text, args...)
 	})
 }
-
-type scanner interface{ Scan(into ...any) error }
 
 func (q *Queue) enqueueBatch(
 	ctx context.Context, evs []outbox.Event, text batchTexts, encode func([]outbox.Event) ([]any, error),

@@ -4,12 +4,12 @@ package pgoutbox
 const PlanSQL = planSQL
 
 // Texts are those of statements, as they are sent.
-type Texts struct{ Few, Log, Late, ReadyLines, Lines, Settle, Extend, Sweep, Purge string }
+type Texts struct{ Enqueue, Few, Log, Late, ReadyLines, Lines, Settle, Extend, Sweep, Purge string }
 
 // Statements returns the texts.
 func (q *Queue) Statements() Texts {
 	return Texts{
-		Few: q.sql.few, Log: q.sql.log, Late: q.sql.late, ReadyLines: q.sql.readyLines, Lines: q.sql.lines,
-		Settle: q.sql.settle, Extend: q.sql.extend, Sweep: q.sql.sweep, Purge: q.sql.purge,
+		Enqueue: q.sql.enqueue, Few: q.sql.few, Log: q.sql.log, Late: q.sql.late, ReadyLines: q.sql.readyLines,
+		Lines: q.sql.lines, Settle: q.sql.settle, Extend: q.sql.extend, Sweep: q.sql.sweep, Purge: q.sql.purge,
 	}
 }

@@ -202,6 +202,26 @@ func TestPlanningGivesNoTransactionNumber(t *testing.T) {
 	require.True(t, numbered())
 }
 
+// A row with an earlier place than the number of its transaction could be skipped. A program that inserts rows by itself
+// gets the same order.
+func TestTransactionHasItsNumberBeforeTheRowHasItsPlace(t *testing.T) {
+	d := newDesk(t)
+	for _, text := range []string{
+		d.q.Statements().Enqueue,
+		"INSERT INTO " + d.table() + " (payload, header, type, destination, id) VALUES ($6, $5::jsonb, $3, $2, $1 || $4)",
+	} {
+		rows, err := d.pool.Query(t.Context(), "EXPLAIN (VERBOSE, COSTS OFF) "+text, pgx.QueryExecModeExec,
+			"e", "", "t", "", "{}", []byte{})
+		require.NoError(t, err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		found := strings.Join(lines, "\n")
+		number, place := strings.Index(found, "pg_current_xact_id"), strings.Index(found, "nextval")
+		require.Positive(t, number, found)
+		require.Greater(t, place, number, found)
+	}
+}
+
 // A claim of few events is one statement, and so is each later claim of the same kind.
 func TestKindOfTheLastEventsDecidesTheStatement(t *testing.T) {
 	p := newPlace(t)

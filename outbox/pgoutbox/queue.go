@@ -39,7 +39,7 @@ type Queue struct {
 }
 
 type statements struct {
-	enqueue                                        string
+	enqueue, enqueueNotify                         string
 	batch, batchJSON                               batchTexts
 	few, log, look, late, readyLines, lines, sweep string
 	extend, settle                                 string
@@ -70,7 +70,8 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Queue, error) {
 		return batchTexts{enqueue: with(enqueueBatchSQL), undo: with(undoBatchSQL)}
 	}
 	q := &Queue{pool: pool, table: t, silent: cfg.silent, sql: statements{
-		enqueue: fill(enqueueSQL), batch: batch(givenArraysSQL), batchJSON: batch(givenJSONSQL),
+		enqueue: fill(enqueueSQL + "true"), enqueueNotify: fill(enqueueSQL + "{notify}"),
+		batch: batch(givenArraysSQL), batchJSON: batch(givenJSONSQL),
 		few: fill(fewSQL), log: fill(logSQL), late: fill(lateSQL), readyLines: fill(readyLinesSQL),
 		look: fill(lookSQL), lines: fill(linesSQL),
 		sweep: fill(sweepSQL), extend: fill(extendSQL), settle: fill(settleSQL),

@@ -109,6 +109,7 @@ func TestProofIsNotRepeated(t *testing.T) {
 }
 
 func TestControlRunsTwiceAndNeverWithAUsedKey(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	var mu sync.Mutex
 	sent := map[string]int{}

@@ -70,6 +70,7 @@ func (w *wiretap) taken() (seen []string, keys map[string]string) {
 
 // Each case that fails prints a line that sends the requests of the case again, byte for byte, under fresh keys.
 func TestCurlLinesSendWhatTheCasesSent(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil && os.Getenv("REDO_TEST_REQUIRE") == "" {
 			t.Skip(err)

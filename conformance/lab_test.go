@@ -2,11 +2,13 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -79,7 +81,7 @@ func newLab(t testing.TB) *lab {
 // start serves the lab until the test's end.
 func (l *lab) start() *lab {
 	l.open(memstore.New())
-	l.listen("127.0.0.1:0")
+	l.listen("")
 	l.t.Cleanup(func() {
 		l.stop()
 		l.closeStore()
@@ -131,8 +133,14 @@ func (l *lab) closeStore() {
 	}
 }
 
+// listen serves at the address, or at one of its own choice if it is empty. That one's port is below those of
+// outgoing connections: one of them could take the port while the server restarts.
 func (l *lab) listen(address string) {
-	ln, err := net.Listen("tcp", address)
+	var ln net.Listener
+	var err error
+	for tries := 0; tries == 0 || err != nil && address == "" && tries < 100; tries++ {
+		ln, err = net.Listen("tcp", cmp.Or(address, fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))))
+	}
 	require.NoError(l.t, err)
 	l.address = ln.Addr().String()
 	l.mu.Lock()

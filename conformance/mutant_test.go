@@ -79,7 +79,7 @@ func TestEachMutantFailsItsCasesAndNoOthers(t *testing.T) {
 func runAll(t *testing.T, targets []Target, opts ...Option) []Report {
 	t.Helper()
 	reports, errs := make([]Report, len(targets)), make([]error, len(targets))
-	places := make(chan struct{}, 6)
+	places := make(chan struct{}, 12)
 	var group sync.WaitGroup
 	for i, target := range targets {
 		places <- struct{}{}

@@ -91,6 +91,7 @@ func TestServerWithoutDeduplicationFailsByItsBodies(t *testing.T) {
 }
 
 func TestReferencePassesWithEveryWayToCount(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	for name, effects := range map[string]*Effects{
 		"the ids of responses":  {ResponseID: "id"},
 		"a count of everything": {URL: "/effects?all=1", Path: "count"},
@@ -111,6 +112,7 @@ func TestReferencePassesWithEveryWayToCount(t *testing.T) {
 
 // The cases of level INFO only record.
 func TestRecordedBehaviourIsTheTargets(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	record := func(t *testing.T, change func(l *lab)) map[string]string {
 		l := newLab(t)
 		change(l)
@@ -150,6 +152,7 @@ func TestRecordedBehaviourIsTheTargets(t *testing.T) {
 
 // Without a counter the reference is judged by its responses. An operation whose responses are all equal is not.
 func TestReferenceWithoutACounterPassesWhereResponsesDiffer(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	target := l.start().target()
 	target.Effects = nil
@@ -177,6 +180,7 @@ func TestReferenceWithoutACounterPassesWhereResponsesDiffer(t *testing.T) {
 
 // A server without deduplication whose responses differ is found without a counter, wherever a replay is judged.
 func TestMutantsAreFoundWithoutACounter(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	l.front = keyed(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
 		r.Header.Set("Idempotency-Key", freshKey())

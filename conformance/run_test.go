@@ -105,6 +105,7 @@ func TestTargetThatIsNotThereIsUnreachable(t *testing.T) {
 }
 
 func TestBaselineThatFailsBlocksAllAndHasItsOwnExitCode(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	l.app = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "wrong payload", http.StatusUnprocessableEntity)
@@ -210,6 +211,7 @@ func TestContextThatIsOverRunsNothing(t *testing.T) {
 
 // A target that a request kills is not there for the next one.
 func TestTargetThatDiesEndsTheRunAsUnreachable(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	var alive atomic.Pointer[http.Server]
 	l.front = keyed(func(_ http.ResponseWriter, _ *http.Request, key string, _ []byte) bool {
@@ -229,13 +231,14 @@ func TestTargetThatDiesEndsTheRunAsUnreachable(t *testing.T) {
 		require.Empty(t, broken(report))
 		require.Equal(t, ExitUnreachable, report.ExitCode(false))
 		require.Contains(t, report.Headline(false), "not finished: the target died during the run, in key-too-long")
-		l.listen("127.0.0.1:0")
+		l.listen("")
 		alive.Store(l.server)
 	}
 }
 
 // The death of a target excuses no failure that a count of effects proves, or that a second run saw.
 func TestTargetThatDiesIsStillBlamedForItsEffects(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	var alive atomic.Pointer[http.Server]
 	l.front = keyed(func(_ http.ResponseWriter, r *http.Request, key string, _ []byte) bool {

@@ -65,6 +65,7 @@ func inBank(l *lab) *bank {
 }
 
 func TestRefundHasAFreshCharge(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	inBank(l)
 	report, err := Run(t.Context(), l.start().target())

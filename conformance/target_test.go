@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -244,6 +245,10 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "fail":
 		os.Exit(3)
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // runs spend their time waiting
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

@@ -119,6 +119,7 @@ func TestTextsHaveWordsForTheShortNames(t *testing.T) {
 }
 
 func TestMissingPathIsNamedWithItsURL(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	start := func(t *testing.T, change func(*Target)) (Target, Report, error) {
 		t.Helper()
 		target := newLab(t).start().target()

@@ -199,6 +199,7 @@ func TestBytesThatAreNoTextAreWrittenAsTheyAre(t *testing.T) {
 }
 
 func TestTLSTargetIsSpokenToOverTLS(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
 	l := newLab(t)
 	l.open(memstore.New())
 	t.Cleanup(l.closeStore)

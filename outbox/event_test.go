@@ -98,3 +98,9 @@ func TestBatchHasNoEventTwice(t *testing.T) {
 	_, _, err = PrepareBatch([]Event{{ID: "a"}, {ID: "\n"}})
 	require.ErrorIs(t, err, store.ErrInvalid)
 }
+
+func TestResultHasAName(t *testing.T) {
+	require.Equal(t, "none", Result(0).String())
+	require.Equal(t, "released", Released.String())
+	require.Equal(t, "Result(5)", (Released + 1).String())
+}

@@ -156,6 +156,26 @@ var enqueueCases = []Case{
 			t.is(err, context.Canceled, "Extend")
 			t.is(q.Append(ctx, event("other", "")), context.Canceled, "Append")
 			t.is(q.Disable(ctx, "", died.Failure), context.Canceled, "Disable")
+			t.is(q.Enable(ctx, ""), context.Canceled, "Enable")
+			_, err = q.Disabled(ctx)
+			t.is(err, context.Canceled, "Disabled")
+			_, err = q.Stats(ctx)
+			t.is(err, context.Canceled, "Stats")
+			for _, err = range q.Events(ctx, outbox.Selection{}) {
+				break
+			}
+			t.is(err, context.Canceled, "Events")
+			t.is(q.Redrive(ctx, "k", ""), context.Canceled, "Redrive")
+			t.is(q.Drop(ctx, "k", ""), context.Canceled, "Drop")
+			_, err = q.Purge(ctx, long, 1)
+			t.is(err, context.Canceled, "Purge")
+			tx := t.begin(q)
+			_, err = tx.Enqueue(ctx, event("other", ""))
+			t.is(err, context.Canceled, "Enqueue")
+			_, err = tx.EnqueueBatch(ctx, []outbox.Event{event("other", "")})
+			t.is(err, context.Canceled, "EnqueueBatch")
+			t.ok(tx.Commit(t.Context()), "Commit")
+			t.stats(q, 1, 0)
 			t.settle(q, d, sent)
 		},
 	},

@@ -144,8 +144,12 @@ func TestLeasesAndRetentionGoByTheClock(t *testing.T) {
 	g := reserve(t, st, c, store.TakenOver)
 	require.Equal(t, now.Add(c.Lease), g.Record.LeaseUntil)
 	now = now.Add(c.Retention - time.Microsecond)
-	reserve(t, st, c, store.TakenOver)
+	l := reserve(t, st, c, store.TakenOver).Lease
 	now = now.Add(c.Retention)
+	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{}), store.ErrLost)
+	for r := range st.Pending(t.Context(), "") {
+		require.Fail(t, "an expired record is listed", "%v", r.ID)
+	}
 	reserve(t, st, c, store.Acquired)
 }
 

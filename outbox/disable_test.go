@@ -66,6 +66,13 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 		synctest.Wait()
 		g.stats(0, 0)
 		g.disabled()
+		here = false
+		g.enqueue(outbox.Event{ID: "d", Destination: found[0].Destination})
+		synctest.Wait()
+		here = true
+		require.NoError(g, r.Enable(context.Background(), found[0].Destination))
+		synctest.Wait()
+		g.stats(0, 0) // the relay forgets the failure too
 		cancel()
 		require.NoError(g, <-ended)
 	})

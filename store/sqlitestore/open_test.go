@@ -132,6 +132,18 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
 }
 
+func TestWritesThatFailReturnAnErrorAndNoGrant(t *testing.T) {
+	path := newFile(t)
+	st := open(t, path)
+	sqlExec(t, path, `CREATE TRIGGER refuse BEFORE INSERT ON redo_records BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	g, err := st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Zero(t, g)
+	sqlExec(t, path, "DROP TABLE redo_records")
+	_, err = st.Purge(t.Context(), 1)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+}
+
 // The clock is an argument, so that nothing here waits.
 func TestLeasesAndRetentionGoByTheClock(t *testing.T) {
 	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)

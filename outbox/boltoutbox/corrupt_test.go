@@ -68,6 +68,9 @@ func TestUnreadableEventHidesNoOther(t *testing.T) {
 			require.Equal(t, []string{"a0", "a2", "1", "2"}, listed)
 			require.Len(t, broken, 2)
 			require.Equal(t, of.known, broken[0])
+			for e := range q.Events(t.Context(), outbox.Selection{State: outbox.StateDead}) {
+				require.Fail(t, "a list of dead letters reads the other events", "%+v", e)
+			}
 		})
 	}
 }

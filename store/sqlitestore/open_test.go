@@ -118,9 +118,12 @@ func TestManyMigrateAtATime(t *testing.T) {
 }
 
 func TestClosedStoreIsUnavailable(t *testing.T) {
-	st := open(t, newFile(t))
+	path := newFile(t)
+	st := open(t, path)
 	l := reserve(t, st, claim("k"), store.Acquired).Lease
+	require.FileExists(t, path+"-wal")
 	require.NoError(t, st.Close())
+	require.NoFileExists(t, path+"-wal", "SQLite removes it with the last connection")
 	_, err := st.Reserve(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	_, err = st.Find(t.Context(), l.ID)

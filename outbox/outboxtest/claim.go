@@ -166,6 +166,18 @@ var leaseCases = []Case{
 			t.claim(q, long)
 			t.settle(q, d, sent)
 			t.lost(q, outbox.Lease{Seq: 1 << 40, Fence: 1}, "no event")
+
+			t.enqueue(q, event("a", ""), event("b", ""))
+			earlier := t.claim(q, long, "a", "b")
+			t.settle(q, earlier[0], released)
+			t.settle(q, earlier[1], released)
+			now := t.claim(q, long, "a", "b")
+			lost, err := q.Settle(t.Context(), outbox.Settlement{Lease: earlier[0].Lease, Outcome: died},
+				outbox.Settlement{Lease: now[1].Lease, Outcome: sent})
+			t.ok(err, "Settle")
+			t.leases(lost, "Settle of a stale lease beside one of the event's present claim", earlier[0].Lease)
+			t.settle(q, now[0], sent)
+			t.stats(q, 0, 0)
 		},
 	},
 	{

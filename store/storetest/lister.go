@@ -120,7 +120,8 @@ var listerCases = []Case{{
 	},
 }, {
 	Name: "list ends although its loop makes records",
-	Rule: "A loop that makes a record for each listed one ends, however many pages the list has.",
+	Rule: "A loop that makes a record for each listed one ends, however many pages the list has. It sees each record " +
+		"once.",
 	run: func(t *trial) {
 		st := t.open()
 		lister := t.lister(st)
@@ -128,9 +129,13 @@ var listerCases = []Case{{
 		for i := range n {
 			t.reserve(st, unleased(fmt.Sprint(i)), store.Acquired)
 		}
-		seen := 0
-		for _, err := range lister.Pending(t.Context(), "scope") {
+		seen, keys := 0, map[string]bool{}
+		for r, err := range lister.Pending(t.Context(), "scope") {
 			t.ok(err, "Pending")
+			if keys[r.ID.Key] {
+				t.fatalf("%v is listed twice", r.ID)
+			}
+			keys[r.ID.Key] = true
 			if seen++; seen > 4*n {
 				t.fatalf("the list goes on after %d records, at first there were %d", seen, n)
 			}

@@ -108,9 +108,9 @@ func (r *run) buffer(c Claim, ds []Delivery, claimed time.Time) (again bool) {
 		return false
 	}
 	r.dispatch(now)
-	again = r.more && r.free() > 0
+	again = r.more
 	for l := range count {
-		again = again || l.hungry(now) && r.free() > 0
+		again = again || l.hungry(now)
 	}
 	return again
 }

@@ -197,7 +197,6 @@ func (r *run) end(ch *chain) {
 	}
 	now, l := time.Now(), ch.lane
 	l.running--
-	l.idle = now
 	if r.ending {
 		return
 	}

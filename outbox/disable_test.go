@@ -66,6 +66,13 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 		synctest.Wait()
 		g.stats(0, 0)
 		g.disabled()
+		here = false
+		g.enqueue(outbox.Event{ID: "d", Destination: found[0].Destination})
+		synctest.Wait()
+		here = true
+		require.NoError(g, r.Enable(context.Background(), found[0].Destination))
+		synctest.Wait()
+		g.stats(0, 0) // the relay forgets the failure too
 		cancel()
 		require.NoError(g, <-ended)
 	})
@@ -229,6 +236,42 @@ func TestLineOfAFailedEventIsReleasedWithIt(t *testing.T) {
 					outbox.Claim{Max: 10, Lease: time.Second, HoldKeys: len(opts) > 0})
 				require.NoError(g, err)
 				require.Empty(g, ds)
+			})
+		})
+	}
+}
+
+func TestEventsThatCannotStartReturnToTheQueue(t *testing.T) {
+	for rule, c := range map[string]struct {
+		key     func(int) string
+		publish func(ctx context.Context, delivered int) error
+		held    int64
+	}{
+		"behind a stuck attempt": {func(int) string { return "a" }, func(ctx context.Context, _ int) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, 1},
+		"of a destination that rests": {unordered, func(_ context.Context, delivered int) error {
+			if time.Sleep(time.Millisecond); delivered < 20 {
+				return nil
+			}
+			return &redo.Error{Code: taxonomy.Unavailable, StatusCode: 503, RetryAt: time.Now().Add(time.Hour)}
+		}, 0},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				g.fill("d", 1000, c.key)
+				d := &distant{rig: g}
+				var seen record
+				stop := g.relay(d, func(ctx context.Context, ev outbox.Event) error {
+					defer seen.add(ev)
+					return c.publish(ctx, len(seen.all()))
+				}, outbox.Drain(0))
+				defer stop()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				require.Equal(g, c.held, d.claimed.Load()-d.settled.Load())
+				require.Greater(g, d.settled.Load(), int64(len(seen.all())), "some were returned")
 			})
 		})
 	}

@@ -71,8 +71,9 @@ func TestOptions(t *testing.T) {
 	require.ErrorContains(t, err, "queue is nil")
 	for rule, opt := range map[string]Option{
 		"an option is nil": nil, "Workers": Workers(0), "LeaseTTL": LeaseTTL(0), "PollInterval": PollInterval(0),
-		"Drain":        Drain(-1),
-		"QueueTimeout": QueueTimeout(0), "Retention": Retention(-1),
+		"Drain": Drain(-1), "QueueTimeout": QueueTimeout(0), "Retention": Retention(-1), "Retry": Retry(-1),
+		"AttemptTimeout": AttemptTimeout(0), "Breaker": Breaker(-1), "HintCap": HintCap(-1),
+		"PerDestination": PerDestination(-1),
 	} {
 		_, err := newConfig([]Option{opt})
 		require.ErrorContains(t, err, rule)
@@ -97,4 +98,10 @@ func TestBatchHasNoEventTwice(t *testing.T) {
 	require.ErrorContains(t, err, `"a"`)
 	_, _, err = PrepareBatch([]Event{{ID: "a"}, {ID: "\n"}})
 	require.ErrorIs(t, err, store.ErrInvalid)
+}
+
+func TestResultHasAName(t *testing.T) {
+	require.Equal(t, "none", Result(0).String())
+	require.Equal(t, "released", Released.String())
+	require.Equal(t, "Result(5)", (Released + 1).String())
 }

@@ -22,6 +22,7 @@ type distant struct {
 	*rig
 	claims, settles, extends, claimed, settled atomic.Int64
 	down                                       atomic.Bool
+	settling                                   time.Duration // more for each Settle
 }
 
 var errDown = fmt.Errorf("no response: %w", errors.New("connection refused"))
@@ -49,6 +50,7 @@ func (d *distant) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery,
 }
 
 func (d *distant) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
+	time.Sleep(d.settling)
 	if err := d.call(&d.settles); err != nil {
 		return nil, err
 	}
@@ -212,17 +214,20 @@ func TestFastDestinationThatBeginsToHangDelaysNoOther(t *testing.T) {
 func TestHealthyDrainTakesFewRoundTrips(t *testing.T) {
 	for name, c := range map[string]struct {
 		key             func(int) string
+		settling        time.Duration
 		claims, settles int64
+		within          time.Duration
 	}{
-		"without order":   {unordered, 100, 150},
-		"in 100 lines":    {func(i int) string { return fmt.Sprint(i % 100) }, 150, 150},
-		"in a line alone": {func(int) string { return "a" }, 60, 1500},
+		"without order":        {unordered, 0, 100, 150, 200 * time.Millisecond},
+		"in 100 lines":         {func(i int) string { return fmt.Sprint(i % 100) }, 0, 150, 150, 200 * time.Millisecond},
+		"in a line alone":      {func(int) string { return "a" }, 0, 60, 1500, 2 * time.Second},
+		"with slow settlement": {unordered, 50 * time.Millisecond, 100, 150, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(g *rig) {
 				const n = 10_000
 				g.fill("shop", n, c.key)
-				d := &distant{rig: g}
+				d := &distant{rig: g, settling: c.settling}
 				var seen record
 				start := time.Now()
 				stop := g.relay(d, func(_ context.Context, ev outbox.Event) error {
@@ -236,10 +241,12 @@ func TestHealthyDrainTakesFewRoundTrips(t *testing.T) {
 						break
 					}
 				}
-				t.Log(time.Since(start), d.claims.Load(), "claims", d.settles.Load(), "settles", d.claimed.Load(),
+				elapsed := time.Since(start)
+				t.Log(elapsed, d.claims.Load(), "claims", d.settles.Load(), "settles", d.claimed.Load(),
 					"claimed")
 				stop()
 				require.Len(g, seen.all(), n)
+				require.LessOrEqual(g, elapsed, c.within)
 				require.LessOrEqual(g, d.claims.Load(), c.claims)
 				require.LessOrEqual(g, d.settles.Load(), c.settles)
 			})

@@ -75,9 +75,9 @@ type DisabledDestination struct {
 
 // Watcher is a Queue that can report new events.
 type Watcher interface {
-	// Watch calls wake soon after events have become due by an Enqueue, a Redrive or a Settle. It also calls wake once
-	// when it has begun to listen. When ctx ends, it returns nil. wake must not block. An error means that the watch
-	// has ended. A call of wake is a hint: some events may come without one, so poll the queue in any case.
+	// Watch calls wake soon after events have become due by an Enqueue, a Redrive, a Settle or an Enable. It also calls
+	// wake once when it has begun to listen. When ctx ends, it returns nil. wake must not block. An error means that the
+	// watch has ended. A call of wake is a hint: some events may come without one, so poll the queue in any case.
 	Watch(ctx context.Context, wake func()) error
 }
 

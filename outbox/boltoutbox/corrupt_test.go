@@ -68,6 +68,9 @@ func TestUnreadableEventHidesNoOther(t *testing.T) {
 			require.Equal(t, []string{"a0", "a2", "1", "2"}, listed)
 			require.Len(t, broken, 2)
 			require.Equal(t, of.known, broken[0])
+			for e := range q.Events(t.Context(), outbox.Selection{State: outbox.StateDead}) {
+				require.Fail(t, "a list of dead letters reads the other events", "%+v", e)
+			}
 		})
 	}
 }
@@ -124,4 +127,19 @@ func TestForeignKeysAreAnError(t *testing.T) {
 			require.Equal(t, outbox.Entry{}, e)
 		}
 	}
+}
+
+// bbolt refuses to write an entry whose key is a bucket's.
+func TestEntryThatCannotBeWrittenChangesNothing(t *testing.T) {
+	st := open(t, filepath.Join(t.TempDir(), "outbox.redo"))
+	q, err := boltoutbox.New(t.Context(), st)
+	require.NoError(t, err)
+	require.NoError(t, st.Update(t.Context(), func(tx *boltstore.Tx) error {
+		_, err := tx.Bucket([]byte("redo-outbox")).Bucket([]byte("ids")).CreateBucket([]byte("k\x00\x00"))
+		return err
+	}))
+	require.ErrorIs(t, q.Append(t.Context(), outbox.Event{ID: "k"}), store.ErrUnavailable)
+	require.NoError(t, q.Append(t.Context(), outbox.Event{ID: "other"}))
+	_, ids := claim(t, q, outbox.Claim{Max: 9})
+	require.Equal(t, []string{"other"}, ids)
 }

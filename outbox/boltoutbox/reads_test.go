@@ -79,6 +79,11 @@ func TestClaimPassesOverABacklogWithoutReadingIt(t *testing.T) {
 		require.Greater(t, n, 2*10, "a state and a body of each")
 		require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, ids)
 	})
+	t.Run("and each place of a line once", func(t *testing.T) {
+		n, ids := reads(t, "line", outbox.Claim{}, nothing)
+		require.Contains(t, ids, "8")
+		require.LessOrEqual(t, n, 40, "entries read")
+	})
 }
 
 func TestHeldLinesCostNothing(t *testing.T) {

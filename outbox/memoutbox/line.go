@@ -42,9 +42,7 @@ func remove(rows []*row, r *row) []*row {
 // place puts the line into its destination's heap, by the instant of its next claim.
 func (l *line) place() {
 	if len(l.waiting) == 0 {
-		if l.at >= 0 {
-			heap.Remove(&l.to.lines, l.at)
-		}
+		heap.Remove(&l.to.lines, l.at)
 		return
 	}
 	l.due = l.waiting[0].due

@@ -2,6 +2,7 @@ package outboxtest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redo-go/redo/outbox"
@@ -99,7 +100,8 @@ var claimCases = []Case{
 	},
 	{
 		Name: "argument out of its limits is refused",
-		Rule: "a call that breaks a rule of Claim, Outcome, a lease or Purge is store.ErrInvalid and changes nothing",
+		Rule: "a call that breaks a rule of Claim, Outcome, a lease, Purge or Disable is store.ErrInvalid, and changes " +
+			"nothing",
 		run: func(t *trial) {
 			q := t.open()
 			t.enqueue(q, event("k", ""))
@@ -123,6 +125,14 @@ var claimCases = []Case{
 			t.is(err, store.ErrInvalid, "Purge of a negative age")
 			_, err = q.Purge(t.Context(), 0, 0)
 			t.is(err, store.ErrInvalid, "Purge of nothing")
+			long := strings.Repeat("a", max(outbox.MaxDestination, outbox.MaxReason)+1)
+			t.is(q.Disable(t.Context(), long, died.Failure), store.ErrInvalid, "Disable of a long destination")
+			t.is(q.Disable(t.Context(), "d", outbox.Failure{Reason: long}), store.ErrInvalid, "Disable for a long reason")
+			found, err := q.Disabled(t.Context())
+			t.ok(err, "Disabled")
+			if len(found) > 0 {
+				t.fatalf("a refused Disable has disabled %q", found[0].Destination)
+			}
 			t.settle(q, d, sent)
 		},
 	},
@@ -156,6 +166,18 @@ var leaseCases = []Case{
 			t.claim(q, long)
 			t.settle(q, d, sent)
 			t.lost(q, outbox.Lease{Seq: 1 << 40, Fence: 1}, "no event")
+
+			t.enqueue(q, event("a", ""), event("b", ""))
+			earlier := t.claim(q, long, "a", "b")
+			t.settle(q, earlier[0], released)
+			t.settle(q, earlier[1], released)
+			now := t.claim(q, long, "a", "b")
+			lost, err := q.Settle(t.Context(), outbox.Settlement{Lease: earlier[0].Lease, Outcome: died},
+				outbox.Settlement{Lease: now[1].Lease, Outcome: sent})
+			t.ok(err, "Settle")
+			t.leases(lost, "Settle of a stale lease beside one of the event's present claim", earlier[0].Lease)
+			t.settle(q, now[0], sent)
+			t.stats(q, 0, 0)
 		},
 	},
 	{

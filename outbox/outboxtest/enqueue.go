@@ -41,6 +41,28 @@ var enqueueCases = []Case{
 		},
 	},
 	{
+		Name: "event belongs to the queue",
+		Rule: "a caller that changes an event after it enqueued, listed or claimed it changes nothing in the queue",
+		run: func(t *trial) {
+			q := t.open()
+			ev := outbox.Event{ID: "k", Header: http.Header{"X-A": {"a"}}, Payload: []byte("body")}
+			spoiled := func(ev outbox.Event) {
+				if string(ev.Payload) != "body" || ev.Header.Get("X-A") != "a" {
+					t.fatalf("the event has the header %v and the payload %q", ev.Header, ev.Payload)
+				}
+				ev.Header["X-A"][0], ev.Payload[0] = "b", 'B'
+			}
+			t.enqueue(q, ev)
+			spoiled(ev)
+			for range 2 {
+				spoiled(t.events(q, outbox.Selection{}, "k")[0].Event)
+				d := t.one(q, long, "k", 1)
+				spoiled(d.Event)
+				t.settle(q, d, released)
+			}
+		},
+	},
+	{
 		Name: "event may be empty but for its id",
 		Rule: "no part but the id is needed, and no header and no payload come back as none",
 		run: func(t *trial) {
@@ -156,12 +178,32 @@ var enqueueCases = []Case{
 			t.is(err, context.Canceled, "Extend")
 			t.is(q.Append(ctx, event("other", "")), context.Canceled, "Append")
 			t.is(q.Disable(ctx, "", died.Failure), context.Canceled, "Disable")
+			t.is(q.Enable(ctx, ""), context.Canceled, "Enable")
+			_, err = q.Disabled(ctx)
+			t.is(err, context.Canceled, "Disabled")
+			_, err = q.Stats(ctx)
+			t.is(err, context.Canceled, "Stats")
+			for _, err = range q.Events(ctx, outbox.Selection{}) {
+				break
+			}
+			t.is(err, context.Canceled, "Events")
+			t.is(q.Redrive(ctx, "k", ""), context.Canceled, "Redrive")
+			t.is(q.Drop(ctx, "k", ""), context.Canceled, "Drop")
+			_, err = q.Purge(ctx, long, 1)
+			t.is(err, context.Canceled, "Purge")
+			tx := t.begin(q)
+			_, err = tx.Enqueue(ctx, event("other", ""))
+			t.is(err, context.Canceled, "Enqueue")
+			_, err = tx.EnqueueBatch(ctx, []outbox.Event{event("other", "")})
+			t.is(err, context.Canceled, "EnqueueBatch")
+			t.ok(tx.Commit(t.Context()), "Commit")
+			t.stats(q, 1, 0)
 			t.settle(q, d, sent)
 		},
 	},
 	{
 		Name: "watcher is woken by a commit",
-		Rule: "a relay that watches need not poll for new events",
+		Rule: "a relay that watches need not poll for events that become due by Enqueue, Settle, Redrive or Enable",
 		run: func(t *trial) {
 			q := t.open()
 			w, ok := q.(outbox.Watcher)
@@ -174,9 +216,17 @@ var enqueueCases = []Case{
 			ended := make(chan error, 1)
 			go func() { ended <- w.Watch(ctx, func() { calls.Add(1) }) }()
 			t.until("Watch has called wake to say that it listens", func() bool { return calls.Load() > 0 })
-			before := calls.Load()
-			t.enqueue(q, event("k", ""))
-			t.until("Watch has called wake for a new event", func() bool { return calls.Load() > before })
+			wakes := func(what string, change func()) {
+				before := calls.Load()
+				change()
+				t.until("Watch has called wake for "+what, func() bool { return calls.Load() > before })
+			}
+			wakes("a new event", func() { t.enqueue(q, event("k", "")) })
+			wakes("a released event", func() { t.settle(q, t.one(q, long, "k", 1), released) })
+			t.settle(q, t.one(q, long, "k", 1), died)
+			wakes("a redriven event", func() { t.ok(q.Redrive(t.Context(), "k", ""), "Redrive") })
+			t.ok(q.Disable(t.Context(), "", died.Failure), "Disable")
+			wakes("an enabled destination", func() { t.ok(q.Enable(t.Context(), ""), "Enable") })
 			cancel()
 			var err error
 			t.until("Watch has returned after its context ended", func() bool {

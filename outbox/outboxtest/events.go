@@ -166,7 +166,7 @@ var eventsCases = []Case{
 				return st.Oldest > age+5*time.Millisecond
 			})
 			t.settle(q, d, sent)
-			t.purge(q, age, 10, 1)
+			t.purge(q, age, 1, 1)
 		},
 	},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,18 @@ func mutants() []mutant {
 					d.Event.Payload[len(d.Event.Payload)-1]++
 				}
 			}
+		}},
+		{"event belongs to the queue", "deliveries share a payload", func(b *broken) {
+			var first []byte
+			b.delivery = func(d *outbox.Delivery) {
+				if first == nil {
+					first = d.Event.Payload
+				}
+				d.Event.Payload = first
+			}
+		}},
+		{"ended context changes nothing", "Events goes on", func(b *broken) {
+			b.entries = func(s outbox.Selection, _ entries) entries { return b.Queue.Events(context.Background(), s) }
 		}},
 		{"event exists only with its transaction", "a rollback commits", func(b *broken) { b.commits = true }},
 		{"id is taken until its event is gone", "a duplicate is passed over", func(b *broken) {
@@ -109,6 +122,16 @@ func mutants() []mutant {
 		}},
 		{"watcher is woken by a commit", "only its beginning is reported", func(b *broken) {
 			b.watch = func(ctx context.Context, wake func()) error { wake(); <-ctx.Done(); return nil }
+		}},
+		{"watcher is woken by a commit", "only the first one is reported", func(b *broken) {
+			b.watch = func(ctx context.Context, wake func()) error {
+				var calls atomic.Int64
+				return b.Queue.Watch(ctx, func() {
+					if calls.Add(1) <= 2 {
+						wake()
+					}
+				})
+			}
 		}},
 		{"watcher is woken by a commit", "its end is an error", func(b *broken) {
 			b.watch = func(ctx context.Context, wake func()) error {

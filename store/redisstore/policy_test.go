@@ -43,7 +43,8 @@ func TestForbiddenCommands(t *testing.T) {
 	e := privateEngine(t)
 	users := map[string]string{
 		"noconfig": "-config",
-		"noinfo":   "-config -info",
+		"noinfo":   "-info",
+		"neither":  "-config -info",
 		"none":     "-@all +hello +ping +client +cluster",
 	}
 	for name, rule := range users {
@@ -55,12 +56,15 @@ func TestForbiddenCommands(t *testing.T) {
 	t.Run("INFO returns the policy where CONFIG is forbidden", func(t *testing.T) {
 		acquire(t, open(t, urlOf("noconfig")), claim("config"))
 	})
+	t.Run("CONFIG returns it where INFO is forbidden", func(t *testing.T) {
+		acquire(t, open(t, urlOf("noinfo")), claim("info"))
+	})
 	t.Run("where both are forbidden the error names the option", func(t *testing.T) {
-		_, err := redisstore.Open(t.Context(), urlOf("noinfo"))
+		_, err := redisstore.Open(t.Context(), urlOf("neither"))
 		require.ErrorIs(t, err, redisstore.ErrEviction)
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.ErrorContains(t, err, "AllowEviction")
-		acquire(t, open(t, urlOf("noinfo"), redisstore.AllowEviction()), claim("info"))
+		acquire(t, open(t, urlOf("neither"), redisstore.AllowEviction()), claim("neither"))
 	})
 	t.Run("a user that may not read the layout opens no store", func(t *testing.T) {
 		_, err := redisstore.Open(t.Context(), urlOf("none"), redisstore.AllowEviction())

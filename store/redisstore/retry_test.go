@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -49,4 +50,26 @@ func TestEndedByOther(t *testing.T) {
 			require.Equal(t, c.want, endedByOther(c.err, c.ended, c.left, c.plain))
 		})
 	}
+}
+
+func TestPauseEndsWithItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		open, closed := &Store{life: t.Context()}, &Store{life: ended}
+		for rule, c := range map[string]struct {
+			ctx    context.Context
+			s      *Store
+			paused time.Duration
+			want   bool
+		}{
+			"a call goes on after a pause":      {t.Context(), open, 0, true},
+			"not after the longest one":         {t.Context(), open, lastPause, false},
+			"not after the end of its context":  {ended, open, 0, false},
+			"not after the store was closed":    {t.Context(), closed, 0, false},
+			"the longest pause is still waited": {t.Context(), open, lastPause / 2, true},
+		} {
+			require.Equal(t, c.want, (&attempts{pause: c.paused}).rest(c.ctx, c.s), rule)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -50,6 +51,17 @@ func TestFullDiskChangesNothing(t *testing.T) {
 func TestCommitThatFailsForAnotherReasonIsUnknown(t *testing.T) {
 	require.NoError(t, committed(nil))
 	require.ErrorIs(t, committed(fmt.Errorf("disk I/O error")), store.ErrUnknown)
+
+	st, err := Open(t.Context(), filepath.Join(t.TempDir(), "constraint.db"), WithMigrate())
+	require.NoError(t, err)
+	defer st.Close()
+	_, err = st.writes.Exec(`PRAGMA foreign_keys = ON; CREATE TABLE parents (id INTEGER PRIMARY KEY);
+		CREATE TABLE children (id INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
+		CREATE TRIGGER orphan AFTER INSERT ON redo_records BEGIN INSERT INTO children VALUES (1); END`)
+	require.NoError(t, err)
+	g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour})
+	require.ErrorIs(t, err, store.ErrUnknown)
+	require.Zero(t, g)
 }
 
 // An owner that died leaves its announcement. The next write of the file removes it.
@@ -71,4 +83,32 @@ func TestAnnouncementOfADeadOwnerIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, store.Acquired, g.Verdict)
 	require.False(t, held(id))
+}
+
+func TestCallIsRepeatedWhileTheFileIsBusy(t *testing.T) {
+	st, err := Open(t.Context(), filepath.Join(t.TempDir(), "busy.db"), WithMigrate())
+	require.NoError(t, err)
+	defer st.Close()
+	for name, run := range map[string]func(ctx context.Context, f func() error) error{
+		"view": st.view,
+		"change": func(ctx context.Context, f func() error) error {
+			return st.change(ctx, func(*sql.Tx) error { return f() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			calls := 0
+			require.NoError(t, run(ctx, func() error {
+				if calls++; calls < 3 {
+					return errOvertaken
+				}
+				return nil
+			}))
+			require.Equal(t, 3, calls)
+			require.ErrorIs(t, run(ctx, func() error {
+				cancel()
+				return errOvertaken
+			}), context.Canceled)
+		})
+	}
 }

@@ -118,9 +118,12 @@ func TestManyMigrateAtATime(t *testing.T) {
 }
 
 func TestClosedStoreIsUnavailable(t *testing.T) {
-	st := open(t, newFile(t))
+	path := newFile(t)
+	st := open(t, path)
 	l := reserve(t, st, claim("k"), store.Acquired).Lease
+	require.FileExists(t, path+"-wal")
 	require.NoError(t, st.Close())
+	require.NoFileExists(t, path+"-wal", "SQLite removes it with the last connection")
 	_, err := st.Reserve(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	_, err = st.Find(t.Context(), l.ID)
@@ -130,6 +133,18 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{}), store.ErrUnavailable)
 	require.ErrorIs(t, st.Wait(t.Context(), l.ID, l.Fence), store.ErrUnavailable)
 	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
+}
+
+func TestWritesThatFailReturnAnErrorAndNoGrant(t *testing.T) {
+	path := newFile(t)
+	st := open(t, path)
+	sqlExec(t, path, `CREATE TRIGGER refuse BEFORE INSERT ON redo_records BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	g, err := st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Zero(t, g)
+	sqlExec(t, path, "DROP TABLE redo_records")
+	_, err = st.Purge(t.Context(), 1)
+	require.ErrorIs(t, err, store.ErrUnavailable)
 }
 
 // The clock is an argument, so that nothing here waits.
@@ -144,9 +159,19 @@ func TestLeasesAndRetentionGoByTheClock(t *testing.T) {
 	g := reserve(t, st, c, store.TakenOver)
 	require.Equal(t, now.Add(c.Lease), g.Record.LeaseUntil)
 	now = now.Add(c.Retention - time.Microsecond)
-	reserve(t, st, c, store.TakenOver)
+	l := reserve(t, st, c, store.TakenOver).Lease
 	now = now.Add(c.Retention)
+	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{}), store.ErrLost)
+	listed := func() (n int) {
+		for _, err := range st.Pending(t.Context(), "") {
+			require.NoError(t, err)
+			n++
+		}
+		return n
+	}
+	require.Zero(t, listed(), "the record has expired")
 	reserve(t, st, c, store.Acquired)
+	require.Equal(t, 1, listed(), "the record is of the list's instant")
 }
 
 func TestANewRecordFreesTwoExpiredOnes(t *testing.T) {

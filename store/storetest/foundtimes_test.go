@@ -144,7 +144,7 @@ var timesFoundBy = map[string][]string{
 		"store may be called inside the loop",
 		"damaged record hides no other in the list",
 	},
-	"list is read on in the loop": {"store may be called inside the loop"},
+	"list is read on in the loop": {"store may be called inside the loop", "list ends although its loop makes records"},
 	"list is made once":           {"list may be left early and made again"},
 	"list cut short looks whole":  {"list under an ended context yields the error last"},
 	"check fails":                 {"working store is ready"},

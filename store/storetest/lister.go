@@ -119,6 +119,33 @@ var listerCases = []Case{{
 		t.listed(st, "scope")
 	},
 }, {
+	Name: "list ends although its loop makes records",
+	Rule: "A loop that makes a record for each listed one ends, however many pages the list has. It sees each record " +
+		"once.",
+	run: func(t *trial) {
+		st := t.open()
+		lister := t.lister(st)
+		const n = 80
+		for i := range n {
+			t.reserve(st, unleased(fmt.Sprint(i)), store.Acquired)
+		}
+		seen, keys := 0, map[string]bool{}
+		for r, err := range lister.Pending(t.Context(), "scope") {
+			t.ok(err, "Pending")
+			if keys[r.ID.Key] {
+				t.fatalf("%v is listed twice", r.ID)
+			}
+			keys[r.ID.Key] = true
+			if seen++; seen > 4*n {
+				t.fatalf("the list goes on after %d records, at first there were %d", seen, n)
+			}
+			t.reserve(st, unleased(fmt.Sprint("made in the loop ", seen)), store.Acquired)
+		}
+		if seen < n {
+			t.fatalf("%d records were listed, want %d at least", seen, n)
+		}
+	},
+}, {
 	Name: "list may be left early and made again",
 	Rule: "Breaking out of the loop leaves nothing locked. A second loop over the same sequence reads the records " +
 		"again.",

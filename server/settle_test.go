@@ -40,6 +40,7 @@ func TestComplete(t *testing.T) {
 			start := time.Now()
 			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 			require.Equal(t, 350*time.Millisecond, time.Since(start), "pauses of 50, 100 and 200 ms")
+			require.Zero(t, st.count("Extend"), "the lease is young")
 		})
 	})
 	t.Run("that keeps failing leaves the key pending and never released", func(t *testing.T) {

@@ -108,9 +108,7 @@ func (o *recorder) WriteString(s string) (int, error) {
 
 // begin makes room for n more bytes.
 func (o *recorder) begin(n int) error {
-	if o.status == 0 {
-		o.WriteHeader(http.StatusOK)
-	}
+	o.finish()
 	if !bodyAllowed(o.status) {
 		return http.ErrBodyNotAllowed
 	}
@@ -132,9 +130,7 @@ func (o *recorder) Flush() { _ = o.FlushError() }
 
 // FlushError is Flush for http.ResponseController.
 func (o *recorder) FlushError() error {
-	if o.status == 0 {
-		o.WriteHeader(http.StatusOK)
-	}
+	o.finish()
 	if o.mode != passing {
 		return nil
 	}
@@ -151,11 +147,9 @@ func (o *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(o.w).SetWriteDeadline(t)
 }
 
-// finish sets the status 200, as net/http does, if the handler has written nothing.
+// finish sets the status 200, as net/http does, if the handler has set none.
 func (o *recorder) finish() {
-	if o.status == 0 {
-		o.WriteHeader(http.StatusOK)
-	}
+	o.WriteHeader(http.StatusOK)
 }
 
 // silent reports whether the handler has written nothing.

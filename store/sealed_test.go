@@ -193,6 +193,10 @@ func TestADamagedSealDoesNotEndAList(t *testing.T) {
 	}
 	require.Equal(t, []string{"1"}, failed)
 	require.Equal(t, []string{"meta 2"}, read)
+
+	_, unread := st.Find(t.Context(), claim("1").ID)
+	_, err := st.Reserve(t.Context(), claim("1")) // in flight
+	require.EqualError(t, err, unread.Error())
 }
 
 func TestValuesOfBeforeAreReadOnlyByChoice(t *testing.T) {

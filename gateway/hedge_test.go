@@ -85,7 +85,7 @@ func TestHedge(t *testing.T) {
 		{"the first may win", "HEAD", "", []leg{{1500 * ms, 499}, {900 * ms, 201}}, 499, 1500 * ms, 2, false},
 		{"a failure waits for the other", "GET", "", []leg{{1500 * ms, 500}, {900 * ms, 200}}, 200, 1900 * ms, 2, false},
 		{"an error waits for the other", "GET", "", []leg{{1500 * ms, 0}, {900 * ms, 200}}, 200, 1900 * ms, 2, false},
-		{"of two failures the last counts", "GET", "", []leg{{2500 * ms, 500}, {900 * ms, 503}}, 500, 2500 * ms, 2, false},
+		{"of two failures the last is it", "GET", "", []leg{{2500 * ms, 500}, {900 * ms, 503}}, 500, 2500 * ms, 2, false},
 		{"of two errors the last counts", "GET", "", []leg{{1500 * ms, 0}, {900 * ms, 0}}, 502, 1900 * ms, 2, false},
 		{"a POST is sent once", "POST", "", []leg{{1500 * ms, 200}}, 200, 1500 * ms, 1, true},
 		{"a GET with a body is sent once", "GET", "x", []leg{{1500 * ms, 200}}, 200, 1500 * ms, 1, true},

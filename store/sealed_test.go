@@ -111,6 +111,12 @@ func TestAValueOpensOnlyWhereItWasSealed(t *testing.T) {
 		change func(one, two store.Record) (meta, result []byte)
 		why    string
 	}{
+		"of another field, as meta": {
+			func(one, _ store.Record) ([]byte, []byte) { return one.Result, one.Result }, "the sealed meta of ",
+		},
+		"as result": {
+			func(one, _ store.Record) ([]byte, []byte) { return one.Meta, []byte("planted") }, "the sealed result of ",
+		},
 		"of another record": {
 			func(one, two store.Record) ([]byte, []byte) { return one.Meta, two.Result }, `key "a" does not open it`,
 		},

@@ -115,3 +115,13 @@ func TestHedge(t *testing.T) {
 		})
 	}
 }
+
+func TestNothingIsHedgedByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &legs{script: []leg{{5 * time.Second, 200}}}
+		w := httptest.NewRecorder()
+		local(t, memstore.New(), up.RoundTrip).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Len(t, up.contexts, 1)
+	})
+}

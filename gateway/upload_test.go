@@ -59,6 +59,22 @@ func TestBodyOverTheLimitIsStreamed(t *testing.T) {
 	}
 }
 
+func TestUpstreamSeesThePhoneButNotItsKey(t *testing.T) {
+	for _, method := range []string{"GET", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"} {
+		var seen http.Header
+		g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+			seen = r.Header
+			return respond(http.StatusOK)(r)
+		})
+		r := httptest.NewRequest(method, "http://gateway.example/v1/refunds", nil)
+		r.Header = http.Header{"X-User": {"ann"}, "Idempotency-Key": {"k1"}, "X-Forwarded-Host": {"forged.example"}}
+		g.ServeHTTP(httptest.NewRecorder(), r)
+		require.NotContains(t, seen.Values("Idempotency-Key"), "k1")
+		require.Equal(t, []string{"gateway.example"}, seen.Values("X-Forwarded-Host"))
+		require.Equal(t, []string{"192.0.2.1"}, seen.Values("X-Forwarded-For"))
+	}
+}
+
 func TestLongBodyNeedsNoKey(t *testing.T) {
 	g := local(t, memstore.New(), respond(http.StatusCreated), gateway.MaxBuffered(10))
 	require.Equal(t, http.StatusCreated, post(g, "more than ten bytes", "X-Request-Id", "r1").Code)

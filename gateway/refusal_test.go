@@ -99,6 +99,20 @@ func TestProblemShowsWhyThereIsNoResponse(t *testing.T) {
 	}
 }
 
+func TestRepetitionGetsTheResponseWhenItIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+			time.Sleep(3333 * time.Millisecond)
+			return respond(http.StatusCreated)(r)
+		})
+		go post(g, "{}")
+		synctest.Wait()
+		start := time.Now()
+		require.Equal(t, http.StatusCreated, post(g, "{}").Code)
+		require.Equal(t, 3333*time.Millisecond, time.Since(start), "the store wakes it")
+	})
+}
+
 // The middleware has no record of the first request, for example because it expired.
 func TestClientRefusesAnotherPayloadToo(t *testing.T) {
 	st := memstore.New()

@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,23 @@ func TestWaitEndsExactlyAtAChange(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWaitReadsEachTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int64
+		st := memstore.New(memstore.WithClock(func() time.Time {
+			reads.Add(1)
+			return time.Now()
+		}))
+		g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: store.Forever})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		reads.Store(0)
+		require.ErrorIs(t, st.Wait(ctx, g.Lease.ID, g.Lease.Fence), context.DeadlineExceeded)
+		require.Equal(t, int64(3), reads.Load(), "after 0, 10 and 20 seconds")
+	})
 }
 
 func TestInstantsAreTheClocks(t *testing.T) {

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -119,11 +120,47 @@ func TestClientRefusesAnotherPayloadToo(t *testing.T) {
 	reset := func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") }
 	require.Equal(t, http.StatusBadGateway, post(local(t, st, reset), "{}").Code)
 	pepper := gateway.Middleware(server.Pepper([]byte(strings.Repeat("p", 32))))
-	w := post(local(t, st, respond(http.StatusCreated), pepper), `{"amount":1}`)
-	require.Equal(t, http.StatusConflict, w.Code)
-	require.Contains(t, w.Body.String(), "CONFLICT.idempotency.payload_mismatch")
-	require.Contains(t, w.Body.String(), `"retryable":false`)
-	require.Empty(t, w.Header().Get("Retry-After"))
+	g := local(t, st, respond(http.StatusCreated), pepper)
+	for range 2 {
+		w := post(g, `{"amount":1}`)
+		require.Equal(t, http.StatusConflict, w.Code)
+		require.Contains(t, w.Body.String(), "CONFLICT.idempotency.payload_mismatch")
+		require.Contains(t, w.Body.String(), `"retryable":false`)
+		require.Empty(t, w.Header().Get("Retry-After"))
+		require.Empty(t, w.Header().Get("Idempotency-Status"))
+	}
+	require.Equal(t, http.StatusCreated, post(g, "{}").Code, "the key is the first payload's")
+}
+
+// kinds holds the kinds of the observed requests.
+type kinds []server.Kind
+
+func (k *kinds) ObserveRequest(_ context.Context, e server.Event)   { *k = append(*k, e.Kind) }
+func (k *kinds) ObserveStore(_ context.Context, _ server.StoreCall) {}
+
+func TestNextRequestTakesOverAnUnknownEffect(t *testing.T) {
+	for name, c := range map[string]struct {
+		up   roundTrip
+		next server.Kind
+	}{
+		"no response":       {respond(0), server.TookOver},
+		"a failed response": {respond(http.StatusInternalServerError), server.TookOver},
+		"a refusal":         {respond(http.StatusBadRequest), server.Replayed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var seen kinds
+			g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+				if resp, _ := c.up(r); resp.StatusCode != 0 {
+					return resp, nil
+				}
+				return nil, errors.New("connection reset by peer")
+			}, gateway.Middleware(server.Observe(&seen)))
+			for range 2 {
+				post(g, "{}")
+			}
+			require.Equal(t, c.next, seen[1])
+		})
+	}
 }
 
 func TestHintOfTheUpstreamIsPassedOn(t *testing.T) {

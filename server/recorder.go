@@ -36,7 +36,7 @@ type recorder struct {
 	trace  timeoutTrace
 	status int      // zero until the handler has written one
 	head   snapshot // the header at that moment
-	body   []byte   // nil until the handler has called Write
+	body   []byte   // nil until the handler has written a byte
 
 	// owner is called once, before the first byte beyond the limit, and returns the next mode.
 	owner interface{ overflow() captureMode }
@@ -106,7 +106,7 @@ func (o *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// begin makes room for n more bytes.
+// begin returns nil if n more bytes may be written.
 func (o *recorder) begin(n int) error {
 	o.finish()
 	if !bodyAllowed(o.status) {
@@ -118,9 +118,6 @@ func (o *recorder) begin(n int) error {
 	}
 	if o.mode == discarding {
 		return errDiscarded
-	}
-	if o.mode == holding && o.body == nil {
-		o.body = make([]byte, 0, n)
 	}
 	return nil
 }

@@ -170,6 +170,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 		require.NoError(t, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var keys []string
 	var errs []error
 	for r, err := range st.Pending(ctx, "") {

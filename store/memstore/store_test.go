@@ -163,6 +163,16 @@ func TestInstantsAreTheClocks(t *testing.T) {
 	}
 }
 
+func TestNilClockIsTheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopped := func() time.Time { return time.Time{} }
+		st := memstore.New(memstore.WithClock(stopped), memstore.WithClock(nil))
+		g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: store.Forever})
+		require.NoError(t, err)
+		require.Equal(t, time.Now(), g.Record.ReadAt)
+	})
+}
+
 func TestListEndsWithItsContext(t *testing.T) {
 	st := memstore.New()
 	for _, key := range []string{"1", "2"} {

@@ -420,10 +420,21 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, part)
 	}
+	host := &url.URL{Scheme: "http", Host: "x"}
+	_, err = gateway.New(host, memstore.New(), gateway.Principal(user), gateway.Secret(make([]byte, 15)),
+		gateway.Hedge(0))
+	require.EqualError(t, err, "gateway: option Hedge: 0s is not positive\n"+
+		"gateway: option Secret: it has 15 bytes, at least 16 are required")
+	_, err = gateway.New(host, memstore.New(), gateway.Principal(user), gateway.Secret(make([]byte, 16)),
+		gateway.Hedge(1), gateway.Wait(0), gateway.MaxBuffered(0), gateway.StatusPath("/"))
+	require.NoError(t, err, "each value is the smallest that is allowed")
 	_, err = gateway.New(nil, memstore.New(), nil)
 	require.ErrorContains(t, err, "an option is nil")
-	_, err = gateway.New(&url.URL{Scheme: "http", Host: "x"}, memstore.New(), gateway.Principal(user),
-		gateway.Secret(secret),
-		gateway.Middleware(server.Retention(-1)))
-	require.ErrorContains(t, err, "Retention")
+	for part, opt := range map[string]gateway.Option{
+		"Retention":   gateway.Middleware(server.Retention(-1)),
+		"MaxAttempts": gateway.Client(redo.WithRetry(redo.RetryPolicy{MaxAttempts: -1})),
+	} {
+		_, err = gateway.New(host, memstore.New(), gateway.Principal(user), gateway.Secret(secret), opt)
+		require.ErrorContains(t, err, part)
+	}
 }

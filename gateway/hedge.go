@@ -33,11 +33,10 @@ func (h *hedger) RoundTrip(req *http.Request) (*http.Response, error) {
 		}()
 	}
 	send()
-	late := time.NewTimer(h.delay)
-	defer late.Stop()
+	late := time.After(h.delay)
 	for ended := 0; ; {
 		select {
-		case <-late.C:
+		case <-late:
 			send()
 		case r := <-replies:
 			ended++

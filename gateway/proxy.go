@@ -20,7 +20,7 @@ type reportKey struct{}
 
 func (g *Gateway) newProxy(upstream *url.URL) *httputil.ReverseProxy {
 	transport := g.client.Transport()
-	if g.hedge > 0 {
+	if g.hedge != 0 {
 		transport = &hedger{transport, g.hedge}
 	}
 	return &httputil.ReverseProxy{
@@ -92,6 +92,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e, ok := errors.AsType[*redo.Error](err)
 	if ok {
 		mark(r.Context(), e)
+		if e.Code == taxonomy.PayloadMismatch {
+			server.Release(r.Context()) // the client refused it: the key is another payload's
+		}
 		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)
 		if limited(r.Context(), e) {
 			p.Code, p.Status = string(taxonomy.Unavailable), http.StatusServiceUnavailable

@@ -117,7 +117,7 @@ func (a *Acceptor) Receive(ctx context.Context, ev Event) (r Receipt, err error)
 	}
 	fp, err := a.in.fingerprint(ev)
 	if err != nil {
-		return Receipt{}, ev.fail(taxonomy.BadRequest, 0, err)
+		return Receipt{}, ev.fail(taxonomy.BadRequest, err)
 	}
 	write, done := a.in.storeContext(ctx)
 	defer done()
@@ -129,9 +129,9 @@ func (a *Acceptor) Receive(ctx context.Context, ev Event) (r Receipt, err error)
 		return a.repeated(ctx, ev, fp)
 	case errors.Is(err, store.ErrInvalid):
 		err = fmt.Errorf("the queue refuses the event, whose destination is the source: %w", err)
-		return Receipt{}, ev.fail(taxonomy.BadRequest, 0, err)
+		return Receipt{}, ev.fail(taxonomy.BadRequest, err)
 	default:
-		return Receipt{}, ev.fail(taxonomy.Unavailable, 0, err)
+		return Receipt{}, ev.fail(taxonomy.Unavailable, err)
 	}
 }
 
@@ -142,7 +142,7 @@ func (a *Acceptor) repeated(ctx context.Context, ev Event, fp store.Fingerprint)
 	for range 2 { // a queue may miss an event that is claimed while it lists
 		for e, err := range a.queue.Events(ctx, outbox.Selection{ID: queueID(ev.ID), Destination: ev.Source}) {
 			if err != nil {
-				return Receipt{}, ev.fail(taxonomy.Unavailable, 0, err)
+				return Receipt{}, ev.fail(taxonomy.Unavailable, err)
 			}
 			return a.listed(ev, fp, e)
 		}
@@ -151,7 +151,7 @@ func (a *Acceptor) repeated(ctx context.Context, ev Event, fp store.Fingerprint)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
-			return Receipt{}, ev.fail(taxonomy.Unavailable, 0, err)
+			return Receipt{}, ev.fail(taxonomy.Unavailable, err)
 		case rec.State != store.StatePending:
 			at := &attempt{call: call{queued: true}, in: a.in, ev: ev}
 			r, err := at.replay(ctx, rec)
@@ -160,7 +160,7 @@ func (a *Acceptor) repeated(ctx context.Context, ev Event, fp store.Fingerprint)
 		}
 	}
 	if rec.State == store.StatePending { // redriven or dropped meanwhile
-		return Receipt{}, ev.fail(taxonomy.InFlight, 0, nil)
+		return Receipt{}, ev.fail(taxonomy.InFlight, nil)
 	}
 	// The queue remembers the event for longer than the inbox.
 	return Receipt{Source: ev.Source, ID: ev.ID, PayloadHash: fp, Status: Replayed}, nil
@@ -173,7 +173,7 @@ func (a *Acceptor) listed(ev Event, fp store.Fingerprint, e outbox.Entry) (Recei
 	case err != nil:
 		return Receipt{}, err
 	case e.State == outbox.StateWaiting && f.PayloadHash != fp:
-		return Receipt{}, ev.fail(taxonomy.PayloadMismatch, e.Attempts, nil)
+		return Receipt{}, ev.fail(taxonomy.PayloadMismatch, nil).after(e.Attempts)
 	}
 	r := Receipt{
 		Source: ev.Source, ID: ev.ID, PayloadHash: f.PayloadHash, Status: Accepted, ReceivedAt: f.ReceivedAt,

@@ -168,6 +168,13 @@ func TestAnEventThatTheQueueDidNotTakeIsNotAcknowledged(t *testing.T) {
 		refused(t, err, taxonomy.Unavailable)
 		_, err = broken.Receive(t.Context(), inbox.Event{Source: "s"})
 		refused(t, err, taxonomy.BadRequest)
+		unhashed, err := inbox.Accept(a.queue, newInbox(t, a.st, inbox.Fingerprint(
+			func(inbox.Event) (store.Fingerprint, error) { return store.Fingerprint{}, errors.New("no payload") },
+		)).Receiver(a.h.handle))
+		require.NoError(t, err)
+		_, err = unhashed.Receive(t.Context(), event)
+		refused(t, err, taxonomy.BadRequest)
+		require.ErrorContains(t, err, "no payload")
 		h := broken.Handler(identify)
 		require.Equal(t, response{503, "", "", "1", "DEPENDENCY.unavailable"}, deliver(t, h, "a", "p"))
 

@@ -49,7 +49,7 @@ func accepted(out outbox.Event) (Event, time.Time, error) {
 	ev := Event{Source: out.Destination, ID: id, OrderingKey: out.OrderingKey, Payload: out.Payload}
 	if err != nil || unparsed != nil || id == "" {
 		ev.ID = out.ID
-		return ev, time.Time{}, ev.fail(Unreadable, 0, errForeign)
+		return ev, time.Time{}, ev.fail(Unreadable, errForeign)
 	}
 	return ev, received.UTC(), nil
 }
@@ -64,7 +64,7 @@ func (a *Acceptor) failed(e outbox.Entry) (FailedEvent, error) {
 		return f, err
 	}
 	if f.PayloadHash, err = a.in.fingerprint(ev); err != nil {
-		return f, ev.fail(Unreadable, 0, err)
+		return f, ev.fail(Unreadable, err)
 	}
 	last := e.Failure()
 	f.Payload, f.ReceivedAt, f.FailedAt, f.DueAt = append([]byte{}, ev.Payload...), received, e.DeadAt, e.DueAt
@@ -84,7 +84,7 @@ func (a *Acceptor) DeadLetters(ctx context.Context, source string) iter.Seq2[Fai
 				err = &Error{Code: taxonomy.Unavailable, Err: err}
 			default:
 				f = FailedEvent{Source: e.Event.Destination, ID: e.Event.ID}
-				err = Event{Source: f.Source, ID: f.ID}.fail(Unreadable, 0, err)
+				err = Event{Source: f.Source, ID: f.ID}.fail(Unreadable, err)
 			}
 			if !yield(f, err) {
 				return
@@ -135,7 +135,7 @@ func (a *Acceptor) giveUp(ctx context.Context, ev Event, f FailedEvent) error {
 	case err == nil && g.Verdict.Owned():
 		err = a.in.st.Complete(ctx, g.Lease, a.in.outcome(true, n))
 	case err == nil && g.Verdict == store.InFlight:
-		err = ev.fail(taxonomy.InFlight, f.Attempts, nil)
+		err = ev.fail(taxonomy.InFlight, nil).after(f.Attempts)
 	}
 	if err != nil {
 		return ev.failStore(f.Attempts, err)
@@ -151,6 +151,6 @@ func letterError(ev Event, err error) error {
 	case errors.Is(err, outbox.ErrNoLetter):
 		return noLetter(ev)
 	default:
-		return ev.fail(taxonomy.Unavailable, 0, err)
+		return ev.fail(taxonomy.Unavailable, err)
 	}
 }

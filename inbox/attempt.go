@@ -54,14 +54,14 @@ func (a *attempt) begin(ctx context.Context, g store.Grant) error {
 	earlier, err := decodeNote(g.Record.Meta)
 	if err != nil {
 		a.giveBack(ctx)
-		return a.ev.fail(Unreadable, 0, err) // another release wrote it, and can read it
+		return a.ev.fail(Unreadable, err) // another release wrote it, and can read it
 	}
 	if earlier.State == dead && !a.redriven {
 		a.giveBack(ctx)
 		return &settledError{earlier.receipt(a.ev, a.claim.Fingerprint, Replayed)}
 	}
 	if left := a.imminent(earlier, g.Record); left > 0 {
-		e := a.ev.fail(taxonomy.InFlight, earlier.Attempts, nil)
+		e := a.ev.fail(taxonomy.InFlight, nil).after(earlier.Attempts)
 		e.RetryAfter = left
 		return e
 	}
@@ -128,7 +128,7 @@ func (a *attempt) fail(ctx context.Context, failed error) error {
 	if last && !a.queued {
 		return a.bury(ctx)
 	}
-	e := a.ev.fail(HandlerFailed, a.note.Attempts, failed)
+	e := a.ev.fail(HandlerFailed, failed).after(a.note.Attempts)
 	if !a.queued {
 		e.RetryAfter = a.in.rest(a.note.Attempts)
 	}
@@ -222,5 +222,5 @@ func (ev Event) failStore(attempts int, err error) *Error {
 	if errors.Is(err, store.ErrLost) {
 		code = taxonomy.InFlight
 	}
-	return ev.fail(code, attempts, err)
+	return ev.fail(code, err).after(attempts)
 }

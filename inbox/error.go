@@ -50,6 +50,12 @@ func (e *Error) Error() string {
 	return s
 }
 
+// after sets the number of attempts.
+func (e *Error) after(attempts int) *Error {
+	e.Attempts = attempts
+	return e
+}
+
 // Unwrap returns the code and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {

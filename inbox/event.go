@@ -43,8 +43,8 @@ type Event struct {
 	ReceivedAt time.Time
 }
 
-func (ev Event) fail(code taxonomy.Code, attempts int, err error) *Error {
-	return &Error{Code: code, Source: ev.Source, ID: ev.ID, Attempts: attempts, Err: err}
+func (ev Event) fail(code taxonomy.Code, err error) *Error {
+	return &Error{Code: code, Source: ev.Source, ID: ev.ID, Err: err}
 }
 
 // A Handler makes the effect of an event. After an error the event can be delivered again. An error from [Reject]

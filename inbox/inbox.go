@@ -78,7 +78,7 @@ func (a *attempt) deliver(ctx context.Context, m mode) (Receipt, error) {
 	}
 	fp, err := in.fingerprint(ev)
 	if err != nil {
-		return Receipt{}, ev.fail(taxonomy.BadRequest, 0, err)
+		return Receipt{}, ev.fail(taxonomy.BadRequest, err)
 	}
 	a.claim = store.Claim{
 		ID: ev.id(), Fingerprint: fp, Lease: m.lease(), Retention: in.letters, Meta: a.note.encode(),
@@ -88,7 +88,7 @@ func (a *attempt) deliver(ctx context.Context, m mode) (Receipt, error) {
 	}
 	g, err := in.st.Reserve(ctx, a.claim)
 	if err != nil {
-		return Receipt{}, ev.fail(taxonomy.Unavailable, 0, err)
+		return Receipt{}, ev.fail(taxonomy.Unavailable, err)
 	}
 	if !g.Verdict.Owned() {
 		return a.resolve(ctx, g)

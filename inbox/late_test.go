@@ -37,7 +37,8 @@ func TestGrantThatComesLateHandlesNothing(t *testing.T) {
 	}{
 		"after another delivery took over": {40 * second, true, true},
 		"after the lease":                  {40 * second, false, true},
-		"in time":                          {10 * second, false, false},
+		"after two thirds of the lease":    {20 * second, false, true},
+		"in time":                          {20*second - 1, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, mem *memstore.Store) {

@@ -65,6 +65,34 @@ func TestALeaseThatIsRenewedLateIsKept(t *testing.T) {
 	})
 }
 
+func TestARenewalThatFailsIsMadeAgainAfterATenthOfTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, mem *memstore.Store) {
+		in := newInbox(t, &stumbling{Store: mem}, inbox.LeaseTTL(30*second))
+		_, err := in.Receive(t.Context(), event, func(context.Context, inbox.Event) error {
+			time.Sleep(15 * second) // the renewal after 10 seconds has failed
+			rec, err := mem.Find(t.Context(), eventRecord)
+			require.NoError(t, err)
+			require.Equal(t, 28*second, rec.LeaseLeft())
+			return nil
+		})
+		require.NoError(t, err)
+	})
+}
+
+// A stumbling store fails the first Extend.
+type stumbling struct {
+	*memstore.Store
+	failed bool
+}
+
+func (s *stumbling) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	if !s.failed {
+		s.failed = true
+		return store.ErrUnavailable
+	}
+	return s.Store.Extend(ctx, l, d, meta)
+}
+
 // A hanging store completes so many renewals, and then keeps each one waiting until it is mended or the context ends.
 type hanging struct {
 	*memstore.Store

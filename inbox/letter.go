@@ -64,7 +64,7 @@ func (in *Inbox) failed(ctx context.Context, source string, selected func(note) 
 				n, unreadable := decodeNote(rec.Meta)
 				switch {
 				case err != nil || unreadable != nil:
-					err = Event{Source: f.Source, ID: f.ID}.fail(Unreadable, 0, errors.Join(err, unreadable))
+					err = Event{Source: f.Source, ID: f.ID}.fail(Unreadable, errors.Join(err, unreadable))
 				case !selected(n):
 					continue
 				default:
@@ -113,7 +113,7 @@ func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receip
 		return Receipt{}, err
 	}
 	if rec.ID == ev.unknown() || rec.OutcomeUnknown() {
-		return Receipt{}, ev.fail(taxonomy.OutcomeUnknown, 0, errUnknown)
+		return Receipt{}, ev.fail(taxonomy.OutcomeUnknown, errUnknown)
 	}
 	stored := rec.Meta
 	if rec.State != store.StatePending {
@@ -122,14 +122,14 @@ func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receip
 	n, err := decodeNote(stored)
 	switch {
 	case err != nil:
-		return Receipt{}, ev.fail(Unreadable, 0, err)
+		return Receipt{}, ev.fail(Unreadable, err)
 	case rec.State != store.StatePending:
 		return n.receipt(ev, rec.Fingerprint, Replayed), nil
 	case !n.Kept:
 		return Receipt{}, noLetter(ev)
 	case n.State == resting: // the rest ends now, unless another delivery owns the event
 		if err := in.st.Extend(ctx, rec.Lease(), 0, nil); err != nil && !errors.Is(err, store.ErrLost) {
-			return Receipt{}, ev.fail(taxonomy.Unavailable, n.Attempts, err)
+			return Receipt{}, ev.fail(taxonomy.Unavailable, err).after(n.Attempts)
 		}
 	}
 	ev.Payload = n.payload
@@ -164,8 +164,8 @@ func (in *Inbox) Drop(ctx context.Context, source, id string) error {
 // discard settles a pending event as failed.
 func (in *Inbox) discard(ctx context.Context, ev Event, rec store.Record) error {
 	n, err := decodeNote(rec.Meta)
-	if left := rec.LeaseLeft(); left > 0 && (err != nil || n.State != resting) {
-		e := ev.fail(taxonomy.InFlight, n.Attempts, nil)
+	if left := rec.LeaseLeft(); left != 0 && (err != nil || n.State != resting) {
+		e := ev.fail(taxonomy.InFlight, nil).after(n.Attempts)
 		e.RetryAfter = left
 		return e
 	}
@@ -197,7 +197,7 @@ func (in *Inbox) find(ctx context.Context, ev Event) (store.Record, error) {
 	case errors.Is(err, store.ErrNotFound):
 		err = noLetter(ev)
 	case err != nil:
-		err = ev.fail(taxonomy.Unavailable, 0, err)
+		err = ev.fail(taxonomy.Unavailable, err)
 	}
 	return rec, err
 }

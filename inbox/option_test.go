@@ -27,6 +27,8 @@ func TestConstructorsNameEachWrongOption(t *testing.T) {
 			"inbox: option LetterRetention: 1h0m0s is shorter than the retention, 96h0m0s"},
 		{"a lease that outlives its record", []inbox.Option{inbox.LeaseTTL(time.Hour), inbox.Retention(time.Minute)},
 			"inbox: option LeaseTTL: 1h0m0s is longer than the retention, 1m0s"},
+		{"a retention of a nanosecond", []inbox.Option{inbox.Retention(1)},
+			"inbox: option LeaseTTL: 30s is longer than the retention, 1ns"},
 		{"all together", []inbox.Option{
 			inbox.Retention(0), inbox.MaxAttempts(0), inbox.Backoff(nil), inbox.LeaseTTL(0), inbox.HandlerTimeout(0),
 			inbox.StoreTimeout(0), inbox.Fingerprint(nil),
@@ -47,7 +49,10 @@ func TestConstructorsNameEachWrongOption(t *testing.T) {
 			require.EqualError(t, err, c.want)
 		})
 	}
-	_, err := inbox.New(nil)
+	_, err := inbox.New(st, inbox.Retention(time.Millisecond), inbox.LetterRetention(time.Millisecond),
+		inbox.LeaseTTL(time.Millisecond), inbox.MaxAttempts(1), inbox.HandlerTimeout(1), inbox.StoreTimeout(1))
+	require.NoError(t, err, "each value is the smallest that is allowed")
+	_, err = inbox.New(nil)
 	require.EqualError(t, err, "inbox: the store is nil")
 	_, err = inbox.NewTransactional[rows](nil)
 	require.EqualError(t, err, "inbox: the store is nil")

@@ -23,7 +23,7 @@ func (p plain) lease() time.Duration { return p.in.config.lease }
 func (p plain) attempt(ctx context.Context, a *attempt) error {
 	if time.Since(a.held) >= 2*p.lease()/3 { // by now another delivery may own the event
 		a.giveBack(ctx)
-		return a.ev.fail(taxonomy.InFlight, a.note.Attempts, errLate)
+		return a.ev.fail(taxonomy.InFlight, errLate).after(a.note.Attempts)
 	}
 	if err := p.run(ctx, a); err != nil {
 		return &handlerError{err}

@@ -68,7 +68,7 @@ func (a *attempt) resolve(ctx context.Context, g store.Grant) (Receipt, error) {
 	case store.Mismatch:
 		return a.mismatch(ctx, rec)
 	case store.InFlight:
-		e := a.ev.fail(taxonomy.InFlight, 0, nil)
+		e := a.ev.fail(taxonomy.InFlight, nil)
 		e.RetryAfter = rec.LeaseLeft()
 		if n, err := decodeNote(rec.Meta); err == nil {
 			e.Attempts = n.Attempts
@@ -76,7 +76,7 @@ func (a *attempt) resolve(ctx context.Context, g store.Grant) (Receipt, error) {
 		return Receipt{}, e
 	default:
 		err := fmt.Errorf("%w: the store gave %v", store.ErrUnavailable, g.Verdict)
-		return Receipt{}, a.ev.fail(taxonomy.Unavailable, 0, err)
+		return Receipt{}, a.ev.fail(taxonomy.Unavailable, err)
 	}
 }
 
@@ -87,7 +87,7 @@ func (a *attempt) replay(ctx context.Context, rec store.Record) (Receipt, error)
 	}
 	n, err := decodeNote(rec.Result)
 	if err != nil {
-		return Receipt{}, a.ev.fail(Unreadable, 0, err)
+		return Receipt{}, a.ev.fail(Unreadable, err)
 	}
 	return n.receipt(a.ev, rec.Fingerprint, Replayed), nil
 }
@@ -98,7 +98,7 @@ func (a *attempt) mismatch(ctx context.Context, rec store.Record) (r Receipt, er
 	if rec.State == store.StatePending {
 		n, err := decodeNote(rec.Meta)
 		if err != nil || n.State != dead {
-			return Receipt{}, a.ev.fail(taxonomy.PayloadMismatch, n.Attempts, nil)
+			return Receipt{}, a.ev.fail(taxonomy.PayloadMismatch, nil).after(n.Attempts)
 		}
 		r = n.receipt(a.ev, rec.Fingerprint, Replayed)
 	} else if r, err = a.replay(ctx, rec); err != nil {

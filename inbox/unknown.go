@@ -30,7 +30,7 @@ func (a *attempt) replayUnknown(ctx context.Context, rec store.Record) (Receipt,
 // process may have died before an earlier delivery wrote the letter.
 func (a *attempt) unknown(ctx context.Context, fp store.Fingerprint, s Status, why error) (Receipt, error) {
 	if a.queued {
-		return Receipt{}, a.ev.fail(taxonomy.OutcomeUnknown, a.note.Attempts, why)
+		return Receipt{}, a.ev.fail(taxonomy.OutcomeUnknown, why).after(a.note.Attempts)
 	}
 	letter := a.note
 	letter.State, letter.Changed, letter.Err = dead, a.now(), why.Error()
@@ -49,7 +49,7 @@ func (a *attempt) unknown(ctx context.Context, fp store.Fingerprint, s Status, w
 	case err != nil:
 		return Receipt{}, a.ev.failStore(a.note.Attempts, err)
 	case !g.Verdict.Owned(): // the letter of an earlier event with this id
-		return Receipt{}, a.ev.fail(taxonomy.PayloadMismatch, a.note.Attempts, nil)
+		return Receipt{}, a.ev.fail(taxonomy.PayloadMismatch, nil).after(a.note.Attempts)
 	}
 	return r, nil
 }

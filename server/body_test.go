@@ -163,11 +163,13 @@ func TestFingerprintUpgrade(t *testing.T) {
 		{"from canonical to raw", []server.Option{server.CanonicalJSON()}, nil},
 	} {
 		t.Run(c.rule+": a retry of an old record is still the same request", func(t *testing.T) {
-			st := memstore.New()
+			st := newFaults(nil)
 			requireStored(t, newRig(t, st, nil, c.before...).do(jsonType), 201, `{"id":"rf_123"}`)
 			g := newRig(t, st, nil, c.after...)
 			requireReplayed(t, g.do(jsonType), 201, `{"id":"rf_123"}`)
+			require.Equal(t, 3, st.count("Reserve"), "the record shows its algorithm")
 			requireProblem(t, g.do(jsonType, withBody(`{"amount":1}`)), 409, "CONFLICT.idempotency.payload_mismatch")
+			require.Equal(t, 4, st.count("Reserve"), "no other algorithm can make it the same")
 			require.Zero(t, g.ran())
 		})
 		t.Run(c.rule+

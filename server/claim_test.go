@@ -102,6 +102,21 @@ func TestReserveWhoseResponseWasLost(t *testing.T) {
 			})
 		})
 	}
+	t.Run("that was not made is looked up in the background until it can be read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := newFaults(func(method string, nth int, do func() error) error {
+				if method == "Find" && nth < 2 {
+					return store.ErrUnavailable
+				}
+				return lostReserve(false, store.ErrUnknown)(method, nth, do)
+			})
+			g := newRig(t, st, nil)
+			requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+			require.Equal(t, 1, g.background.Len())
+			time.Sleep(time.Second)
+			require.Zero(t, g.background.Len())
+		})
+	})
 	// The record of a dead owner is all that is known of its effect.
 	t.Run("of a dead owner's key is handed back in the background, and its mark is kept", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,22 @@ func TestLease(t *testing.T) {
 			g := newRig(t, st, slow(10*time.Second-time.Nanosecond), server.LeaseTTL(30*time.Second))
 			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 			require.Zero(t, st.count("Extend"))
+		})
+	})
+	t.Run("a key that is handed back during a renewal is free", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g *rig
+			g = newRig(t, &slowRenewal{Store: memstore.New()}, func(w http.ResponseWriter, r *http.Request) {
+				if g.ran() == 1 {
+					time.Sleep(12 * time.Second)
+					server.Unknown(r.Context())
+				}
+				created(w, r)
+			}, server.LeaseTTL(30*time.Second))
+			requireReleased(t, g.do(), 201)
+			time.Sleep(4 * time.Second)
+			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+			require.Equal(t, 2, g.ran())
 		})
 	})
 	t.Run("a lost lease cancels the handler with that cause, and the response is 503", func(t *testing.T) {
@@ -258,4 +275,17 @@ func TestCheckpoint(t *testing.T) {
 		g.do()
 		require.ErrorIs(t, err, store.ErrLost)
 	})
+}
+
+// A slowRenewal store makes the first Extend after 4 seconds, even if its context has ended.
+type slowRenewal struct {
+	store.Store
+	begun atomic.Bool
+}
+
+func (s *slowRenewal) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	if s.begun.CompareAndSwap(false, true) {
+		time.Sleep(4 * time.Second)
+	}
+	return s.Store.Extend(context.WithoutCancel(ctx), l, d, meta)
 }

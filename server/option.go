@@ -95,7 +95,7 @@ func Scope(name string) Option {
 // each request makes one more store call. Each old secret adds up to three more to a new request, and up to one more
 // to a replay. Without the old secret its records are no longer found.
 func Pepper(secret []byte, old ...[]byte) Option {
-	peppers := make([][]byte, 0, 1+len(old))
+	var peppers [][]byte
 	for _, s := range append([][]byte{secret}, old...) {
 		peppers = append(peppers, slices.Clone(s))
 	}

@@ -36,7 +36,7 @@ type recorder struct {
 	trace  timeoutTrace
 	status int      // zero until the handler has written one
 	head   snapshot // the header at that moment
-	body   []byte   // nil until the handler has called Write
+	body   []byte   // nil until the handler has written a byte
 
 	// owner is called once, before the first byte beyond the limit, and returns the next mode.
 	owner interface{ overflow() captureMode }
@@ -106,11 +106,9 @@ func (o *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// begin makes room for n more bytes.
+// begin returns nil if n more bytes may be written.
 func (o *recorder) begin(n int) error {
-	if o.status == 0 {
-		o.WriteHeader(http.StatusOK)
-	}
+	o.finish()
 	if !bodyAllowed(o.status) {
 		return http.ErrBodyNotAllowed
 	}
@@ -121,9 +119,6 @@ func (o *recorder) begin(n int) error {
 	if o.mode == discarding {
 		return errDiscarded
 	}
-	if o.mode == holding && o.body == nil {
-		o.body = make([]byte, 0, n)
-	}
 	return nil
 }
 
@@ -132,9 +127,7 @@ func (o *recorder) Flush() { _ = o.FlushError() }
 
 // FlushError is Flush for http.ResponseController.
 func (o *recorder) FlushError() error {
-	if o.status == 0 {
-		o.WriteHeader(http.StatusOK)
-	}
+	o.finish()
 	if o.mode != passing {
 		return nil
 	}
@@ -151,11 +144,9 @@ func (o *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(o.w).SetWriteDeadline(t)
 }
 
-// finish sets the status 200, as net/http does, if the handler has written nothing.
+// finish sets the status 200, as net/http does, if the handler has set none.
 func (o *recorder) finish() {
-	if o.status == 0 {
-		o.WriteHeader(http.StatusOK)
-	}
+	o.WriteHeader(http.StatusOK)
 }
 
 // silent reports whether the handler has written nothing.

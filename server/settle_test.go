@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -28,20 +29,27 @@ func TestComplete(t *testing.T) {
 		g.ServeHTTP(w, request(t.Context()))
 		require.Equal(t, 201, w.status)
 	})
-	t.Run("that fails immediately is tried again, with pauses", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			st := newFaults(func(method string, nth int, do func() error) error {
-				if method == "Complete" && nth < 3 {
-					return store.ErrUnavailable
-				}
-				return do()
+	for lease, want := range map[time.Duration]time.Duration{
+		server.DefaultLeaseTTL: 350 * time.Millisecond, // pauses of 50, 100 and 200 ms
+		600 * time.Millisecond: 250 * time.Millisecond, // no pause is longer than a sixth of the lease
+	} {
+		t.Run(fmt.Sprintf("that fails immediately is tried again, with pauses, under a lease of %v", lease),
+			func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					st := newFaults(func(method string, nth int, do func() error) error {
+						if method == "Complete" && nth < 3 {
+							return store.ErrUnavailable
+						}
+						return do()
+					})
+					g := newRig(t, st, nil, server.LeaseTTL(lease))
+					start := time.Now()
+					requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+					require.Equal(t, want, time.Since(start))
+					require.Zero(t, st.count("Extend"), "the lease is young")
+				})
 			})
-			g := newRig(t, st, nil)
-			start := time.Now()
-			requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
-			require.Equal(t, 350*time.Millisecond, time.Since(start), "pauses of 50, 100 and 200 ms")
-		})
-	})
+	}
 	t.Run("that keeps failing leaves the key pending and never released", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(failing("Complete", store.ErrUnavailable))

@@ -55,7 +55,38 @@ func TestPurgeEvery(t *testing.T) {
 			require.Equal(t, 3, failures)
 		})
 	})
+	for rule, c := range map[string]struct{ purged, observed int }{
+		"does not observe a round that its context ended": {0, 0},
+		"observes what such a round has deleted":          {3, 1},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				observed := 0
+				err := store.PurgeEvery(ctx, interrupted{cancel: cancel, purged: c.purged}, time.Second,
+					func(purged int, err error) {
+						require.Equal(t, c.purged, purged)
+						require.ErrorIs(t, err, context.Canceled)
+						observed++
+					})
+				require.ErrorIs(t, err, context.Canceled)
+				require.Equal(t, c.observed, observed)
+			})
+		})
+	}
 	t.Run("refuses an interval that is not positive", func(t *testing.T) {
 		require.ErrorIs(t, store.PurgeEvery(t.Context(), memstore.New(), 0, nil), store.ErrInvalid)
 	})
+}
+
+// An interrupted store's Purge ends the context when it has deleted some records.
+type interrupted struct {
+	store.Store
+	cancel context.CancelFunc
+	purged int
+}
+
+func (i interrupted) Purge(ctx context.Context, _ int) (int, error) {
+	i.cancel()
+	return i.purged, ctx.Err()
 }

@@ -111,6 +111,12 @@ func TestAValueOpensOnlyWhereItWasSealed(t *testing.T) {
 		change func(one, two store.Record) (meta, result []byte)
 		why    string
 	}{
+		"of another field, as meta": {
+			func(one, _ store.Record) ([]byte, []byte) { return one.Result, one.Result }, "the sealed meta of ",
+		},
+		"as result": {
+			func(one, _ store.Record) ([]byte, []byte) { return one.Meta, []byte("planted") }, "the sealed result of ",
+		},
 		"of another record": {
 			func(one, two store.Record) ([]byte, []byte) { return one.Meta, two.Result }, `key "a" does not open it`,
 		},
@@ -193,6 +199,10 @@ func TestADamagedSealDoesNotEndAList(t *testing.T) {
 	}
 	require.Equal(t, []string{"1"}, failed)
 	require.Equal(t, []string{"meta 2"}, read)
+
+	_, unread := st.Find(t.Context(), claim("1").ID)
+	_, err := st.Reserve(t.Context(), claim("1")) // in flight
+	require.EqualError(t, err, unread.Error())
 }
 
 func TestValuesOfBeforeAreReadOnlyByChoice(t *testing.T) {

@@ -136,8 +136,8 @@ func maxAge(h http.Header) time.Duration {
 		case "no-cache", "no-store":
 			return 0
 		case "max-age":
-			n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31)
-			if err != nil {
+			n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 63)
+			if err != nil && !errors.Is(err, strconv.ErrRange) { // n is the largest number then: RFC 9111, section 1.2.2
 				return 0
 			}
 			age = seconds(int64(n))

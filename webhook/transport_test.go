@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -116,6 +117,21 @@ func TestTheTransportKeepsTheRulesOfRoundTrippers(t *testing.T) {
 	require.Equal(t, before, r.Header)
 	require.Same(t, body, r.Body)
 	require.Nil(t, r.GetBody)
+}
+
+func TestARequestWithoutABodyIsSigned(t *testing.T) {
+	secrets := []webhook.Secret{secret(t, sharedSecret)}
+	for name, body := range map[string]io.ReadCloser{"nil": nil, "none": http.NoBody} {
+		tr := signer(t, secrets).Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+			d, err := verifier(t, secrets).Verify(r)
+			require.NoError(t, err, name)
+			require.Nil(t, d.Body, name)
+			return answer(r, http.StatusOK), nil
+		}))
+		r := &http.Request{URL: &url.URL{}, Header: http.Header{"Webhook-Id": {vectorID}}, Body: body}
+		_, err := tr.RoundTrip(r)
+		require.NoError(t, err, name)
+	}
 }
 
 func TestWhatCannotBeSignedIsNotSent(t *testing.T) {

@@ -1,6 +1,8 @@
 package memstore_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +82,53 @@ func TestWaitEndsExactlyAtTheExpiry(t *testing.T) {
 	})
 }
 
+func TestWaitEndsExactlyAtAChange(t *testing.T) {
+	c := store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour}
+	for name, change := range map[string]func(ctx context.Context, st *memstore.Store, l store.Lease) error{
+		"complete": func(ctx context.Context, st *memstore.Store, l store.Lease) error {
+			return st.Complete(ctx, l, store.Outcome{})
+		},
+		"release": func(ctx context.Context, st *memstore.Store, l store.Lease) error { return st.Release(ctx, l) },
+		"take-over": func(ctx context.Context, st *memstore.Store, _ store.Lease) error {
+			_, err := st.Reserve(ctx, c)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memstore.New()
+				start := time.Now()
+				g, err := st.Reserve(t.Context(), c)
+				require.NoError(t, err)
+				time.AfterFunc(33*time.Second, func() {
+					if err := change(t.Context(), st, g.Lease); err != nil {
+						t.Error(err)
+					}
+				})
+				require.NoError(t, st.Wait(t.Context(), g.Lease.ID, g.Lease.Fence))
+				require.Equal(t, 33*time.Second, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestWaitReadsEachTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int64
+		st := memstore.New(memstore.WithClock(func() time.Time {
+			reads.Add(1)
+			return time.Now()
+		}))
+		g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: store.Forever})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		reads.Store(0)
+		require.ErrorIs(t, st.Wait(ctx, g.Lease.ID, g.Lease.Fence), context.DeadlineExceeded)
+		require.Equal(t, int64(3), reads.Load(), "after 0, 10 and 20 seconds")
+	})
+}
+
 func TestInstantsAreTheClocks(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
 	st := memstore.New(nil, memstore.WithClock(nil), memstore.WithClock(func() time.Time { return now }))
@@ -112,4 +161,32 @@ func TestInstantsAreTheClocks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, step.want, g.Verdict, "after %v", step.at)
 	}
+}
+
+func TestNilClockIsTheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopped := func() time.Time { return time.Time{} }
+		st := memstore.New(memstore.WithClock(stopped), memstore.WithClock(nil))
+		g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: store.Forever})
+		require.NoError(t, err)
+		require.Equal(t, time.Now(), g.Record.ReadAt)
+	})
+}
+
+func TestListEndsWithItsContext(t *testing.T) {
+	st := memstore.New()
+	for _, key := range []string{"1", "2"} {
+		_, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: key}, Retention: store.Forever})
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var keys []string
+	var errs []error
+	for r, err := range st.Pending(ctx, "") {
+		keys, errs = append(keys, r.ID.Key), append(errs, err)
+		cancel() // in the loop's body
+	}
+	require.Equal(t, []string{"1", ""}, keys)
+	require.Equal(t, []error{nil, context.Canceled}, errs)
 }

@@ -34,6 +34,7 @@ func TestRowIsARecord(t *testing.T) {
 		LeaseUntil: time.UnixMicro(3).UTC(), CreatedAt: time.UnixMicro(1).UTC(), ExpiresAt: time.UnixMicro(9).UTC(),
 	}, rec)
 	row.LeaseUntil, row.ExpiresAt = sql.NullInt64{}, sql.NullInt64{}
+	row.State, row.Fence = number(int64(store.StateFailed)), number(1)
 	rec, err = row.Record(id, now)
 	require.NoError(t, err)
 	require.Zero(t, rec.LeaseUntil)

@@ -1,0 +1,118 @@
+package gateway_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/gateway"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// A request that is streamed is neither stored nor replayed.
+func TestBodyOverTheLimitIsStreamed(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		length int
+		known  bool
+		sent   int
+	}{
+		{"at the limit", 10, true, 1},
+		{"over the limit", 11, true, 2},
+		{"of unknown length at the limit", 10, false, 1},
+		{"of unknown length over the limit", 11, false, 2},
+		{"empty", 0, true, 1},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			var bodies, keys []string
+			g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+				var b []byte
+				if r.Body != nil {
+					var err error
+					b, err = io.ReadAll(r.Body)
+					require.NoError(t, err)
+				}
+				bodies, keys = append(bodies, string(b)), append(keys, r.Header.Get("Idempotency-Key"))
+				return respond(http.StatusCreated)(r)
+			}, gateway.MaxBuffered(10))
+			body := strings.Repeat("x", c.length)
+			for range 2 {
+				r := httptest.NewRequest(http.MethodPost, "/v1/refunds", strings.NewReader(body))
+				r.Header = http.Header{"X-User": {"ann"}, "Idempotency-Key": {"k1"}}
+				if !c.known {
+					r.ContentLength = -1
+				}
+				w := httptest.NewRecorder()
+				g.ServeHTTP(w, r)
+				require.Equal(t, http.StatusCreated, w.Code)
+			}
+			require.Len(t, bodies, c.sent)
+			for i := range bodies {
+				require.Equal(t, body, bodies[i])
+				require.Equal(t, keys[0], keys[i])
+			}
+		})
+	}
+}
+
+func TestUpstreamSeesThePhoneButNotItsKey(t *testing.T) {
+	for _, method := range []string{"GET", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"} {
+		var seen http.Header
+		g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+			seen = r.Header
+			return respond(http.StatusOK)(r)
+		})
+		r := httptest.NewRequest(method, "http://gateway.example/v1/refunds", nil)
+		r.Header = http.Header{"X-User": {"ann"}, "Idempotency-Key": {"k1"}, "X-Forwarded-Host": {"forged.example"}}
+		g.ServeHTTP(httptest.NewRecorder(), r)
+		require.NotContains(t, seen.Values("Idempotency-Key"), "k1")
+		require.Equal(t, []string{"gateway.example"}, seen.Values("X-Forwarded-Host"))
+		require.Equal(t, []string{"192.0.2.1"}, seen.Values("X-Forwarded-For"))
+	}
+}
+
+func TestLongBodyNeedsNoKey(t *testing.T) {
+	g := local(t, memstore.New(), respond(http.StatusCreated), gateway.MaxBuffered(10))
+	require.Equal(t, http.StatusCreated, post(g, "more than ten bytes", "X-Request-Id", "r1").Code)
+}
+
+func TestMalformedKeyIsRefused(t *testing.T) {
+	g := local(t, memstore.New(), respond(http.StatusCreated), gateway.MaxBuffered(10))
+	for _, body := range []string{"{}", "a longer body, which is streamed"} {
+		w := post(g, body, "Idempotency-Key", `"k1`)
+		require.Equal(t, http.StatusBadRequest, w.Code)
+		require.Contains(t, w.Body.String(), "VALIDATION.idempotency_key.malformed")
+	}
+}
+
+func TestRequestIDIsAKeyOnlyWithoutAnother(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		first  []string
+		second []string
+		sent   int
+	}{
+		{"the same id", []string{"X-Request-Id", "r1"}, []string{"X-Request-Id", "r1"}, 1},
+		{"ids that are no keys", []string{"X-Request-Id", "é"}, []string{"X-Request-Id", "é"}, 2},
+		{
+			"a key counts before an id", []string{"X-Request-Id", "r1", "Idempotency-Key", "k1"},
+			[]string{"X-Request-Id", "r2", "Idempotency-Key", "k1"}, 1,
+		},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			sent := 0
+			g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+				sent++
+				return respond(http.StatusCreated)(r)
+			}, gateway.RequestID("X-Request-Id"))
+			for _, header := range [][]string{c.first, c.second} {
+				require.Equal(t, http.StatusCreated, post(g, "{}", header...).Code)
+			}
+			require.Equal(t, c.sent, sent)
+		})
+	}
+}

@@ -86,6 +86,8 @@ func TestHint(t *testing.T) {
 		{"quota wait with a fraction", h("RateLimit", `"a";r=0;t=1.5`), true, 0, false},
 		{"quota wait of another type", h("RateLimit", `"a";r=0;t="1"`), true, 0, false},
 		{"quota parameter without a value", h("RateLimit", `"a";r;t=1`), true, 0, false},
+		{"quota without a name", h("RateLimit", `;r=0;t=1`), true, 0, false},
+		{"quota whose name is garbage", h("RateLimit", `?;r=0;t=1`), true, 0, false},
 		{"garbage quota", h("RateLimit", `soon?`), true, 0, false},
 		{"quota of an earlier draft", h("RateLimit", `limit=10, remaining=0, reset=7`), true, 0, false},
 		{"syntax error spoils the header", h("RateLimit", `"a";r=0;t=1,"b`), true, 0, false},

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -81,6 +83,10 @@ func TestATransportThatBreaksItsRules(t *testing.T) {
 	resp, err = x.Send(r)
 	require.NoError(t, err)
 	require.Same(t, r, resp.Request)
+	x.Lost = func(*http.Request) bool { return false }
+	resp, err = x.Send(r)
+	require.NoError(t, err)
+	require.Same(t, other, resp.Request, "another request that is not lost stays")
 }
 
 // An error is explained by the exchange's own clock, and only by that one.
@@ -94,6 +100,8 @@ func TestTheClockEndsAnExchange(t *testing.T) {
 		x, r := start(t, "POST", hang, time.Second)
 		resp, err := x.Send(r)
 		require.Equal(t, ErrTimeout, x.Fail(resp, err))
+		timeout, ok := errors.AsType[net.Error](ErrTimeout)
+		require.True(t, ok && timeout.Timeout() && timeout.Temporary(), "as those of net/http")
 		require.Equal(t, time.Second, time.Since(begin))
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -270,6 +278,22 @@ func TestRedirects(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, taxonomy.TooManyRedirects, refused.Code)
 		require.Equal(t, maxRedirects+1, n)
+	})
+	t.Run("a body that a 303 left out is not sent again", func(t *testing.T) {
+		var sent []string
+		x, r := start(t, wire.MethodQuery, roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := ""
+			if r.Body != nil {
+				b, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				body = string(b)
+			}
+			sent = append(sent, fmt.Sprintf("%s %s %d %s", r.Method, r.URL.Path, r.ContentLength, body))
+			return respond([]int{307, 303, 307, 200}[len(sent)-1], http.Header{"Location": {"/next"}}, "")(r)
+		}), 0)
+		_, err := x.Send(r)
+		require.NoError(t, err)
+		require.Equal(t, []string{"QUERY /refunds 4 1000", "QUERY /next 4 1000", "GET /next 0 ", "GET /next 0 "}, sent)
 	})
 	t.Run("a header of the credentials function stays at its origin", func(t *testing.T) {
 		var last http.Header

@@ -152,6 +152,25 @@ func TestAStalledErrorBodyEnds(t *testing.T) {
 	}
 }
 
+// The time limit of an outer client's error body ends with the reading. The caller's rest of the body has none.
+func TestTheTimeLimitOfAnErrorBodyEndsWithTheReading(t *testing.T) {
+	for size, closed := range map[int]int{4: 1, MaxErrorBody + 1: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			spy := &closeSpy{Reader: strings.NewReader(strings.Repeat("x", size))}
+			x, r := start(t, "POST", roundTrip(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 503, Body: spy, Request: r, ContentLength: -1}, nil
+			}), 0)
+			x.Outer = true
+			resp, err := x.Send(r)
+			require.NoError(t, err)
+			_, err = x.Receive(resp, Reading{})
+			require.NoError(t, err)
+			time.Sleep(time.Hour)
+			require.Equal(t, closed, spy.closed)
+		})
+	}
+}
+
 // The clock does not cut a body that the caller reads.
 func TestTheClockStopsWhenTheCallerReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

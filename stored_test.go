@@ -41,6 +41,25 @@ func TestKeyAndFingerprintAreInTheStoreBeforeTheFirstByte(t *testing.T) {
 	})
 }
 
+func TestEveryCopyOfABodyIsClosed(t *testing.T) {
+	for _, kept := range []int{0, len(payment)} { // a body over the limit is read from another copy
+		var copies []*watchedBody
+		copied := func() (io.ReadCloser, error) {
+			copies = append(copies, &watchedBody{Reader: strings.NewReader(payment)})
+			return copies[len(copies)-1], nil
+		}
+		srv, st := servertest.NewInMemory(t), openStore(t)
+		req := named(t, srv, "op", payment)
+		req.Body, _ = copied()
+		req.GetBody = copied
+		succeed(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxStoredBody(kept)), req)
+		require.Len(t, copies, 2)
+		for _, body := range copies {
+			require.Positive(t, body.closed.Load(), "up to %d bytes are stored", kept)
+		}
+	}
+}
+
 func TestNothingIsSentWhileTheStoreIsDown(t *testing.T) {
 	for _, c := range []struct {
 		name string

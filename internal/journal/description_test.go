@@ -229,6 +229,10 @@ func TestTheFingerprintHasNothingElse(t *testing.T) {
 		}
 		require.Equal(t, of("multipart/form-data; boundary=a"), of("multipart/form-data; boundary=b"))
 		require.NotEqual(t, of("multipart/form-data; boundary=a"), of("multipart/mixed; boundary=a"))
+		accepting := func(accept string) store.Fingerprint {
+			return fingerprintOf(t, func(r *http.Request) { r.Header.Set("Accept", accept) })
+		}
+		require.NotEqual(t, accepting("text/plain; boundary=a"), accepting("text/plain; boundary=b"))
 	})
 }
 

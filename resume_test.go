@@ -303,6 +303,16 @@ func TestResumeRefusesWhatPendingDidNotList(t *testing.T) {
 	_, err := connect(t, srv.Transport()).Resume(t.Context(), redo.Operation{Name: "op", Key: "k", Resumable: true})
 	require.Equal(t, taxonomy.InvalidOperation, failure(t, err).Code)
 	require.Empty(t, srv.Requests())
+
+	fault := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
+	crash(t, fault, st, named(t, fault, "op", payment))
+	nameless, keyless := pending(t, client)[0], pending(t, client)[0]
+	nameless.Name, keyless.Key = "", ""
+	_, err = client.Resume(t.Context(), nameless)
+	require.Equal(t, taxonomy.InvalidOperation, failure(t, err).Code)
+	_, err = client.Resume(t.Context(), keyless)
+	require.Equal(t, taxonomy.KeyMalformed, failure(t, err).Code)
+	require.Len(t, fault.Requests(), 1, "neither is sent")
 }
 
 func TestTwoProcessesThatResumeOneOperationSendOneKey(t *testing.T) {

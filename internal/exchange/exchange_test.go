@@ -120,8 +120,11 @@ func TestAnExchangeWhoseContextHasEndedSendsNothing(t *testing.T) {
 	cancel(gaveUp)
 	x, r := start(t, "POST", respond(201, nil, ""), 0)
 	x.Begin(ctx, 0)
+	spy := &closeSpy{Reader: r.Body}
+	r.Body = spy
 	_, err := x.Send(r)
 	require.Equal(t, gaveUp, err)
+	require.Equal(t, 1, spy.closed)
 	require.False(t, x.Sent(err))
 }
 
@@ -294,6 +297,24 @@ func TestRedirects(t *testing.T) {
 		_, err := x.Send(r)
 		require.NoError(t, err)
 		require.Equal(t, []string{"QUERY /refunds 4 1000", "QUERY /next 4 1000", "GET /next 0 ", "GET /next 0 "}, sent)
+	})
+	t.Run("a redirect is not a resent request", func(t *testing.T) {
+		for connections, resent := range map[int]bool{1: false, 2: true} {
+			x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {
+				httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+				if r.URL.Path != "/v2" {
+					return respond(302, http.Header{"Location": {"/v2"}}, "")(r)
+				}
+				for range connections - 1 {
+					httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+				}
+				return respond(200, nil, "")(r)
+			}), 0)
+			_, err := x.Send(r)
+			require.NoError(t, err)
+			require.Equal(t, 1+connections, x.Sends())
+			require.Equal(t, resent, x.Resent())
+		}
 	})
 	t.Run("a header of the credentials function stays at its origin", func(t *testing.T) {
 		var last http.Header

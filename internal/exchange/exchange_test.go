@@ -114,6 +114,15 @@ func TestTheClockEndsAnExchange(t *testing.T) {
 	})
 }
 
+func TestAnExchangeThatFailsReleasesItsContext(t *testing.T) {
+	lost := errors.New("lost")
+	x, r := start(t, "POST", roundTrip(func(*http.Request) (*http.Response, error) { return nil, lost }), time.Minute)
+	resp, err := x.Send(r)
+	require.NoError(t, r.Context().Err())
+	require.Equal(t, lost, x.Fail(resp, err))
+	require.ErrorIs(t, r.Context().Err(), context.Canceled)
+}
+
 func TestAnExchangeWhoseContextHasEndedSendsNothing(t *testing.T) {
 	gaveUp := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(t.Context())

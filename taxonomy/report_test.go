@@ -85,6 +85,15 @@ func TestUnsettledWordsWithdrawNotApplied(t *testing.T) {
 	require.Empty(t, r.lookup("x"+longest))
 }
 
+func TestTheFirstOfTwoWordsOfEqualRankWins(t *testing.T) {
+	var r reader
+	r.read("VALIDATION.first")
+	r.read("VALIDATION.second")
+	require.Equal(t, Code("VALIDATION.first"), r.code)
+	r.read(string(NotFound))
+	require.Equal(t, NotFound, r.code, "a known code ranks higher")
+}
+
 // requireUnprocessable sends a word in each place where it is read, under a 422.
 func requireUnprocessable(t *testing.T, word string, want Effect) {
 	t.Helper()

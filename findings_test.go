@@ -405,6 +405,14 @@ func TestSettleKeepsTheResponseWhenItsFirstWriteIsLost(t *testing.T) {
 	})
 }
 
+func TestATakeOverWithoutAFindingContradictsNoResponse(t *testing.T) {
+	srv, st := servertest.NewInMemory(t), &rivalStore{Store: openStore(t), rivals: 1}
+	client := connect(t, srv.Transport(), redo.WithStore(st))
+	_, body := succeed(t, client, named(t, srv, "op", payment))
+	require.Equal(t, `{"id":"rf_1"}`+"\n", body)
+	require.Equal(t, store.StatePending, record(t, st, "op").State, "its new owner settles it")
+}
+
 // A rivalStore lets another owner take a record over before each of the first completions.
 type rivalStore struct {
 	store.Store

@@ -156,7 +156,7 @@ func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, erro
 		return refuse(taxonomy.InvalidRequest, "the context is nil")
 	case c.store == nil:
 		return refuse(taxonomy.InvalidOperation, "the client has no store: use WithStore")
-	case op.Name == "" || op.Key == "" || op.request == nil:
+	case op.request == nil:
 		return refuse(taxonomy.InvalidOperation, "the operation is not one that Pending listed")
 	}
 	if err := op.request.Resumable(c.credentials != nil); err != nil {

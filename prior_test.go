@@ -71,6 +71,17 @@ func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 			})
 		})
 	}
+	for key, effect := range map[string]redo.Effect{"": redo.NotApplied, "k1": redo.EffectUnknown} {
+		t.Run("a stored operation whose key is given, maybe by another program: "+key, func(t *testing.T) {
+			srv := servertest.NewInMemory(t, servertest.ScriptNext(gateway))
+			ctx := redo.WithOperation(t.Context(), "op")
+			if key != "" {
+				ctx = redo.WithKey(ctx, key)
+			}
+			client := connect(t, srv.Transport(), redo.WithStore(openStore(t)))
+			require.Equal(t, effect, fail(t, client, post(t, ctx, srv.URL, payment)).Effect)
+		})
+	}
 	t.Run("a key of this call alone was never sent before", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := servertest.NewInMemory(t, servertest.ScriptNext(gateway))

@@ -50,6 +50,15 @@ func TestProfileDefaultsReplaceNothing(t *testing.T) {
 	require.Equal(t, []string{"acme-version"}, p.StoredHeaders, "the caller's profile is not changed")
 }
 
+func TestALifetimeReplacesTheRetention(t *testing.T) {
+	p, err := Profile{Name: "acme", Retention: time.Hour}.WithLifetime("P1D")
+	require.NoError(t, err)
+	require.Equal(t, Profile{Name: "acme", Retention: 24 * time.Hour}, p)
+	p, err = p.WithLifetime("a day")
+	require.ErrorContains(t, err, `redo: profile "acme": the lifetime is "a day"`)
+	require.Equal(t, 24*time.Hour, p.Retention, "it is left as it was")
+}
+
 // The header must be read as the key that was encoded, and as no other.
 func TestAKeyIsSentAsWhatItIs(t *testing.T) {
 	for _, key := range []string{"abc", "a b", "a;b=1", `a\b`, "a,b", "a,a", `"a"`, `a"`, `\"`} {

@@ -2,6 +2,7 @@ package redo_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -152,6 +153,18 @@ func TestCallerWhoHasGivenUpSendsNothing(t *testing.T) {
 	require.Equal(t, redo.NotApplied, e.Effect)
 	require.Empty(t, srv.Requests())
 	require.Positive(t, body.closed.Load())
+}
+
+func TestCredentialsThatFailCloseTheBody(t *testing.T) {
+	srv := servertest.NewInMemory(t)
+	body := &watchedBody{Reader: strings.NewReader(payment)}
+	req := post(t, t.Context(), srv.URL, "")
+	req.Body = body
+	refused := errors.New("no token")
+	e := fail(t, connect(t, srv.Transport(), redo.WithCredentials(func(*http.Request) error { return refused })), req)
+	require.ErrorIs(t, e, refused)
+	require.Positive(t, body.closed.Load())
+	require.Empty(t, srv.Requests())
 }
 
 func TestStoreThatSpeaksAnotherVersionSendsNothing(t *testing.T) {

@@ -92,14 +92,21 @@ func TestPendingYieldsItsErrorLast(t *testing.T) {
 		client *redo.Client
 		ctx    context.Context
 		is     error
+		text   string
 	}{
-		{"no store", without, t.Context(), nil},
-		{"closed client", shut, t.Context(), redo.ErrClosed},
-		{"closed store", connect(t, srv.Transport(), redo.WithStore(gone)), t.Context(), store.ErrUnavailable},
-		{"ended context", connect(t, srv.Transport(), redo.WithStore(st)), ended, context.Canceled},
+		{"no store", without, t.Context(), nil, "redo: Pending: the client has no store"},
+		{"closed client", shut, t.Context(), redo.ErrClosed, "redo: Pending: "},
+		{
+			"closed store", connect(t, srv.Transport(), redo.WithStore(gone)), t.Context(), store.ErrUnavailable,
+			"redo: listing pending operations: ",
+		},
+		{
+			"ended context", connect(t, srv.Transport(), redo.WithStore(st)), ended, context.Canceled,
+			"redo: listing pending operations: ",
+		},
 		{
 			"store that can't list", connect(t, srv.Transport(), redo.WithStore(struct{ store.Store }{st})),
-			t.Context(), nil,
+			t.Context(), nil, "redo: Pending: struct",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -109,7 +116,7 @@ func TestPendingYieldsItsErrorLast(t *testing.T) {
 				errs = append(errs, err)
 			}
 			require.Len(t, errs, 1)
-			require.Error(t, errs[0])
+			require.ErrorContains(t, errs[0], c.text)
 			if c.is != nil {
 				require.ErrorIs(t, errs[0], c.is)
 			}
@@ -296,6 +303,16 @@ func TestResumeRefusesWhatPendingDidNotList(t *testing.T) {
 	_, err := connect(t, srv.Transport()).Resume(t.Context(), redo.Operation{Name: "op", Key: "k", Resumable: true})
 	require.Equal(t, taxonomy.InvalidOperation, failure(t, err).Code)
 	require.Empty(t, srv.Requests())
+
+	fault := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
+	crash(t, fault, st, named(t, fault, "op", payment))
+	nameless, keyless := pending(t, client)[0], pending(t, client)[0]
+	nameless.Name, keyless.Key = "", ""
+	_, err = client.Resume(t.Context(), nameless)
+	require.Equal(t, taxonomy.InvalidOperation, failure(t, err).Code)
+	_, err = client.Resume(t.Context(), keyless)
+	require.Equal(t, taxonomy.KeyMalformed, failure(t, err).Code)
+	require.Len(t, fault.Requests(), 1, "neither is sent")
 }
 
 func TestTwoProcessesThatResumeOneOperationSendOneKey(t *testing.T) {

@@ -144,9 +144,9 @@ func TestRetryPolicyDefaults(t *testing.T) {
 			},
 		},
 		{
-			"a low cap lowers the base", RetryPolicy{MaxDelay: 20 * ms},
+			"a low cap lowers the base", RetryPolicy{MaxDelay: 1},
 			RetryPolicy{
-				MaxAttempts: 5, BaseDelay: 20 * ms, MaxDelay: 20 * ms, MaxElapsed: 10 * time.Second,
+				MaxAttempts: 5, BaseDelay: 1, MaxDelay: 1, MaxElapsed: 10 * time.Second,
 				AttemptTimeout: 10 * time.Second,
 			},
 		},

@@ -218,7 +218,8 @@ func TestFound(t *testing.T) {
 		},
 		{
 			"a body that is too long",
-			finding(Applied, &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("10000"))}),
+			finding(Applied, &http.Response{StatusCode: 200, Body: io.NopCloser(
+				io.MultiReader(strings.NewReader("10000"), iotest.ErrReader(io.ErrUnexpectedEOF)))}),
 			journal.Settlement{}, "the finding's response has more than the 4 bytes of WithMaxStoredBody",
 		},
 		{

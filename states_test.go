@@ -437,6 +437,7 @@ func TestFailedOperationThatCannotBeForgottenSendsNothing(t *testing.T) {
 		st.set(nil, nil, store.ErrUnavailable)
 		e := fail(t, client, named(t, srv, "op", `{"amount":2}`))
 		require.Equal(t, taxonomy.Unavailable, e.Code)
+		require.ErrorContains(t, e, "starting a failed operation anew")
 		require.Len(t, srv.Requests(), 1)
 		// Another caller made room first: the client reads the record again, and not for ever.
 		st.set(nil, nil, store.ErrLost)

@@ -81,12 +81,8 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	if !c.noRequests {
 		request = meaning.Request(k.op.key, k.body.Bytes(), whole)
 	}
-	meta, err := request.Encode()
-	if err != nil {
-		return fail(taxonomy.InvalidRequest, fmt.Errorf("redo: encoding the request: %w", err))
-	}
 	return store.Claim{
-		ID: c.journal.ID(k.op.name), Fingerprint: fingerprint, Owner: journal.NewOwner(time.Now()), Meta: meta,
+		ID: c.journal.ID(k.op.name), Fingerprint: fingerprint, Owner: journal.NewOwner(time.Now()), Meta: request.Encode(),
 		Retention: store.Forever, // an unsettled operation is never forgotten: that would give it a second key
 	}, request, nil
 }

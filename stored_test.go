@@ -3,6 +3,7 @@ package redo_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -38,6 +39,25 @@ func TestKeyAndFingerprintAreInTheStoreBeforeTheFirstByte(t *testing.T) {
 		require.Zero(t, during.LeaseUntil, "a client's claim never excludes")
 		require.Equal(t, store.StateComplete, record(t, st, "op").State)
 	})
+}
+
+func TestEveryCopyOfABodyIsClosed(t *testing.T) {
+	for _, kept := range []int{0, len(payment)} { // a body over the limit is read from another copy
+		var copies []*watchedBody
+		copied := func() (io.ReadCloser, error) {
+			copies = append(copies, &watchedBody{Reader: strings.NewReader(payment)})
+			return copies[len(copies)-1], nil
+		}
+		srv, st := servertest.NewInMemory(t), openStore(t)
+		req := named(t, srv, "op", payment)
+		req.Body, _ = copied()
+		req.GetBody = copied
+		succeed(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxStoredBody(kept)), req)
+		require.Len(t, copies, 2)
+		for _, body := range copies {
+			require.Positive(t, body.closed.Load(), "up to %d bytes are stored", kept)
+		}
+	}
 }
 
 func TestNothingIsSentWhileTheStoreIsDown(t *testing.T) {
@@ -105,6 +125,24 @@ func TestOutcomeThatCannotBeWrittenLeavesTheOperationPending(t *testing.T) {
 		srv.Ledger().AssertEffects(t, redo.KeyOf(first), 1)
 		require.Empty(t, pending(t, client))
 	})
+}
+
+func TestRefusalThatCannotBeWrittenIsNoClaimAboutTheOperation(t *testing.T) {
+	for code, want := range map[taxonomy.Code]redo.Effect{
+		"VALIDATION.amount": redo.EffectUnknown, // another call may have taken the operation over
+		taxonomy.Duplicate:  redo.Applied,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fault := servertest.Status(http.StatusConflict).With(servertest.Field("Error-Code", string(code)))
+			st := &faultyStore{Store: openStore(t)}
+			st.set(nil, store.ErrUnavailable, nil)
+			srv := servertest.NewInMemory(t, servertest.ScriptNext(fault))
+			e := fail(t, connect(t, srv.Transport(), redo.WithStore(st)), named(t, srv, "op", payment))
+			require.Equal(t, []any{code, want}, []any{e.Code, e.Effect})
+			require.Equal(t, want == redo.EffectUnknown, redo.SafeToRetry(e))
+			require.Equal(t, want == redo.EffectUnknown, errors.Is(e, store.ErrUnavailable))
+		})
+	}
 }
 
 func TestCompletedOperationIsAnsweredFromTheStore(t *testing.T) {
@@ -218,6 +256,7 @@ func TestResultOverTheCapIsAskedOfTheServer(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		e := fail(t, client, named(t, srv, "op", payment))
 		require.Equal(t, taxonomy.ResultNotStored, e.Code)
+		require.ErrorContains(t, e, "the response was not stored")
 		require.Equal(t, redo.Applied, e.Effect)
 		require.Equal(t, http.StatusOK, e.StatusCode)
 		require.False(t, redo.SafeToRetry(e))

@@ -31,6 +31,8 @@ func TestLearn(t *testing.T) {
 		"the shortest of several": {
 			`{"a": {"idempotency": {"replay_ttl_seconds": 7200}}, "b": {"idempotency": {"replay_ttl_seconds": 3600}}}`,
 			time.Hour},
+		"one within another": {
+			`{"idempotency": {"supported": true, "idempotency": {"replay_ttl_seconds": 3600}}}`, time.Hour},
 		"not so deep": {nested(20, `{"idempotency":{"replay_ttl_seconds":60}}`), time.Minute},
 		"null beside a value": {
 			`{"idempotency-key-lifetime": null, "idempotency": {"supported": null, "replay_ttl_seconds": 3600}}`,

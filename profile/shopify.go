@@ -50,9 +50,7 @@ func graphQLErrors(_ *http.Response, body []byte, v taxonomy.Verdict) taxonomy.V
 	}
 	for _, mutation := range response.Data {
 		var result struct{ UserErrors []struct{ Code string } }
-		if json.Unmarshal(mutation, &result) != nil {
-			continue
-		}
+		_ = json.Unmarshal(mutation, &result) // a value of another form has no such errors
 		for _, e := range result.UserErrors {
 			switch e.Code {
 			case "IDEMPOTENCY_CONCURRENT_REQUEST":

@@ -160,6 +160,7 @@ func TestHTTP2ErrorsOfAnotherTransport(t *testing.T) {
 		"another reset":            {streamError{Code: 8}, Reset, true},
 		"a goaway":                 {goAwayError{}, GoAway, true},
 		"fields of other kinds":    {strangeStreamError{}, "", false},
+		"fields of other names":    {otherStreamError{}, "", false},
 		"a struct of fewer fields": {smallError{}, "", false},
 		"no error":                 {nil, "", false},
 	} {
@@ -180,6 +181,14 @@ type strangeStreamError struct {
 }
 
 func (strangeStreamError) Error() string { return "strange" }
+
+type otherStreamError struct {
+	Stream uint32
+	Number uint32
+	Cause  error
+}
+
+func (otherStreamError) Error() string { return "other" }
 
 type smallError struct{ StreamID uint32 }
 

@@ -79,6 +79,19 @@ func TestUnsettledWordsWithdrawNotApplied(t *testing.T) {
 	longest := strings.Repeat("x", maxWord-len("-in-progress")) + "-in-progress"
 	requireUnprocessable(t, longest, EffectUnknown)
 	requireUnprocessable(t, "x"+longest, NotApplied)
+	longest = strings.Repeat("x", maxWord)
+	r := reader{codes: map[string]Code{longest: InFlight, "x" + longest: InFlight}}
+	require.Equal(t, InFlight, r.lookup(longest))
+	require.Empty(t, r.lookup("x"+longest))
+}
+
+func TestTheFirstOfTwoWordsOfEqualRankWins(t *testing.T) {
+	var r reader
+	r.read("VALIDATION.first")
+	r.read("VALIDATION.second")
+	require.Equal(t, Code("VALIDATION.first"), r.code)
+	r.read(string(NotFound))
+	require.Equal(t, NotFound, r.code, "a known code ranks higher")
 }
 
 // requireUnprocessable sends a word in each place where it is read, under a 422.

@@ -91,13 +91,12 @@ func (b *Body) Open(limit int) (r io.ReadCloser, whole bool, err error) {
 	return io.NopCloser(bytes.NewReader(b.bytes)), len(b.bytes) <= limit, nil
 }
 
-// Attach gives an attempt's request its body. GetBody stays set, since net/http uses it when it resends the request on
-// a new connection.
+// Attach gives an attempt's request its body. out is a copy of the call's request. GetBody stays set, since net/http
+// uses it when it resends the request on a new connection.
 func (b *Body) Attach(out *http.Request) (err error) {
 	if out.Body, err = b.next(); err != nil {
 		return err
 	}
-	out.GetBody, out.ContentLength = b.req.GetBody, b.req.ContentLength
 	if b.held {
 		held := Body{req: b.req, bytes: b.bytes, held: true}
 		out.GetBody = held.next

@@ -126,6 +126,44 @@ func TestOpenLeavesTheBodyToTheAttempts(t *testing.T) {
 	}
 }
 
+// A body that is one byte too long is known to be without a read of the next byte, which may never come.
+func TestABodyIsReadNoFurtherThanItsLimit(t *testing.T) {
+	stalled := func() io.Reader {
+		return io.MultiReader(strings.NewReader("10000"), iotest.ErrReader(errors.New("read too far")))
+	}
+	req, _ := unrewindable(t, stalled())
+	b := BodyOf(req)
+	require.NoError(t, b.Buffer(4))
+	require.False(t, b.Replayable())
+
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(stalled()), nil }
+	b = BodyOf(req)
+	_, whole, err := b.Open(4)
+	require.NoError(t, err)
+	require.False(t, whole)
+}
+
+// The caller closes a body that Open left to it, and Open any other.
+func TestABodyOfGetBodyIsClosedOnce(t *testing.T) {
+	for _, limit := range []int{3, 4} {
+		req, _ := unrewindable(t, strings.NewReader("1000"))
+		spy := &closeSpy{Reader: strings.NewReader("1000")}
+		req.GetBody = func() (io.ReadCloser, error) { return spy, nil }
+		b := BodyOf(req)
+		r, _, err := b.Open(limit)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		require.Equal(t, 1, spy.closed, "limit %d", limit)
+	}
+	req, _ := unrewindable(t, strings.NewReader("1000"))
+	spy := &closeSpy{Reader: iotest.ErrReader(io.ErrUnexpectedEOF)}
+	req.GetBody = func() (io.ReadCloser, error) { return spy, nil }
+	b := BodyOf(req)
+	_, _, err := b.Open(4)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Equal(t, 1, spy.closed)
+}
+
 func TestABodyThatBreaksIsAnError(t *testing.T) {
 	broken := errors.New("broken")
 	req, _ := unrewindable(t, iotest.ErrReader(broken))

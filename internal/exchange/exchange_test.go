@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -81,6 +83,10 @@ func TestATransportThatBreaksItsRules(t *testing.T) {
 	resp, err = x.Send(r)
 	require.NoError(t, err)
 	require.Same(t, r, resp.Request)
+	x.Lost = func(*http.Request) bool { return false }
+	resp, err = x.Send(r)
+	require.NoError(t, err)
+	require.Same(t, other, resp.Request, "another request that is not lost stays")
 }
 
 // An error is explained by the exchange's own clock, and only by that one.
@@ -94,6 +100,8 @@ func TestTheClockEndsAnExchange(t *testing.T) {
 		x, r := start(t, "POST", hang, time.Second)
 		resp, err := x.Send(r)
 		require.Equal(t, ErrTimeout, x.Fail(resp, err))
+		timeout, ok := errors.AsType[net.Error](ErrTimeout)
+		require.True(t, ok && timeout.Timeout() && timeout.Temporary(), "as those of net/http")
 		require.Equal(t, time.Second, time.Since(begin))
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -106,14 +114,26 @@ func TestTheClockEndsAnExchange(t *testing.T) {
 	})
 }
 
+func TestAnExchangeThatFailsReleasesItsContext(t *testing.T) {
+	lost := errors.New("lost")
+	x, r := start(t, "POST", roundTrip(func(*http.Request) (*http.Response, error) { return nil, lost }), time.Minute)
+	resp, err := x.Send(r)
+	require.NoError(t, r.Context().Err())
+	require.Equal(t, lost, x.Fail(resp, err))
+	require.ErrorIs(t, r.Context().Err(), context.Canceled)
+}
+
 func TestAnExchangeWhoseContextHasEndedSendsNothing(t *testing.T) {
 	gaveUp := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gaveUp)
 	x, r := start(t, "POST", respond(201, nil, ""), 0)
 	x.Begin(ctx, 0)
+	spy := &closeSpy{Reader: r.Body}
+	r.Body = spy
 	_, err := x.Send(r)
 	require.Equal(t, gaveUp, err)
+	require.Equal(t, 1, spy.closed)
 	require.False(t, x.Sent(err))
 }
 
@@ -270,6 +290,40 @@ func TestRedirects(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, taxonomy.TooManyRedirects, refused.Code)
 		require.Equal(t, maxRedirects+1, n)
+	})
+	t.Run("a body that a 303 left out is not sent again", func(t *testing.T) {
+		var sent []string
+		x, r := start(t, wire.MethodQuery, roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := ""
+			if r.Body != nil {
+				b, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				body = string(b)
+			}
+			sent = append(sent, fmt.Sprintf("%s %s %d %s", r.Method, r.URL.Path, r.ContentLength, body))
+			return respond([]int{307, 303, 307, 200}[len(sent)-1], http.Header{"Location": {"/next"}}, "")(r)
+		}), 0)
+		_, err := x.Send(r)
+		require.NoError(t, err)
+		require.Equal(t, []string{"QUERY /refunds 4 1000", "QUERY /next 4 1000", "GET /next 0 ", "GET /next 0 "}, sent)
+	})
+	t.Run("a redirect is not a resent request", func(t *testing.T) {
+		for connections, resent := range map[int]bool{1: false, 2: true} {
+			x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {
+				httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+				if r.URL.Path != "/v2" {
+					return respond(302, http.Header{"Location": {"/v2"}}, "")(r)
+				}
+				for range connections - 1 {
+					httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+				}
+				return respond(200, nil, "")(r)
+			}), 0)
+			_, err := x.Send(r)
+			require.NoError(t, err)
+			require.Equal(t, 1+connections, x.Sends())
+			require.Equal(t, resent, x.Resent())
+		}
 	})
 	t.Run("a header of the credentials function stays at its origin", func(t *testing.T) {
 		var last http.Header

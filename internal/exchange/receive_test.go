@@ -39,6 +39,7 @@ func TestHowMuchOfAResponseIsRead(t *testing.T) {
 			"rf_11", nil,
 		},
 		{"nothing of a stream", 200, events, "data: 1", false, Reading{Head: 40}, "", nil, "data: 1", nil},
+		{"the least error", 400, nil, "bad", false, Reading{}, "bad", nil, "bad", nil},
 		{"an error", 503, nil, "down", false, Reading{}, "down", nil, "down", nil},
 		{
 			"an error, with any kind of wanted success", 503, events, "down", false, Reading{Whole: 1}, "down", nil,
@@ -82,10 +83,11 @@ func TestAResponseThatBreaksOffIsLost(t *testing.T) {
 		status int
 		want   Reading
 		head   string
+		end    error // after the head
 	}{
-		{"a success that is read", 200, Reading{Whole: 10}, ""},
-		{"the head of one", 200, Reading{Head: 10}, ""},
-		{"an error, whose head is kept", 503, Reading{}, "head"},
+		{"a success that is read", 200, Reading{Whole: 10}, "", nil},
+		{"the head of one", 200, Reading{Head: 10}, "", nil},
+		{"an error, whose head is kept", 503, Reading{}, "head", io.ErrUnexpectedEOF},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, r := start(t, "POST", failing(c.status), time.Minute)
@@ -96,8 +98,8 @@ func TestAResponseThatBreaksOffIsLost(t *testing.T) {
 			require.Equal(t, c.head, string(got.Head))
 			require.Error(t, r.Context().Err())
 			rest, err := io.ReadAll(resp.Body)
-			require.Empty(t, rest[len(c.head):], "the body can be read, and closed")
-			require.NotErrorIs(t, err, http.ErrBodyReadAfterClose)
+			require.Equal(t, c.head, string(rest), "the body can be read")
+			require.Equal(t, c.end, err)
 		})
 	}
 	t.Run("the twin: the caller sees the break of a body that it reads", func(t *testing.T) {
@@ -110,6 +112,51 @@ func TestAResponseThatBreaksOffIsLost(t *testing.T) {
 		require.Equal(t, io.ErrUnexpectedEOF, err)
 		require.Error(t, r.Context().Err(), "and the context is released")
 	})
+}
+
+func TestTheHeadIsReadNoFurtherThanItsLimit(t *testing.T) {
+	x, r := start(t, "POST", failing(200), time.Minute)
+	resp, err := x.Send(r)
+	require.NoError(t, err)
+	got, err := x.Receive(resp, Reading{Head: 3})
+	require.NoError(t, err, "the break comes after it")
+	require.Equal(t, Received{[]byte("head"), io.ErrUnexpectedEOF}, got)
+}
+
+func TestABodyThatIsNotTheCallersIsClosed(t *testing.T) {
+	broken := iotest.ErrReader(io.ErrUnexpectedEOF)
+	for _, c := range []struct {
+		name   string
+		status int
+		body   io.Reader
+		want   Reading
+		closed int
+	}{
+		{"a whole one", 200, strings.NewReader("rf_1"), Reading{Whole: 4}, 1},
+		{"one that is too long", 200, strings.NewReader("rf_1"), Reading{Whole: 3}, 1},
+		{"one that breaks off", 200, broken, Reading{Whole: 4}, 1},
+		{"a short one", 200, strings.NewReader("rf_1"), Reading{Head: 4}, 1},
+		{"a head that breaks off", 200, broken, Reading{Head: 4}, 1},
+		{"an error's", 503, strings.NewReader("down"), Reading{}, 1},
+		{"a redirect's", 307, strings.NewReader("moved"), Reading{}, 1},
+		{"the twin: the rest of a long one", 200, strings.NewReader("rf_1"), Reading{Head: 3}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spy := &closeSpy{Reader: c.body}
+			x, r := start(t, "POST", roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path == "/next" {
+					return respond(200, nil, "")(r)
+				}
+				return &http.Response{
+					StatusCode: c.status, Body: spy, Request: r, ContentLength: -1, Header: http.Header{"Location": {"/next"}},
+				}, nil
+			}), 0)
+			resp, err := x.Send(r)
+			require.NoError(t, err)
+			_, _ = x.Receive(resp, c.want)
+			require.Equal(t, c.closed, spy.closed)
+		})
+	}
 }
 
 func TestAResponseThatIsTooLongIsRefused(t *testing.T) {
@@ -152,6 +199,25 @@ func TestAStalledErrorBodyEnds(t *testing.T) {
 	}
 }
 
+// The time limit of an outer client's error body ends with the reading. The caller's rest of the body has none.
+func TestTheTimeLimitOfAnErrorBodyEndsWithTheReading(t *testing.T) {
+	for size, closed := range map[int]int{4: 1, MaxErrorBody + 1: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			spy := &closeSpy{Reader: strings.NewReader(strings.Repeat("x", size))}
+			x, r := start(t, "POST", roundTrip(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 503, Body: spy, Request: r, ContentLength: -1}, nil
+			}), 0)
+			x.Outer = true
+			resp, err := x.Send(r)
+			require.NoError(t, err)
+			_, err = x.Receive(resp, Reading{})
+			require.NoError(t, err)
+			time.Sleep(time.Hour)
+			require.Equal(t, closed, spy.closed)
+		})
+	}
+}
+
 // The clock does not cut a body that the caller reads.
 func TestTheClockStopsWhenTheCallerReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -182,22 +248,28 @@ func TestABodyIsNotWrappedWithoutAClock(t *testing.T) {
 
 func TestAnUpgradedConnectionStaysWritable(t *testing.T) {
 	for _, limit := range []time.Duration{0, time.Minute} {
-		var written bytes.Buffer
-		x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 101, Request: r, Body: struct {
-				io.ReadCloser
-				io.Writer
-			}{io.NopCloser(strings.NewReader("")), &written}}, nil
-		}), limit)
-		resp, err := x.Send(r)
-		require.NoError(t, err)
-		_, err = x.Receive(resp, Reading{Whole: 1})
-		require.NoError(t, err)
-		_, err = io.WriteString(resp.Body.(io.Writer), "hello")
-		require.NoError(t, err)
-		require.Equal(t, "hello", written.String())
-		require.NoError(t, resp.Body.Close())
+		synctest.Test(t, func(t *testing.T) { upgrade(t, limit) })
 	}
+}
+
+func upgrade(t *testing.T, limit time.Duration) {
+	var written bytes.Buffer
+	x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 101, Request: r, Body: struct {
+			io.ReadCloser
+			io.Writer
+		}{io.NopCloser(strings.NewReader("")), &written}}, nil
+	}), limit)
+	resp, err := x.Send(r)
+	require.NoError(t, err)
+	_, err = x.Receive(resp, Reading{Whole: 1})
+	require.NoError(t, err)
+	time.Sleep(time.Hour)
+	require.NoError(t, r.Context().Err(), "the time limit has ended")
+	_, err = io.WriteString(resp.Body.(io.Writer), "hello")
+	require.NoError(t, err)
+	require.Equal(t, "hello", written.String())
+	require.NoError(t, resp.Body.Close())
 }
 
 func TestAnErrorOfCloseIsReturnedByARecord(t *testing.T) {

@@ -67,12 +67,13 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 	next := r.WithContext(r.Context())
 	next.URL, next.Host, next.Response = to, "", resp
 	next.Header = x.redirected(r.Header, same)
-	if resp.StatusCode == http.StatusSeeOther && r.Method != http.MethodHead {
+	switch {
+	case resp.StatusCode == http.StatusSeeOther && r.Method != http.MethodHead:
 		next.Method, next.Body, next.GetBody, next.ContentLength = http.MethodGet, nil, nil, 0 // RFC 9110 §15.4.4
-		return next, nil
-	}
-	if err := x.Body.Attach(next); err != nil {
-		return nil, &Refused{Code: taxonomy.BodyNotReplayable, Err: err}
+	case r.Body != nil: // it is nil after a 303
+		if err := x.Body.Attach(next); err != nil {
+			return nil, &Refused{Code: taxonomy.BodyNotReplayable, Err: err}
+		}
 	}
 	return next, nil
 }

@@ -53,11 +53,7 @@ func (j Journal) Find(ctx context.Context, name string) (Entry, error) {
 
 // Mark writes the request of a pending operation anew.
 func (j Journal) Mark(ctx context.Context, lease store.Lease, r Request) error {
-	meta, err := r.Encode()
-	if err != nil {
-		return err
-	}
-	return j.Store.Extend(ctx, lease, 0, meta)
+	return j.Store.Extend(ctx, lease, 0, r.Encode())
 }
 
 // Settle ends a pending operation, and returns its new state. An operation that was not applied becomes failed. Any

@@ -40,12 +40,12 @@ type Request struct {
 }
 
 // Encode returns the meta. A request that is too long for the store is reduced to its key.
-func (r Request) Encode() ([]byte, error) {
-	b, err := json.Marshal(r)
-	if err == nil && len(b) > store.MaxMeta {
-		b, err = json.Marshal(Request{Version: r.Version, Key: r.Key, Unapplied: r.Unapplied, Rest: r.Rest})
+func (r Request) Encode() []byte {
+	b, _ := json.Marshal(r) // text and bytes always marshal
+	if len(b) > store.MaxMeta {
+		b, _ = json.Marshal(Request{Version: r.Version, Key: r.Key, Unapplied: r.Unapplied, Rest: r.Rest})
 	}
-	return b, err
+	return b
 }
 
 // DecodeRequest reads the result of [Request.Encode].

@@ -44,7 +44,7 @@ func ReadHead(body io.Reader, length int64, limit int) ([]byte, error) {
 	}
 	room := unknownRoom
 	if length > 0 {
-		room = int(min(length, mostRoom-1)) + 1 // one more byte, to read the end without a larger buffer
+		room = int(min(uint64(length)+1, mostRoom)) // one more byte, to read the end without a larger buffer
 	}
 	b := make([]byte, 0, min(room, limit))
 	for len(b) < limit {

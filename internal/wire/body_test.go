@@ -28,6 +28,8 @@ func TestReadBody(t *testing.T) {
 	require.ErrorIs(t, err, wire.ErrBodyTooLarge)
 	_, err = wire.ReadBody(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(long))), -1, 10)
 	require.ErrorIs(t, err, iotest.ErrTimeout)
+	_, err = wire.ReadBody(io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, 4)
+	require.ErrorIs(t, err, wire.ErrBodyTooLarge, "one byte over the limit is enough")
 	_, err = wire.ReadBody(iotest.DataErrReader(strings.NewReader("")), 0, 0)
 	require.NoError(t, err)
 	allocs := testing.AllocsPerRun(100, func() {
@@ -78,13 +80,13 @@ func TestReadBodyTakesMemoryAsDataArrives(t *testing.T) {
 
 // A body that is as long as announced arrives whole, and its buffers add up to about twice its size.
 func TestReadBodyReadsLargeBodyWhole(t *testing.T) {
-	for _, size := range []int{mostRoom - 1, mostRoom, mostRoom + 1, 3*mostRoom + 7, 4 << 20} {
+	for _, size := range []int{1000, mostRoom - 1, mostRoom, mostRoom + 1, 3*mostRoom + 7, 4 << 20} {
 		want := bytes.Repeat([]byte("0123456789abcdef!"), size/17+1)[:size]
 		for _, length := range []int64{-1, 0, 1, int64(size)} {
 			var got []byte
 			used := allocated(func() {
 				var err error
-				got, err = wire.ReadBody(bytes.NewReader(want), length, size)
+				got, err = wire.ReadBody(bytes.NewReader(want), length, 2*size)
 				require.NoError(t, err)
 			})
 			require.True(t, bytes.Equal(want, got), "%d bytes, Content-Length: %d", size, length)
@@ -92,6 +94,9 @@ func TestReadBodyReadsLargeBodyWhole(t *testing.T) {
 			require.Less(t, used, uint64(4*size+64<<10))
 			if length == int64(size) {
 				require.Equal(t, size+1, cap(got), "the last buffer has the announced size")
+			}
+			if length == int64(size) && size < mostRoom {
+				require.Less(t, used, uint64(size+32<<10), "there is one buffer")
 			}
 			_, err := wire.ReadBody(bytes.NewReader(want), min(length, int64(size-1)), size-1)
 			require.ErrorIs(t, err, wire.ErrBodyTooLarge)

@@ -33,13 +33,8 @@ const epochFloor = 1_000_000_000
 // and dates that have passed. It measures dates from the response's own Date, so that a skewed clock of the client
 // does not shorten them. It measures from now if there is no Date. A nil header has no hint.
 func Hint(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
-	if len(h) == 0 {
-		return 0, false
-	}
-	if v := h.Get("Retry-After-Ms"); v != "" {
-		if d, ok := units(v, time.Millisecond); ok {
-			return d, true
-		}
+	if d, ok := units(h.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return d, true
 	}
 	if v := h.Get(HeaderRetryAfter); v != "" {
 		if d, ok := units(v, time.Second); ok {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,17 @@ func TestHeaderValue(t *testing.T) {
 	}
 	for _, s := range []string{"a\r\nb", "a\nb", "\x00", "\x7f"} {
 		require.False(t, HeaderValue(s), "%q", s)
+	}
+}
+
+func TestLines(t *testing.T) {
+	for range 20 { // a map has no order
+		h := http.Header{"X-Key": {"a"}, "x-key": {"b"}, "X-Own": {"c"}, "X-Off": {}}
+		require.Equal(t, []string{"a"}, Lines(h, "X-Key"), "the canonical spelling comes first")
+		require.Equal(t, []string{}, Lines(h, "X-Off"))
+		delete(h, "X-Key")
+		require.Equal(t, []string{"b"}, Lines(h, "X-Key"))
+		require.Nil(t, Lines(h, "X-Not"))
 	}
 }
 

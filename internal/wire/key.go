@@ -113,24 +113,17 @@ func FormatKey(key string, quoted, verbatim bool) string {
 
 // QuoteKey returns the key as a structured-field string: in quotation marks, with \ before each " and \. It does not
 // check the key.
-func QuoteKey(key string) string {
-	var b strings.Builder
-	b.Grow(len(key) + 2)
-	b.WriteByte('"')
-	for i := range len(key) {
-		if key[i] == '"' || key[i] == '\\' {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(key[i])
-	}
-	b.WriteByte('"')
-	return b.String()
-}
+func QuoteKey(key string) string { return `"` + escaper.Replace(key) + `"` }
+
+var (
+	escaper   = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+	unescaper = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
+)
 
 // NeedsQuotes reports whether a valid key can't be sent bare. A comma would make it a list, and a quotation mark
 // would make it a string. ParseKey reads every other valid key back from its bare form.
 func NeedsQuotes(key string) bool {
-	return strings.IndexByte(key, ',') >= 0 || strings.IndexByte(key, '"') >= 0
+	return strings.ContainsAny(key, `,"`)
 }
 
 // parseMember reads the first member of the list. more reports whether a comma follows. after is the text behind it.
@@ -169,7 +162,7 @@ func parseString(s string) (value, rest string, err error) {
 		switch c := s[i]; {
 		case c == '"':
 			if value = s[1:i]; escaped {
-				value = unescape(value)
+				value = unescaper.Replace(value)
 			}
 			return value, s[i+1:], nil
 		case c == '\\':
@@ -182,19 +175,6 @@ func parseString(s string) (value, rest string, err error) {
 		}
 	}
 	return "", "", malformed("the closing quotation mark is missing")
-}
-
-// unescape removes each backslash and keeps the byte after it. parseString has checked that there is one.
-func unescape(s string) string {
-	var b strings.Builder
-	b.Grow(len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' {
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // parseParameter reads one parameter (RFC 9651 section 3.1.2) without its semicolon. The value is unparsed, and empty

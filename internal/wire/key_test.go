@@ -24,6 +24,7 @@ func TestParseKey(t *testing.T) {
 			"parameters of a string are ignored",
 			[]string{`"k";x=1; y;*z="a\"b";t=%"caf%c3%a9";b=:YQ==:;c=?1;d=@12;e=-1.5`}, "k",
 		},
+		{"a parameter's name may hold digits and _-.*", []string{`"k";a1_b-c.d*=1`}, "k"},
 		{"identical lines are one key", []string{"abc", `"abc"`, "abc"}, "abc"},
 		{"an identical list is one key", []string{`abc, "abc" ,abc`}, "abc"},
 		{"a comma inside the quotes is no list", []string{`"a,b", "a,b";x`}, "a,b"},
@@ -61,6 +62,10 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"a byte beyond ASCII in quotes", []string{`"clé"`}, "byte 3 is 0xC3"},
 		{"two different lines", []string{"a", "b"}, `two different keys were sent, "a" and "b"`},
 		{"two different members", []string{`"a", "b"`}, "two different keys"},
+		{
+			"two different keys that just fit a message", []string{"0123456789abcdef", "0123456789abcdefg"},
+			`two different keys were sent, "0123456789abcdef" and "0123456789abcdef"...`,
+		},
 		{"an empty member", []string{"a,"}, "it is empty"},
 		{"a missing closing quote", []string{`"abc`}, "closing quotation mark is missing"},
 		{"a quote alone", []string{`"`}, "closing quotation mark is missing"},
@@ -73,6 +78,9 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"a parameter without a name", []string{`"k";`}, "not followed by the name"},
 		{"a parameter whose name is upper case", []string{`"k";X=1`}, "not followed by the name"},
 		{"a parameter without a value", []string{`"k";x=`}, "equals sign and no value"},
+		{"a parameter without a value, before another", []string{`"k";x=;y=1`}, "equals sign and no value"},
+		{"a parameter whose name starts with a digit", []string{`"k";1x=1`}, "not followed by the name"},
+		{"a quotation mark in a parameter", []string{`"k";x=a"b`}, "the value of a parameter has the byte 0x22"},
 		{"a parameter whose string does not end", []string{`"k";x="1`}, "closing quotation mark is missing"},
 		{"a control byte in a parameter", []string{"\"k\";x=a\x02"}, "the value of a parameter has the byte 0x02"},
 	} {

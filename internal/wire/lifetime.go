@@ -37,7 +37,7 @@ func addParts(d *time.Duration, s, letters string, units ...time.Duration) bool 
 		if i < 1 {
 			return false
 		}
-		n, err := strconv.ParseUint(s[:i], 10, 32)
+		n, err := strconv.ParseUint(s[:i], 10, 64)
 		at := strings.IndexByte(letters, s[i])
 		if err != nil || n > uint64((math.MaxInt64-int64(*d))/int64(units[at])) {
 			return false

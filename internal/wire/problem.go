@@ -80,10 +80,7 @@ func WriteProblem(w http.ResponseWriter, p Problem) {
 			p.Type = ProblemTypes + p.Code
 		}
 	}
-	body, err := json.Marshal(p)
-	if err != nil { // strings, a number and a bool always marshal
-		body = []byte("{}")
-	}
+	body, _ := json.Marshal(p) // strings, a number and a bool always marshal
 	h := w.Header()
 	ClearContent(h)
 	h.Set("Content-Type", ContentTypeProblem)

@@ -48,6 +48,11 @@ func TestWriteProblem(t *testing.T) {
 			WriteProblem(w, Problem{Status: status})
 			require.Equal(t, 500, w.Code)
 		}
+		for _, status := range []int{400, 599} {
+			w := httptest.NewRecorder()
+			WriteProblem(w, Problem{Status: status})
+			require.Equal(t, status, w.Code)
+		}
 	})
 }
 
@@ -59,6 +64,8 @@ func TestProblemUnmarshal(t *testing.T) {
 		var got Problem
 		require.NoError(t, json.Unmarshal(b, &got))
 		require.Equal(t, want, got)
+		require.NoError(t, json.Unmarshal([]byte(`{}`), &got))
+		require.Equal(t, Problem{}, got, "nothing of the problem before is left")
 	})
 	t.Run("a member of the wrong type is ignored and the others are read", func(t *testing.T) {
 		var got Problem

@@ -93,12 +93,12 @@ func parseQuota(s string) (q quota, rest string, err error) {
 
 // skipToken returns the text after the token that s starts with.
 func skipToken(s string) (rest string, err error) {
-	n := strings.IndexAny(s, "; \t,")
-	if n < 0 {
-		n = len(s)
+	n := 0
+	for n < len(s) && tokenBytes[s[n]] {
+		n++
 	}
-	if !Token(s[:n]) {
-		return "", malformed("%s is not a token", excerpt(s[:n]))
+	if n == 0 {
+		return "", malformed("%s starts with no token", excerpt(s))
 	}
 	return s[n:], nil
 }

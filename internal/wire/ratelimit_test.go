@@ -21,6 +21,7 @@ func TestQuota(t *testing.T) {
 		{"one quota", []string{`"default";r=7;t=30`}, false, 7, 30 * time.Second, true},
 		{"the one with the least left", []string{`"hour";r=70;t=300, "second";r=2;t=1`}, false, 2, time.Second, true},
 		{"the longer one of two", []string{`a;r=0;t=1`, `b;r=0;t=9`}, false, 0, 9 * time.Second, true},
+		{"the longer one of two, first", []string{`a;r=0;t=9`, `b;r=0;t=1`}, false, 0, 9 * time.Second, true},
 		{"no time", []string{`"default";r=7`}, false, 0, 0, false},
 		{"no number", []string{`"default";r=x;t=1`}, false, 0, 0, false},
 		{"a negative number", []string{`"default";r=-1;t=1`}, false, 0, 0, false},

@@ -213,7 +213,7 @@ func (d *decoder) header() (http.Header, error) {
 // number reads an unsigned varint in its shortest form. It fails if the number is over the limit.
 func (d *decoder) number(limit int) int {
 	v, n := binary.Uvarint(d.rest)
-	if n <= 0 || v > uint64(limit) || n != uvarintLen(int(v)) {
+	if v > uint64(limit) || n != uvarintLen(int(v)) {
 		d.failed = true
 		return 0
 	}
@@ -229,7 +229,7 @@ type textDecoder struct {
 
 func (d *textDecoder) string() string {
 	n := d.number(len(d.rest))
-	if d.failed || n > len(d.rest) {
+	if n > len(d.rest) {
 		d.failed = true
 		return ""
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // A stored envelope outlives the program that wrote it: these bytes must stay readable, and the same.
@@ -63,6 +65,14 @@ func TestAppendResponse(t *testing.T) {
 	t.Run("appends", func(t *testing.T) {
 		require.Equal(t, append([]byte("x"), AppendResponse(nil, big)...), AppendResponse([]byte("x"), big))
 	})
+	t.Run("allocates once", func(t *testing.T) {
+		if racetest.Enabled {
+			t.Skip("the race detector allocates on its own")
+		}
+		// The envelope is just over 1024 bytes, so that a smaller first buffer does not hold it.
+		r := Response{Status: 200, Header: http.Header{}, Body: make([]byte, 1024-6)}
+		require.Equal(t, 1.0, testing.AllocsPerRun(10, func() { AppendResponse(nil, r) }))
+	})
 	t.Run("a nil header is read back as an empty one", func(t *testing.T) {
 		got, err := DecodeResponse(AppendResponse(nil, Response{Status: 200}))
 		require.NoError(t, err)
@@ -92,10 +102,16 @@ func TestDecodeResponse(t *testing.T) {
 		}
 	})
 	t.Run("counts that the bytes can't hold are refused before anything is allocated", func(t *testing.T) {
-		bomb := []byte{1, 0, 0xc8, 0x01, 0x80, 0x02, 0x80, 0x08, 0x80, 0x80, 0x40} // 256 names, 1024 values, 1 MiB
-		_, err := DecodeResponse(bomb)
-		require.ErrorIs(t, err, ErrEnvelope)
-		require.Less(t, testing.AllocsPerRun(10, func() { _, _ = DecodeResponse(bomb) }), 10.0)
+		for _, bomb := range [][]byte{
+			{1, 0, 0xc8, 0x01, 0x80, 0x02, 0x80, 0x08, 0x80, 0x80, 0x40}, // 256 names, 1024 values, 1 MiB
+			{1, 0, 0xc8, 0x01, 0, 0x80, 0x08, 0},                         // 1024 values in no bytes
+			{1, 0, 0xc8, 0x01, 2, 0, 3, 0, 0, 0},                         // two names in three bytes
+		} {
+			_, err := DecodeResponse(bomb)
+			require.ErrorIs(t, err, ErrEnvelope)
+			require.ErrorContains(t, err, "do not fit")
+			require.Less(t, testing.AllocsPerRun(10, func() { _, _ = DecodeResponse(bomb) }), 10.0)
+		}
 	})
 	for _, c := range []struct {
 		rule string
@@ -140,6 +156,8 @@ func TestResponseCheck(t *testing.T) {
 	delete(names, "0")
 	for _, r := range []Response{
 		{Status: 999, Header: names}, {Status: 200, Header: http.Header{"A": make([]string, MaxHeaderValues)}},
+		{Status: 200, Header: http.Header{"A": {strings.Repeat("x", MaxHeaderBytes-len("\x01A\x01\x80\x80\x40"))}}},
+		{Status: 200, Header: http.Header{"": nil}},
 	} {
 		require.NoError(t, r.Check())
 		got, err := DecodeResponse(AppendResponse(nil, r))

@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNoStore(t *testing.T) {
+	for value, want := range map[string]bool{
+		"": false, "no-cache": false, "private, x=no-store": false,
+		"no-store": true, "private, No-Store": true, "no-store,private": true,
+	} {
+		require.Equal(t, want, NoStore(http.Header{"Cache-Control": {"max-age=0", value}}), "%q", value)
+	}
+	require.False(t, NoStore(nil))
+}
+
+func TestStreams(t *testing.T) {
+	for _, c := range []struct {
+		length      int64
+		contentType string
+		want        bool
+	}{
+		{-1, "text/event-stream", true},
+		{-1, "Application/X-NDJSON; charset=utf-8", true},
+		{-1, "application/grpc+proto", true},
+		{-1, "application/json", false},
+		{-1, "", false},
+		{0, "text/event-stream", false},
+		{7, "text/event-stream", false},
+	} {
+		resp := &http.Response{ContentLength: c.length, Header: http.Header{"Content-Type": {c.contentType}}}
+		require.Equal(t, c.want, Streams(resp), "%d bytes of %q", c.length, c.contentType)
+	}
+}

@@ -58,7 +58,8 @@ func reusing(all *testing.T, create func(t testing.TB) place) func(t testing.TB)
 		}
 		t.Cleanup(func() {
 			for _, table := range p.tables {
-				pgtest.Exec(t, conn, "DELETE FROM "+table)
+				// A Begin that was refused may still be rolling back, and would hold its ID in the next test.
+				pgtest.Exec(t, conn, "BEGIN; LOCK TABLE "+table+"; DELETE FROM "+table+"; COMMIT")
 			}
 			free = append(free, p)
 		})

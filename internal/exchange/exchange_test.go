@@ -100,7 +100,11 @@ func TestTheClockEndsAnExchange(t *testing.T) {
 		x, r := start(t, "POST", hang, time.Second)
 		resp, err := x.Send(r)
 		require.Equal(t, ErrTimeout, x.Fail(resp, err))
-		timeout, ok := errors.AsType[net.Error](ErrTimeout)
+		timeout, ok := errors.AsType[interface {
+			error
+			Timeout() bool
+			Temporary() bool
+		}](ErrTimeout)
 		require.True(t, ok && timeout.Timeout() && timeout.Temporary(), "as those of net/http")
 		require.Equal(t, time.Second, time.Since(begin))
 	})

@@ -14,8 +14,10 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// enqueueSQL adds an event unless the queue has it, and returns a row if it did. Postgres evaluates the defaults in the
-// order of the columns. So the transaction gets its number before the row gets its place, which logSQL needs.
+// Postgres evaluates the defaults in the order of the columns. So the transaction gets its number before a row gets its
+// place, which logSQL needs.
+
+// enqueueSQL adds an event unless the queue has it, and returns a row if it did.
 const enqueueSQL = `
 INSERT INTO {table} (id, destination, type, ordering_key, header, payload)
 VALUES ($1::text, $2::text, $3::text, nullif($4::text, ''), $5::text::jsonb, $6::bytea)
@@ -24,17 +26,16 @@ ON CONFLICT (id, destination) DO NOTHING RETURNING `
 // enqueueBatchSQL adds no row if it finds one of the events. It returns how many it added, and an event that it found.
 // It does not find an event that another transaction is adding. It notifies relays if $1 is true.
 const enqueueBatchSQL = `
-WITH own AS MATERIALIZED (SELECT pg_current_xact_id()::text::bigint AS xid),
-given AS MATERIALIZED ({given}),
+WITH given AS MATERIALIZED ({given}),
 taken AS MATERIALIZED (
 	SELECT t.id FROM given AS g CROSS JOIN LATERAL (
 		SELECT t.id FROM {table} AS t WHERE t.id = g.id AND t.destination = g.destination LIMIT 1) AS t
 	LIMIT 1
 ),
 added AS (
-	INSERT INTO {table} (xid, id, destination, type, ordering_key, header, payload)
-	SELECT own.xid, g.id, g.destination, g.type, nullif(g.ordering_key, ''), g.header::jsonb, g.payload
-	FROM own, given AS g WHERE NOT EXISTS (SELECT FROM taken) ORDER BY g.nth
+	INSERT INTO {table} (id, destination, type, ordering_key, header, payload)
+	SELECT g.id, g.destination, g.type, nullif(g.ordering_key, ''), g.header::jsonb, g.payload
+	FROM given AS g WHERE NOT EXISTS (SELECT FROM taken) ORDER BY g.nth
 	ON CONFLICT (id, destination) DO NOTHING RETURNING seq
 )
 SELECT count(seq), (SELECT min(id) FROM taken) FROM added WHERE NOT $1::boolean OR {notify}`

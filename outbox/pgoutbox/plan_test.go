@@ -206,19 +206,31 @@ func TestPlanningGivesNoTransactionNumber(t *testing.T) {
 // gets the same order.
 func TestTransactionHasItsNumberBeforeTheRowHasItsPlace(t *testing.T) {
 	d := newDesk(t)
-	for _, text := range []string{
-		d.q.Statements().Enqueue,
-		"INSERT INTO " + d.table() + " (payload, header, type, destination, id) VALUES ($6, $5::jsonb, $3, $2, $1 || $4)",
+	sent, event := d.q.Statements(), []any{"e", "", "t", "", "{}", []byte{}}
+	inserted := "INSERT INTO " + d.table() + " (payload, header, type, destination, id) " +
+		"VALUES ($6, $5::jsonb, $3, $2, $1 || $4)"
+	for _, insert := range []struct {
+		text string
+		args []any
+	}{
+		{sent.Enqueue, event}, {inserted, event},
+		{sent.Batch, []any{
+			false, []string{"e"}, []string{""}, []string{"t"}, []string{""}, []string{"{}"}, [][]byte{{}},
+		}},
+		{sent.BatchJSON, []any{
+			false, `[{"ID":"e","Destination":"","Type":"t","OrderingKey":"","Header":{},"Payload":""}]`,
+		}},
 	} {
-		rows, err := d.pool.Query(t.Context(), "EXPLAIN (VERBOSE, COSTS OFF) "+text, pgx.QueryExecModeExec,
-			"e", "", "t", "", "{}", []byte{})
+		rows, err := d.pool.Query(t.Context(), "EXPLAIN (VERBOSE, COSTS OFF) "+insert.text,
+			append([]any{pgx.QueryExecModeExec}, insert.args...)...)
 		require.NoError(t, err)
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
-		found := strings.Join(lines, "\n")
-		number, place := strings.Index(found, "pg_current_xact_id"), strings.Index(found, "nextval")
-		require.Positive(t, number, found)
-		require.Greater(t, place, number, found)
+		i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "nextval") })
+		require.Positive(t, i, lines)
+		number := strings.Index(lines[i], "pg_current_xact_id") // of the same node
+		require.Positive(t, number, lines[i])
+		require.Greater(t, strings.Index(lines[i], "nextval"), number, lines[i])
 	}
 }
 

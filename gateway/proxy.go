@@ -20,7 +20,7 @@ type reportKey struct{}
 
 func (g *Gateway) newProxy(upstream *url.URL) *httputil.ReverseProxy {
 	transport := g.client.Transport()
-	if g.hedge != 0 {
+	if g.hedge > 0 {
 		transport = &hedger{transport, g.hedge}
 	}
 	return &httputil.ReverseProxy{

@@ -164,7 +164,7 @@ func (in *Inbox) Drop(ctx context.Context, source, id string) error {
 // discard settles a pending event as failed.
 func (in *Inbox) discard(ctx context.Context, ev Event, rec store.Record) error {
 	n, err := decodeNote(rec.Meta)
-	if left := rec.LeaseLeft(); left != 0 && (err != nil || n.State != resting) {
+	if left := rec.LeaseLeft(); left > 0 && (err != nil || n.State != resting) {
 		e := ev.fail(taxonomy.InFlight, nil).after(n.Attempts)
 		e.RetryAfter = left
 		return e

@@ -14,6 +14,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+func TestReferenceToAPageThatIsNotInUseIsNamed(t *testing.T) {
+	for _, id := range []uint64{1, 5} {
+		err := (&tree{end: 5}).walk(id)
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.ErrorContains(t, err, fmt.Sprintf("there is a reference to page %d, and pages 2 to 4 are in use", id))
+	}
+}
+
 // pagesOf returns the pages of a type in the sample, by bbolt.
 func pagesOf(t testing.TB, s sample, kind string) (pages []int) {
 	t.Helper()

@@ -67,8 +67,7 @@ func checkTree(file io.ReaderAt, size int, tx int) error {
 // walk reads a page and those below it.
 func (t *tree) walk(id uint64) error {
 	if id < metaPages || id >= t.end {
-		return corrupt("there is a reference to page %d, and %d pages are in use, the first %d for the meta pages",
-			id, t.end, metaPages)
+		return corrupt("there is a reference to page %d, and pages %d to %d are in use", id, metaPages, t.end-1)
 	}
 	if t.seen[id] {
 		return corrupt("there are two references to page %d", id)

@@ -14,7 +14,7 @@ import (
 const (
 	purgeBatch = 256 // records that a Purge deletes in one group
 	freed      = 2   // expired records that a new record deletes
-	unread     = 256 // expired records that can't be read and that one group passes
+	maxUnread  = 256 // expired records that can't be read and that one group passes
 )
 
 // Purge implements [store.Store], with one sync for 256 records and none if nothing has expired. A record that
@@ -66,19 +66,23 @@ func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err erro
 }
 
 // free deletes up to limit records that have expired, the oldest first. It passes records that can't be read, and
-// leaves in due the instant before which nothing expires.
-func (s *Store) free(db *pebble.DB, b *pebble.Batch, g *group, limit int) {
-	passed := 0
-	due, err := scan(db, expiryPrefix, nil, func(k []byte) (more bool) {
+// leaves in due the instant before which nothing expires. The search begins there: Pebble keeps deleted entries of the
+// index until it compacts, and would pass each of them.
+func (s *Store) free(db pebble.Reader, b *pebble.Batch, g *group, limit int) {
+	passed, unread := 0, int64(0) // how many can't be read, and when the first of them expires
+	from := appendIndexKey(nil, expiryPrefix, s.due.Load(), nil)
+	due, err := scan(db, expiryPrefix, from, func(k []byte) (more bool) {
 		at, key, err := splitIndexKey(k)
-		if err == nil && at > g.now || g.purged == limit || passed == unread {
+		if err == nil && at > g.now || g.purged == limit || passed == maxUnread {
 			return false
 		}
 		if err == nil {
 			err = freeOne(db, b, at, key)
 		}
 		if err != nil {
-			passed++
+			if passed++; passed == 1 {
+				unread = at
+			}
 			if g.skipped == nil {
 				g.skipped = err
 			}
@@ -93,6 +97,7 @@ func (s *Store) free(db *pebble.DB, b *pebble.Batch, g *group, limit int) {
 			g.skipped = err
 		}
 	case passed > 0:
+		s.due.Store(unread)
 	case due == nil:
 		s.due.Store(math.MaxInt64)
 	default:
@@ -102,7 +107,7 @@ func (s *Store) free(db *pebble.DB, b *pebble.Batch, g *group, limit int) {
 }
 
 // freeOne deletes the record of an entry of the expiry index. It returns why the entry does not fit its record.
-func freeOne(db *pebble.DB, b *pebble.Batch, at int64, key []byte) error {
+func freeOne(db pebble.Reader, b *pebble.Batch, at int64, key []byte) error {
 	r, err := get(db, key)
 	switch {
 	case err != nil:

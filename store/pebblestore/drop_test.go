@@ -1,0 +1,77 @@
+package pebblestore
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+// damage changes the header of a record, which hides its places in the indexes. The store must have been opened anew,
+// so that it reads the record.
+func damage(t *testing.T, s *Store, key string) {
+	t.Helper()
+	k := append([]byte{recordsPrefix}, appendKey(nil, claim(key).ID)...)
+	v, closer, err := s.db.Get(k)
+	require.NoError(t, err)
+	v = bytes.Clone(v)
+	require.NoError(t, closer.Close())
+	v[10] ^= 1
+	require.NoError(t, s.db.Set(k, v, pebble.Sync))
+}
+
+func TestDropRemovesTheIndexEntriesToo(t *testing.T) {
+	dir := tempDir(t)
+	s := mustOpen(t, dir)
+	mustReserve(t, s, claim("damaged"), store.Acquired) // in the index of pending records and in that of expiries
+	mustReserve(t, s, claim("sound"), store.Acquired)
+	require.NoError(t, s.Close())
+
+	s = mustOpen(t, dir)
+	damage(t, s, "damaged")
+	require.ErrorIs(t, s.Verify(t.Context()), ErrCorrupt)
+	require.NoError(t, s.Drop(t.Context(), claim("damaged").ID))
+	require.NoError(t, s.Verify(t.Context()))
+	require.Equal(t, []string{"sound"}, pendingKeys(t, s, ""))
+}
+
+func TestVerifyNoticesALostEntryOfEachIndex(t *testing.T) {
+	for name, prefix := range map[string]byte{"pending records": pendingPrefix, "expiries": expiryPrefix} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, tempDir(t))
+			mustReserve(t, s, claim("k"), store.Acquired)
+			require.NoError(t, s.Verify(t.Context()))
+			require.NoError(t, s.db.DeleteRange([]byte{prefix}, []byte{prefix + 1}, pebble.Sync))
+			err := s.Verify(t.Context())
+			require.ErrorIs(t, err, ErrCorrupt)
+			require.ErrorContains(t, err, "the index of "+name+" has 0 entries and the records have 1")
+		})
+	}
+}
+
+// A read that began before a change would otherwise return the record as it was.
+func TestSettledChangeIsAmongTheRecentOnes(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	l := mustSettle(t, s, "k", store.Outcome{Result: []byte("done")})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.recent.get(appendKey(nil, l.ID))
+	require.True(t, ok)
+	require.Equal(t, "done", string(r.Result))
+}
+
+// A disk that can't be read damages nothing.
+func TestFailedReadIsNoDamage(t *testing.T) {
+	_, err := get(unreadable{}, appendKey(nil, claim("k").ID))
+	require.ErrorIs(t, err, errDisk)
+	require.NotErrorIs(t, err, ErrCorrupt)
+	require.NotErrorIs(t, err, store.ErrDamaged)
+}
+
+type unreadable struct{ pebble.Reader }
+
+func (unreadable) Get([]byte) ([]byte, io.Closer, error) { return nil, nil, errDisk }

@@ -83,30 +83,34 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // tables compares the tables' texts with this version's. SQLite keeps a text with its comments, and rewrites it if the
-// table is altered.
+// table is altered. One statement reads both, because another process may be making them.
 func tables(ctx context.Context, on sqltx.Queryer) error {
-	var missing string
-	for name, want := range map[string]string{"redo_records": recordsSQL, "redo_fence": fenceSQL} {
-		var text string
-		err := on.QueryRowContext(ctx, "SELECT sql FROM sqlite_schema WHERE name = ?", name).Scan(&text)
+	var records, fence sql.NullString
+	if err := on.QueryRowContext(ctx, `SELECT (SELECT sql FROM sqlite_schema WHERE name = 'redo_records'),
+		(SELECT sql FROM sqlite_schema WHERE name = 'redo_fence')`).Scan(&records, &fence); err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		name, want string
+		is         sql.NullString
+	}{{"redo_records", recordsSQL, records}, {"redo_fence", fenceSQL, fence}} {
 		switch {
-		case errors.Is(err, sql.ErrNoRows) && missing == "":
-			missing = name
-		case errors.Is(err, sql.ErrNoRows):
-			return fmt.Errorf("%w: create the tables with Migrate, or apply the text of Migration", ErrNoTable)
-		case err != nil:
-			return err
-		case text == want:
-		case strings.Contains(text, markerOf) && !strings.Contains(text, marker):
-			return fmt.Errorf("%w: %s lacks the comment %q", ErrVersion, name, marker)
+		case !t.is.Valid, t.is.String == t.want:
+		case strings.Contains(t.is.String, markerOf) && !strings.Contains(t.is.String, marker):
+			return fmt.Errorf("%w: %s lacks the comment %q", ErrVersion, t.name, marker)
 		default:
-			return fmt.Errorf("%w: %s is another program's, or was altered", ErrForeign, name)
+			return fmt.Errorf("%w: %s is another program's, or was altered", ErrForeign, t.name)
 		}
 	}
-	if missing != "" {
-		return fmt.Errorf("%w: %s is missing", ErrForeign, missing)
+	switch {
+	case records.Valid && fence.Valid:
+		return nil
+	case records.Valid:
+		return fmt.Errorf("%w: redo_fence is missing", ErrForeign)
+	case fence.Valid:
+		return fmt.Errorf("%w: redo_records is missing", ErrForeign)
 	}
-	return nil
+	return fmt.Errorf("%w: create the tables with Migrate, or apply the text of Migration", ErrNoTable)
 }
 
 // Why a file can't be used. Each error wraps [store.ErrUnavailable] too.

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -69,9 +70,9 @@ func Format(t conformance.Target) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// JSON is YAML, and decoding it into a node keeps the order of its members.
+	// Decoding JSON as YAML into a node keeps the order of its members.
 	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
+	if err := yaml.Unmarshal(printable(raw), &doc); err != nil {
 		return nil, err
 	}
 	block(&doc)
@@ -82,6 +83,20 @@ func Format(t conformance.Target) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// printable escapes the characters of JSON that YAML forbids. They stand in strings alone.
+func printable(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for _, r := range string(raw) {
+		switch {
+		case r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }
 
 // block takes JSON's braces and quotation marks away. Quotation marks that are needed come back in the encoder.

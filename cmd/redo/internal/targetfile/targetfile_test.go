@@ -1,6 +1,7 @@
 package targetfile
 
 import (
+	"encoding/json"
 	"reflect"
 	"regexp"
 	"strings"
@@ -146,6 +147,23 @@ func TestFormatIsReadBack(t *testing.T) {
 	again, err := Parse("again.yaml", text)
 	require.NoError(t, err)
 	require.Equal(t, target, again)
+}
+
+// JSON may hold characters that YAML must not, in the names of members too.
+func TestCharactersThatYAMLForbidsAreEscaped(t *testing.T) {
+	want := map[string]string{"a\x7f": "b\u0080\u0085\u2028\ufeff\uffff\U0010ffff é\x00", "by": "{{case}}"}
+	body, err := json.Marshal(want)
+	require.NoError(t, err)
+	target, err := Parse("example.yaml", []byte(Example))
+	require.NoError(t, err)
+	target.Operation.Body = conformance.Body(body)
+	text, err := Format(target)
+	require.NoError(t, err)
+	again, err := Parse("again.yaml", text)
+	require.NoError(t, err)
+	var got map[string]string
+	require.NoError(t, json.Unmarshal([]byte(again.Operation.Body), &got))
+	require.Equal(t, want, got)
 }
 
 func TestVariablesOfTheEnvironmentAreRead(t *testing.T) {

@@ -19,7 +19,7 @@ require (
 	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/redisstore v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
-	go.yaml.in/yaml/v3 v3.0.5
+	go.yaml.in/yaml/v3 v3.0.6
 )
 
 require (

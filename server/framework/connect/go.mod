@@ -14,5 +14,5 @@ require (
 
 require (
 	github.com/go-json-experiment/json v1.27.2 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
 )

@@ -13,5 +13,5 @@ require (
 require (
 	github.com/go-json-experiment/json v1.27.2 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
 )

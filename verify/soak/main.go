@@ -32,7 +32,8 @@ type soak struct {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	var s soak
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
-	name := flags.String("store", "bolt", "memory, bolt, sqlite, or the `URL` of a Postgres or a Redis")
+	name := flags.String("store", "bolt",
+		"memory, bolt, pebble or sqlite; redis, postgres or mysql, which starts a server; or a `URL`")
 	flags.DurationVar(&s.duration, "for", time.Minute, "how long the load runs")
 	flags.DurationVar(&s.period, "every", 0, "the time between two samples (default a 60th of -for)")
 	flags.DurationVar(&s.retention, "retention", 0, "how long records live (default a tenth of -for, at least 5s)")
@@ -96,7 +97,11 @@ func (s soak) under(ctx context.Context, e engine, out io.Writer) (err error) {
 	for {
 		select {
 		case <-tick.C:
-			one := takeSample(time.Since(begun), l.operations(), e.size())
+			stored, err := e.size(context.WithoutCancel(ctx))
+			if err != nil {
+				return fmt.Errorf("the size of the store: %w", err)
+			}
+			one := takeSample(time.Since(begun), l.operations(), stored)
 			one.write(out)
 			samples = append(samples, one)
 			continue

@@ -16,7 +16,7 @@ type sample struct {
 	goroutines int
 	files      int   // open file descriptors, sockets included
 	heap       int64 // live bytes, after a collection
-	stored     int64 // bytes of the store's files
+	stored     int64 // bytes of the store: see engine.size
 }
 
 func takeSample(at time.Duration, operations, stored int64) sample {
@@ -69,7 +69,7 @@ func flat(all []sample) error {
 		{"goroutines", func(s sample) int64 { return int64(s.goroutines) }, 20},
 		{"open files", func(s sample) int64 { return int64(s.files) }, 20},
 		{"live heap in bytes", func(s sample) int64 { return s.heap }, 4 << 20},
-		{"the store's files in bytes", func(s sample) int64 { return s.stored }, 4 << 20},
+		{"the store in bytes", func(s sample) int64 { return s.stored }, 4 << 20},
 	} {
 		before, after := largest(all[from:mid], f.of), largest(all[mid:], f.of)
 		if after > before+before/10+f.allowance {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 var quietLog = log.New(io.Discard, "", 0)
@@ -22,8 +24,9 @@ var quietLog = log.New(io.Discard, "", 0)
 // A mutant proves that a wrong server fails. A benign variant proves that a right server that differs from ours
 // passes.
 func TestEachBenignVariantConforms(t *testing.T) {
-	t.Parallel() // runs spend their time waiting
-	all := sampled(benigns())
+	racetest.Repeats(t) // TestReferencePassesInEveryStoreModeAndProfile runs each case
+	t.Parallel()        // runs spend their time waiting
+	all := benigns()
 	targets := make([]Target, len(all))
 	for i, b := range all {
 		targets[i] = b.start(t)

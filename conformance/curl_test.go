@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // wiretap keeps each request as the target sees it.
@@ -70,6 +72,7 @@ func (w *wiretap) taken() (seen []string, keys map[string]string) {
 
 // Each case that fails prints a line that sends the requests of the case again, byte for byte, under fresh keys.
 func TestCurlLinesSendWhatTheCasesSent(t *testing.T) {
+	racetest.Repeats(t)
 	t.Parallel() // runs spend their time waiting
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil && os.Getenv("REDO_TEST_REQUIRE") == "" {

@@ -37,20 +37,10 @@ func broken(r Report) []string {
 	return slugs
 }
 
-// sampled returns every fifth element under the race detector. It sees the same code of the runner in each run.
-func sampled[E any](all []E) (some []E) {
-	if !racetest.Enabled {
-		return all
-	}
-	for i := 0; i < len(all); i += 5 {
-		some = append(some, all[i])
-	}
-	return some
-}
-
 func TestEachMutantFailsItsCasesAndNoOthers(t *testing.T) {
-	t.Parallel() // runs spend their time waiting
-	all := sampled(mutants())
+	racetest.Repeats(t) // TestReferencePassesInEveryStoreModeAndProfile runs each case
+	t.Parallel()        // runs spend their time waiting
+	all := mutants()
 	targets := make([]Target, len(all))
 	for i, m := range all {
 		l := newLab(t)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // forgetful is a server that knows nothing of keys, and counts.
@@ -91,7 +93,8 @@ func TestServerWithoutDeduplicationFailsByItsBodies(t *testing.T) {
 }
 
 func TestReferencePassesWithEveryWayToCount(t *testing.T) {
-	t.Parallel() // runs spend their time waiting
+	racetest.Repeats(t) // TestReferencePassesInEveryStoreModeAndProfile runs each case
+	t.Parallel()        // runs spend their time waiting
 	for name, effects := range map[string]*Effects{
 		"the ids of responses":  {ResponseID: "id"},
 		"a count of everything": {URL: "/effects?all=1", Path: "count"},
@@ -180,7 +183,8 @@ func TestReferenceWithoutACounterPassesWhereResponsesDiffer(t *testing.T) {
 
 // A server without deduplication whose responses differ is found without a counter, wherever a replay is judged.
 func TestMutantsAreFoundWithoutACounter(t *testing.T) {
-	t.Parallel() // runs spend their time waiting
+	racetest.Repeats(t) // TestReferencePassesInEveryStoreModeAndProfile runs each case
+	t.Parallel()        // runs spend their time waiting
 	l := newLab(t)
 	l.front = keyed(func(_ http.ResponseWriter, r *http.Request, _ string, _ []byte) bool {
 		r.Header.Set("Idempotency-Key", freshKey())

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // A protocol is a server that speaks the protocol of a named profile, and how to make it wrong. The wrong one fails the
@@ -218,7 +220,8 @@ func azureFront(next http.Handler) http.Handler {
 }
 
 func TestServersConformToTheProtocolThatTheySpeakAndWrongOnesDoNot(t *testing.T) {
-	t.Parallel() // runs spend their time waiting
+	racetest.Repeats(t) // TestReferencePassesInEveryStoreModeAndProfile runs each case
+	t.Parallel()        // runs spend their time waiting
 	all := spoken()
 	var targets []Target
 	for _, p := range all {

@@ -14,12 +14,14 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store/boltstore"
 )
 
 // Each line that --help shows runs as it stands, save that what it would reach at a fixed address is where the test has
 // put it. The directory has the files that the lines name.
 func TestExamplesOfHelpRun(t *testing.T) {
+	racetest.Repeats(t)
 	t.Chdir(t.TempDir())
 	url := serveHere(t, "whole.yaml")
 	quick(t, "whole.yaml", "target.yaml")

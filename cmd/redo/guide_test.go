@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // block is a fenced block of a page: its language, maybe a file's name, and its text.
@@ -36,6 +37,7 @@ paths:
 
 // The commands of the guide run in order in one shell. A comment such as "exit 1" at a line's end is its exit status.
 func TestEveryCommandOfTheGuideRuns(t *testing.T) {
+	racetest.Repeats(t)
 	page, err := os.ReadFile("../../docs/conformance-guide.md")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // maxLines is the length at which a Go file holds more than one noun.
@@ -122,7 +124,10 @@ func TestNamesCanFail(t *testing.T) {
 	}})
 }
 
-func TestLeaks(t *testing.T) { holds(t, checkLeaks) }
+func TestLeaks(t *testing.T) {
+	racetest.Repeats(t)
+	holds(t, checkLeaks)
+}
 
 func TestLeaksCanFail(t *testing.T) {
 	const slash = "/"

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +25,7 @@ func privateCluster(t *testing.T) *cluster {
 	c := &cluster{}
 	start := func() *engine {
 		e := &engine{binary: engineBinary(t), dir: t.TempDir(), args: []string{"--cluster-enabled", "yes",
-			"--cluster-node-timeout", "500", "--cluster-replica-validity-factor", "0"}}
+			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0"}}
 		if err := e.start(); err != nil {
 			unable(t, err.Error())
 		}
@@ -100,5 +101,6 @@ func keyIn(st *redisstore.Store, tag string, n int) string {
 }
 
 func TestContractOnACluster(t *testing.T) {
+	racetest.Repeats(t)
 	contract(t, privateCluster(t).url())
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,7 @@ func TestReplicasAcknowledge(t *testing.T) {
 }
 
 func TestContractWithReplicas(t *testing.T) {
+	racetest.Repeats(t)
 	primary := privateEngine(t)
 	privateReplica(t, primary)
 	contract(t, primary.url(), redisstore.WithReplicas(1, patience))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 )
@@ -18,6 +19,7 @@ import (
 // The process commits in one thread, whose syncs strace numbers. The Ledger refuses an acknowledgement after the
 // failure.
 func TestFailedSync(t *testing.T) {
+	racetest.Repeats(t) // boltstore's own tests run this code
 	needStrace(t)
 	met := map[string]int{}
 	for _, in := range []Injection{
@@ -41,6 +43,7 @@ func TestFailedSync(t *testing.T) {
 
 // The twin: a write that fails changes nothing, and does not end the store. Each later commit is acknowledged again.
 func TestFailedWrite(t *testing.T) {
+	racetest.Repeats(t) // boltstore's own tests run this code
 	needStrace(t)
 	h := newHistory(t, *seed, 0, 8).record(t, "pwrite64:error=ENOSPC:when=20..24")
 	refused, done := 0, 0

@@ -2,13 +2,11 @@ package conformance
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/freeport"
 	"github.com/redo-go/redo/internal/shop"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
@@ -133,14 +132,14 @@ func (l *lab) closeStore() {
 	}
 }
 
-// listen serves at the address, or at one of its own choice if it is empty. That one's port is below those of
-// outgoing connections: one of them could take the port while the server restarts.
+// listen serves at the address, or at one of its own choice if it is empty.
 func (l *lab) listen(address string) {
-	var ln net.Listener
-	var err error
-	for tries := 0; tries == 0 || err != nil && address == "" && tries < 100; tries++ {
-		ln, err = net.Listen("tcp", cmp.Or(address, fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))))
+	if address == "" {
+		port, err := freeport.Port()
+		require.NoError(l.t, err)
+		address = fmt.Sprint("127.0.0.1:", port)
 	}
+	ln, err := net.Listen("tcp", address)
 	require.NoError(l.t, err)
 	l.address = ln.Addr().String()
 	l.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -25,6 +24,7 @@ import (
 	"github.com/redo-go/redo/broker"
 	redoaws "github.com/redo-go/redo/broker/aws"
 	"github.com/redo-go/redo/broker/internal/brokertest"
+	"github.com/redo-go/redo/internal/freeport"
 	"github.com/redo-go/redo/outbox"
 )
 
@@ -46,19 +46,16 @@ func serve(t *testing.T) string {
 		}
 		t.Skip("needs fauxqs: run npm ci in a copy of testdata/fauxqs, and set REDO_TEST_FAUXQS to it")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Port()
 	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
 	cmd := exec.Command(node[0], filepath.Join(node[0], "../../../fauxqs/dist/cli.js"))
-	cmd.Env = append(os.Environ(), "FAUXQS_PORT="+port)
+	cmd.Env = append(os.Environ(), fmt.Sprint("FAUXQS_PORT=", port))
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 	})
-	base := "http://127.0.0.1:" + port
+	base := fmt.Sprint("http://127.0.0.1:", port)
 	require.Eventually(t, func() bool {
 		resp, err := http.Get(base + "/health")
 		if err != nil {

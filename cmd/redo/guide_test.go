@@ -1,7 +1,7 @@
 package main
 
 import (
-	"net"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
+	"github.com/redo-go/redo/internal/freeport"
 	"github.com/redo-go/redo/internal/racetest"
 )
 
@@ -90,8 +91,7 @@ func TestEveryCommandOfTheGuideRuns(t *testing.T) {
 
 // free returns a local address that nothing listens on.
 func free(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Port()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprint("127.0.0.1:", port)
 }

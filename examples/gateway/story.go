@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redo-go/redo/internal/freeport"
 	"github.com/redo-go/redo/servertest"
 )
 
@@ -178,14 +179,11 @@ type process struct {
 }
 
 func start(upstream, file string) (*process, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a free port
+	port, err := freeport.Port()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{upstream: upstream, address: l.Addr().String(), file: file}
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	p := &process{upstream: upstream, address: fmt.Sprint("127.0.0.1:", port), file: file}
 	return p, p.run()
 }
 

@@ -2,6 +2,7 @@ package readme
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/internal/freeport"
 )
 
 const timeLimit, tick = 30 * time.Second, 20 * time.Millisecond
@@ -50,10 +53,9 @@ func newTutorial(t *testing.T) tutorial {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "localhost:0")
+	port, err := freeport.Port()
 	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
+	return fmt.Sprint("localhost:", port)
 }
 
 // output holds the text that a running program has printed.
@@ -66,6 +68,12 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func (o *output) count(s string) int {
@@ -91,7 +99,12 @@ func (tut tutorial) start(t *testing.T, name string, args ...string) (*output, f
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	})
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		stop()
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", name, printed)
+		}
+	})
 	return printed, stop
 }
 

@@ -29,6 +29,7 @@ var importRules = map[string]importRule{
 	"internal/flight":      {},
 	"internal/browsertest": {testing: true},
 	"internal/chance":      {},
+	"internal/freeport":    {},
 	"internal/stage":       {},
 	"internal/racetest":    {testing: true},
 	"internal/turn":        {module: []string{"store"}},
@@ -48,13 +49,16 @@ var importRules = map[string]importRule{
 		vendors: []string{"github.com/jackc/pgx/v5"},
 	},
 	"store/pgstore/pgtable": {module: []string{"store"}, vendors: []string{"github.com/jackc/pgx/v5"}},
-	"store/pgstore/pgtest":  {vendors: []string{"github.com/jackc/pgx/v5"}, testing: true},
+	"store/pgstore/pgtest":  {module: []string{"internal/freeport"}, vendors: []string{"github.com/jackc/pgx/v5"}, testing: true},
 	"store/sqltx":           {module: []string{"store"}},
 	"store/mysqlstore": {
 		module:  []string{"store", "taxonomy", "store/sqltx"},
 		vendors: []string{"github.com/go-sql-driver/mysql"},
 	},
-	"store/mysqlstore/mysqltest": {vendors: []string{"github.com/go-sql-driver/mysql"}, testing: true},
+	"store/mysqlstore/mysqltest": {
+		module:  []string{"internal/freeport"},
+		vendors: []string{"github.com/go-sql-driver/mysql"}, testing: true,
+	},
 	"store/sqlitestore": {
 		module:  []string{"store", "taxonomy", "store/sqltx"},
 		vendors: []string{"modernc.org/sqlite"},

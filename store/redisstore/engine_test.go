@@ -3,14 +3,11 @@ package redisstore_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/redo-go/redo/internal/freeport"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
 )
@@ -167,7 +165,7 @@ func (e *engine) start() error {
 	for range 3 { // another program may take the free port first
 		port := e.port
 		if port == 0 {
-			if port, err = e.freePort(); err != nil {
+			if port, err = freeport.Port(); err != nil {
 				return err
 			}
 		}
@@ -177,34 +175,6 @@ func (e *engine) start() error {
 		}
 	}
 	return err
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// busOffset is from a cluster node's port to the one that its peers speak to.
-const busOffset = 10000
-
-// freePort is one that a node of a cluster can use if it is to be one.
-func (e *engine) freePort() (port int, err error) {
-	for range 100 {
-		if port, err = freePort(); err != nil || !slices.Contains(e.args, "--cluster-enabled") {
-			return port, err
-		}
-		if port+busOffset > math.MaxUint16 {
-			continue
-		}
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+busOffset)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, errors.New("no port is free that has a free one beside it")
 }
 
 func (e *engine) run(port int) error {

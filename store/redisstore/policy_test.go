@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"github.com/redo-go/redo/internal/freeport"
 	"maps"
 	"os"
 	"path/filepath"
@@ -136,7 +137,7 @@ func TestLeastPrivilege(t *testing.T) {
 func TestOpenRefused(t *testing.T) {
 	e := privateEngine(t, "--requirepass", "right")
 	at := e.url()[len("redis://"):]
-	port, err := freePort()
+	port, err := freeport.Port()
 	require.NoError(t, err)
 	down := &engine{port: port}
 	canceled, cancel := context.WithCancel(t.Context())

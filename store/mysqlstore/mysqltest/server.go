@@ -6,13 +6,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/redo-go/redo/internal/freeport"
 )
 
 // A Server is a private MariaDB or MySQL on the loopback interface.
@@ -53,7 +54,7 @@ func newServer(dir string) (*Server, error) {
 		return nil, fmt.Errorf("%s: %w\n%s", install, err, out)
 	}
 	var err error
-	if s.port, err = freePort(); err != nil {
+	if s.port, err = freeport.Port(); err != nil {
 		return nil, err
 	}
 	s.DSN = fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port)
@@ -80,15 +81,6 @@ func give(dir, name string) error {
 		return err
 	}
 	return os.Chown(dir, uid, -1)
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }

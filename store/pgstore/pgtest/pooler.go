@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/redo-go/redo/internal/freeport"
 )
 
 // PoolSize is the number of connections of a pooler to its server.
@@ -46,7 +47,7 @@ func NewPooler(t testing.TB, url string) Pooler {
 	// Another program may take the port between its choice and its use.
 	var said []byte
 	for range 5 {
-		port, err := freePort()
+		port, err := freeport.Port()
 		must(t, err)
 		p := Pooler{fmt.Sprintf("127.0.0.1:%d", port)}
 		out, err := os.Create(filepath.Join(dir, "log"))

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redo-go/redo/internal/freeport"
 )
 
 // A Server is a private Postgres on the loopback interface, made and stopped by the tests.
@@ -70,7 +71,7 @@ func newServer(dir string) (*Server, error) {
 // startSomewhere starts the server on a free port. Another program may take the port before the server does.
 func (s *Server) startSomewhere() (err error) {
 	for range 5 {
-		if s.Port, err = freePort(); err != nil {
+		if s.Port, err = freeport.Port(); err != nil {
 			return err
 		}
 		if err = s.start(); err == nil {
@@ -115,15 +116,6 @@ func give(dir, name string) error {
 		return err
 	}
 	return os.Chown(dir, uid, -1)
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // Cluster returns the data directory.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redo-go/redo/internal/freeport"
 )
 
 // A Server is a running database server. Its methods are not safe for concurrent use.
@@ -173,15 +174,6 @@ func find(names ...string) (string, error) {
 	return "", fmt.Errorf("%s: %w", strings.Join(names, ", "), ErrMissing)
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -199,7 +191,7 @@ func launch(s *Server, listen func(port int)) (*Server, error) {
 	var err error
 	for range 3 {
 		var port int
-		if port, err = freePort(); err != nil {
+		if port, err = freeport.Port(); err != nil {
 			break
 		}
 		listen(port)

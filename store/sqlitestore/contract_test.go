@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/sqlitestore"
 	"github.com/redo-go/redo/store/sqltx"
@@ -33,7 +32,6 @@ func TestContract(t *testing.T) {
 }
 
 func TestTxContract(t *testing.T) {
-	racetest.Repeats(t) // the tests in tx_test.go
 	f := files{}
 	write := func(ctx context.Context, tx *sqltx.Tx, text string, args ...any) error {
 		_, err := tx.ExecContext(ctx, text, args...)

@@ -16,21 +16,18 @@ import (
 
 func TestContract(t *testing.T) { contractAt(t, func(*pgxpool.Config) {}) }
 
-// Behind a transaction pooler statements are sent without prepared ones, or as text.
-func TestContractWithoutPreparedStatements(t *testing.T) {
+// Behind a transaction pooler statements are sent without prepared ones, or as text. A role or a database may have
+// another default than read committed.
+func TestContractAtStricterIsolationWithoutPreparedStatements(t *testing.T) {
 	racetest.Repeats(t)
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-		t.Run(mode.String(), func(t *testing.T) { contractAt(t, inMode(mode)) })
-	}
-}
-
-// A role or a database may have another default than read committed.
-func TestContractAtStricterIsolation(t *testing.T) {
-	racetest.Repeats(t)
-	for _, level := range []string{"repeatable read", "serializable"} {
-		t.Run(level, func(t *testing.T) {
+	for level, mode := range map[string]pgx.QueryExecMode{
+		"repeatable read": pgx.QueryExecModeExec,
+		"serializable":    pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(level+", "+mode.String(), func(t *testing.T) {
 			contractAt(t, func(cfg *pgxpool.Config) {
 				cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+				cfg.ConnConfig.DefaultQueryExecMode = mode
 			})
 		})
 	}

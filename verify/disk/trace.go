@@ -19,7 +19,7 @@ const traced = "openat,open,creat,write,writev,pwrite64,pwritev,pwritev2,ftrunca
 var (
 	callPattern  = regexp.MustCompile(`^(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(?:<([^>]*)>)?( .*)?$`)
 	filePattern  = regexp.MustCompile(`^(\d+)<([^>]*)>$`)
-	unfinished   = " <unfinished ...>"
+	unfinished   = regexp.MustCompile(` <(?:unfinished|detached) \.\.\.>$`)
 	resumedAfter = regexp.MustCompile(`^<\.\.\. \w+ resumed>(.*)$`)
 )
 
@@ -56,7 +56,8 @@ func Parse(trace io.Reader, dir string) ([]Call, error) {
 }
 
 func (p *parser) line(process, text string) error {
-	if strings.HasPrefix(text, "+++") || strings.HasPrefix(text, "---") {
+	// strace writes question marks when it leaves a thread that has ended before its call was read.
+	if strings.HasPrefix(text, "+++") || strings.HasPrefix(text, "---") || strings.HasPrefix(text, "???(") {
 		return nil
 	}
 	if m := resumedAfter.FindStringSubmatch(text); m != nil {
@@ -67,12 +68,12 @@ func (p *parser) line(process, text string) error {
 		}
 		return p.call(begun+m[1], acknowledges(begun))
 	}
-	begun, interrupted := strings.CutSuffix(text, unfinished)
+	begun := unfinished.ReplaceAllLiteralString(text, "")
 	ours := p.concerns(text) && !strings.HasPrefix(text, "mmap(") // mappings are only read
 	if ours && p.running != "" {
 		return fmt.Errorf("it overlaps with a call of process %s on the same directory", p.running)
 	}
-	if !interrupted {
+	if begun == text {
 		return p.call(text, false)
 	}
 	p.open[process] = begun

@@ -44,6 +44,9 @@ func TestParse(t *testing.T) {
 		"a failed sync":           {"1 fsync(" + f + ") = -1 EIO (x) (INJECTED)", failed, ""},
 		"a sync that was ignored": {"1 fsync(" + f + ") = 0 (INJECTED)", nil, ""},
 		"a sync that never ended": {"1 fsync(" + f + " <unfinished ...>", nil, ""},
+		"a sync when strace left": {"1 fsync(" + f + " <detached ...>", nil, ""},
+		"a thread that has ended": {"1 ???( <detached ...>\n1 " + write + " = 1", short, ""},
+		"no call":                 {"1 ?", nil, "no system call"},
 		"a file elsewhere":        {"1 pwrite64(7<" + hexed("/e/f") + `>, "` + hexed("ab") + `", 2, 0) = 2`, nil, ""},
 		"an interrupted call": {
 			"1 fsync(" + f + " <unfinished ...>\n2 " + ack + " <unfinished ...>\n1 <... fsync resumed>) = 0\n" +

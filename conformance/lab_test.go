@@ -134,10 +134,10 @@ func (l *lab) closeStore() {
 
 // listen serves at the address, or at one of its own choice if it is empty.
 func (l *lab) listen(address string) {
+	var err error
 	if address == "" {
-		port, err := freeport.Port()
+		address, err = freeport.Address()
 		require.NoError(l.t, err)
-		address = fmt.Sprint("127.0.0.1:", port)
 	}
 	ln, err := net.Listen("tcp", address)
 	require.NoError(l.t, err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -91,7 +90,7 @@ func TestEveryCommandOfTheGuideRuns(t *testing.T) {
 
 // free returns a local address that nothing listens on.
 func free(t *testing.T) string {
-	port, err := freeport.Port()
+	address, err := freeport.Address()
 	require.NoError(t, err)
-	return fmt.Sprint("127.0.0.1:", port)
+	return address
 }

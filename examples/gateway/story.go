@@ -179,11 +179,11 @@ type process struct {
 }
 
 func start(upstream, file string) (*process, error) {
-	port, err := freeport.Port()
+	address, err := freeport.Address()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{upstream: upstream, address: fmt.Sprint("127.0.0.1:", port), file: file}
+	p := &process{upstream: upstream, address: address, file: file}
 	return p, p.run()
 }
 

@@ -2,7 +2,6 @@ package readme
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -53,9 +52,9 @@ func newTutorial(t *testing.T) tutorial {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	port, err := freeport.Port()
+	address, err := freeport.Address()
 	require.NoError(t, err)
-	return fmt.Sprint("localhost:", port)
+	return address
 }
 
 // output holds the text that a running program has printed.

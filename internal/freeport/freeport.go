@@ -39,6 +39,12 @@ func Port() (int, error) {
 	return 0, fmt.Errorf("freeport: no port is free: %w", errors.Join(errs...))
 }
 
+// Address returns a free [Port] with the host 127.0.0.1.
+func Address() (string, error) {
+	port, err := Port()
+	return fmt.Sprint("127.0.0.1:", port), err
+}
+
 func try(port int) error {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

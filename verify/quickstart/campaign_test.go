@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/freeport"
 	"github.com/redo-go/redo/internal/stage"
 )
 
@@ -29,8 +30,10 @@ type campaign struct {
 func newCampaign(t *testing.T, out *strings.Builder) *campaign {
 	t.Helper()
 	dir := t.TempDir()
+	address, err := freeport.Address()
+	require.NoError(t, err)
 	c := &campaign{
-		program: filepath.Join(dir, "quickstart"), dir: dir, address: "127.0.0.1:0",
+		program: filepath.Join(dir, "quickstart"), dir: dir, address: address,
 		timeline: stage.NewTimeline(out, nil),
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", c.program, "./examples/quickstart")
@@ -54,8 +57,7 @@ func (c *campaign) start(t *testing.T, role map[string]string) *stage.Process {
 func (c *campaign) startService(t *testing.T) {
 	t.Helper()
 	c.service = c.start(t, map[string]string{"name": "service", "ledger": filepath.Join(c.dir, "ledger.jsonl")})
-	var err error
-	c.address, err = c.service.Up()
+	_, err := c.service.Up()
 	require.NoError(t, err)
 }
 

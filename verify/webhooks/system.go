@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/redo-go/redo/internal/freeport"
 	"github.com/redo-go/redo/internal/stage"
 	"github.com/redo-go/redo/outbox"
 )
@@ -37,8 +38,7 @@ var styles = map[string]stage.Style{
 func newSystem(ctx context.Context, postgres string, out io.Writer) (*system, error) {
 	s := &system{
 		out: out, timeline: stage.NewTimeline(out, styles), killed: map[string]int{},
-		running:   map[string]*stage.Process{},
-		addresses: map[string]string{"producer": "127.0.0.1:0", "consumer": "127.0.0.1:0"},
+		running: map[string]*stage.Process{}, addresses: map[string]string{},
 	}
 	if err := s.open(ctx, postgres); err != nil {
 		s.close()
@@ -49,6 +49,11 @@ func newSystem(ctx context.Context, postgres string, out io.Writer) (*system, er
 
 func (s *system) open(ctx context.Context, postgres string) error {
 	var err error
+	for _, name := range []string{"producer", "consumer"} {
+		if s.addresses[name], err = freeport.Address(); err != nil {
+			return err
+		}
+	}
 	if s.dir, err = os.MkdirTemp("", "redo-webhooks-"); err != nil {
 		return err
 	}
@@ -117,7 +122,7 @@ func (s *system) start(name string) error {
 		return err
 	}
 	s.running[name] = p
-	s.addresses[name], err = p.Up()
+	_, err = p.Up()
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/server"
 )
 
@@ -254,6 +255,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestCommandCountsEffects(t *testing.T) {
+	racetest.Repeats(t) // starts this program forty times, which takes the detector a second each
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()

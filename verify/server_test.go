@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -20,6 +21,7 @@ func TestHistoriesOnPostgres(t *testing.T) { historiesOn(t, newOnPostgres) }
 // Behind a transaction pooler statements are sent as text. This is another protocol, which loses its responses in
 // another way.
 func TestHistoriesOnPostgresAsText(t *testing.T) {
+	racetest.Repeats(t)
 	historiesOn(t, func(t *testing.T) engine {
 		e := newOnPostgres(t).(*onPostgres)
 		e.mode = pgx.QueryExecModeSimpleProtocol

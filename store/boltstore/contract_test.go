@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/store/storetest"
@@ -20,10 +21,12 @@ func TestContract(t *testing.T) {
 
 // A damaged header hides the record's state, and what it says of the indexes.
 func TestContractWithDamagedHeader(t *testing.T) {
+	racetest.Repeats(t)
 	contract(t, func(v []byte) []byte { v[10] ^= 1; return v })
 }
 
 func TestContractWithLostValue(t *testing.T) {
+	racetest.Repeats(t)
 	contract(t, func([]byte) []byte { return nil })
 }
 

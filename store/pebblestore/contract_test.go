@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pebblestore"
 	"github.com/redo-go/redo/store/storetest"
@@ -20,10 +21,12 @@ func TestContract(t *testing.T) {
 
 // A damaged header hides the state of the record, and its place in the indexes.
 func TestContractWithDamagedHeader(t *testing.T) {
+	racetest.Repeats(t)
 	contract(t, func(v []byte) []byte { v[10] ^= 1; return v })
 }
 
 func TestContractWithLostValue(t *testing.T) {
+	racetest.Repeats(t)
 	contract(t, func([]byte) []byte { return nil })
 }
 

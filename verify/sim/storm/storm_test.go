@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/limit"
 )
 
@@ -43,6 +44,7 @@ func named(t *testing.T, name string) policy {
 }
 
 func TestDefaultAmplification(t *testing.T) {
+	racetest.Repeats(t)
 	o := play(t, outage, named(t, "full jitter and budget"))
 	require.LessOrEqual(t, o.overall, 1.1)
 	// In the outage itself the budget is a fifth of the calls, and the reserve of 100 retries in each process.
@@ -55,6 +57,7 @@ func TestDefaultAmplification(t *testing.T) {
 
 // The checks see a storm where there is one.
 func TestStormIsSeen(t *testing.T) {
+	racetest.Repeats(t)
 	o := play(t, outage, named(t, "go-retryablehttp"))
 	require.Greater(t, o.after, 2*outage.processes*outage.perSecond)
 	require.Positive(t, o.recovered)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redo-go/redo/cmd/redo/internal/clientcheck"
 	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/racetest"
 )
 
 // check runs the cases against a test client.
@@ -134,6 +135,7 @@ func TestEachCaseIsBrokenByItsFlaw(t *testing.T) {
 // A flaw that shows everywhere breaks each rule that it touches, and no other.
 func TestWrongClients(t *testing.T) {
 	t.Parallel()
+	racetest.Repeats(t)
 	for flaw, want := range map[string][]string{
 		"claims-success": {
 			"client-lost-response", "client-closed-connection", "client-reused-connection", "client-reset-early",

@@ -1,5 +1,5 @@
-// Package freeport finds ports for servers that can't listen on port 0: those that tests start in other processes, and
-// those that start again on the port that they had.
+// Package freeport finds ports for servers that can't listen on port 0. Tests start such a server in another process,
+// or again on the same port.
 package freeport
 
 import (
@@ -25,7 +25,7 @@ var last atomic.Uint32
 func init() { last.Store(rand.Uint32N(count)) }
 
 // Port returns a port of the loopback interface that no program listens on. The port above it by [BusOffset] is free
-// too. A process gets each port only once. Another process may take the port before its server starts.
+// too. A process gets the same port again after 12,000 others. Another process may take the port before its server starts.
 func Port() (int, error) {
 	var errs []error
 	for range 100 {

@@ -233,7 +233,7 @@ func writeFile(t testing.TB, content []byte) string {
 
 func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	path := tempFile(t)
-	fake := &fakeClock{wall: 1}
+	fake := clockAt(1)
 	s := mustOpen(t, path, withClock(fake.read))
 	c := claim("k")
 	c.Lease, c.Retention = 0, time.Minute
@@ -246,7 +246,7 @@ func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	later := laterRecord(key)
 	edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(rootName).Bucket(recordsName).Put(key, later) })
 
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	s = mustOpen(t, path, withClock(fake.read))
 	_, err := s.Reserve(t.Context(), c)
 	require.ErrorIs(t, err, ErrFormat)

@@ -13,16 +13,16 @@ import (
 // expiring opens a store with n records that have expired, a settled one that has not, and its clock.
 func expiring(t *testing.T, n int) (*Store, *fakeClock) {
 	t.Helper()
-	fake := &fakeClock{wall: 1}
+	fake := clockAt(1)
 	s := mustOpen(t, tempFile(t), withClock(fake.read))
 	for i := range n {
 		c := claim(fmt.Sprint(i))
 		c.Lease, c.Retention = 0, time.Minute
-		fake.wall++
+		fake.wall.Add(1)
 		mustReserve(t, s, c, store.Acquired)
 	}
 	mustSettle(t, s, "settled", store.Outcome{Retention: store.Forever})
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	return s, fake
 }
 
@@ -82,13 +82,13 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 		c.ID.Key = "short"
 		c.Retention = time.Minute
 		mustReserve(t, s, c, store.Acquired)
-		fake.wall += int64(2 * time.Minute)
+		fake.wall.Add(int64(2 * time.Minute))
 		before := stored(t, s)
 		mustReserve(t, s, claim("k"), store.TakenOver)
 		require.Equal(t, before, stored(t, s))
 	})
 	t.Run("but none that has been prolonged in the same commit", func(t *testing.T) {
-		fake := &fakeClock{wall: 1}
+		fake := clockAt(1)
 		g := newGate()
 		s := mustOpen(t, tempFile(t), withClock(fake.read), withCommit(g.commit))
 		short := claim("short")
@@ -108,7 +108,7 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 		go reserve(claim("second"))
 		queued(t, s, 2)
 		s.mu.Lock()
-		fake.wall += int64(2 * time.Minute)
+		fake.wall.Add(int64(2 * time.Minute))
 		s.mu.Unlock()
 		g.verdict <- (*bbolt.Tx).Commit
 		g.next((*bbolt.Tx).Commit)
@@ -133,11 +133,11 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 }
 
 func TestServiceWithoutAPurgeLoopDoesNotGrow(t *testing.T) {
-	fake := &fakeClock{wall: 1}
+	fake := clockAt(1)
 	s := mustOpen(t, tempFile(t), withClock(fake.read))
 	most := 0
 	for i := range 500 {
-		fake.wall += int64(time.Second)
+		fake.wall.Add(int64(time.Second))
 		c := claim(fmt.Sprint(i))
 		c.Lease, c.Retention = 0, 10*time.Second
 		mustReserve(t, s, c, store.Acquired)

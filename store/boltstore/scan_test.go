@@ -12,11 +12,11 @@ import (
 
 func TestPending(t *testing.T) {
 	t.Run("comes oldest first, over more than one read", func(t *testing.T) {
-		fake := &fakeClock{wall: time.Now().UnixNano()}
+		fake := clockAt(time.Now().UnixNano())
 		s := mustOpen(t, tempFile(t), withClock(fake.read))
 		var want []string
 		for i := range 2*scanned + 1 {
-			fake.wall++
+			fake.wall.Add(1)
 			key := fmt.Sprintf("%x", (i*7919)%10007)
 			g := mustReserve(t, s, claim(key), store.Acquired)
 			if i%5 == 0 {
@@ -47,7 +47,7 @@ func TestPending(t *testing.T) {
 
 func TestPurge(t *testing.T) {
 	t.Run("works through more than one group", func(t *testing.T) {
-		fake := &fakeClock{wall: time.Now().UnixNano()}
+		fake := clockAt(time.Now().UnixNano())
 		s := mustOpen(t, tempFile(t), withClock(fake.read))
 		const n = 2*purgeBatch + 10
 		for i := range n {
@@ -59,7 +59,7 @@ func TestPurge(t *testing.T) {
 		purged, err := s.Purge(t.Context(), n)
 		require.NoError(t, err)
 		require.Zero(t, purged)
-		fake.wall += int64(time.Minute)
+		fake.wall.Add(int64(time.Minute))
 		before := s.Stats().Commits
 		purged, err = s.Purge(t.Context(), n-1)
 		require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestPurge(t *testing.T) {
 		require.Equal(t, []string{"live"}, pendingKeys(t, s, ""))
 	})
 	t.Run("deletes no record that is being reserved anew", func(t *testing.T) {
-		fake := &fakeClock{wall: time.Now().UnixNano()}
+		fake := clockAt(time.Now().UnixNano())
 		g := newGate()
 		s := mustOpen(t, tempFile(t), withClock(fake.read), withCommit(g.commit))
 		c := claim("k")
@@ -85,7 +85,7 @@ func TestPurge(t *testing.T) {
 		go reserve()
 		g.next((*bbolt.Tx).Commit)
 		require.NoError(t, <-done)
-		fake.wall += int64(time.Minute)
+		fake.wall.Add(int64(time.Minute))
 		go reserve()
 		<-g.arrived
 		go func() {

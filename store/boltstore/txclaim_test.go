@@ -134,19 +134,19 @@ func TestHeldID(t *testing.T) {
 	t.Run("keeps its record from Purge", func(t *testing.T) {
 		for name, late := range map[string]time.Duration{"that has expired": time.Minute, "that expires meanwhile": 0} {
 			t.Run(name, func(t *testing.T) {
-				clock := &fakeClock{wall: 1}
+				clock := clockAt(1)
 				s := mustOpen(t, tempFile(t), withClock(clock.read))
 				c := claim("k")
 				c.Lease, c.Retention = 0, time.Minute
 				mustReserve(t, s, c, store.Acquired)
-				clock.wall += int64(late)
+				clock.wall.Add(int64(late))
 				want := store.TakenOver
 				if late > 0 {
 					want = store.Acquired
 				}
 				c.Retention = time.Hour
 				tx, g := mustBegin(t, s, c, want)
-				clock.wall += int64(2 * time.Minute)
+				clock.wall.Add(int64(2 * time.Minute))
 				_, err := s.Find(t.Context(), c.ID)
 				require.ErrorIs(t, err, store.ErrNotFound)
 				mustReserve(t, s, c, store.InFlight)

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,13 +10,18 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A fakeClock is set by hand: the wall clock and the monotonic one apart.
-type fakeClock struct {
-	wall      int64
-	monotonic time.Duration
+// A fakeClock is set by hand: the wall clock and the monotonic one apart. A store's background writes read it too.
+type fakeClock struct{ wall, monotonic atomic.Int64 }
+
+func clockAt(wall int64) *fakeClock {
+	c := &fakeClock{}
+	c.wall.Store(wall)
+	return c
 }
 
-func (c *fakeClock) read() (int64, time.Duration) { return c.wall, c.monotonic }
+func (c *fakeClock) read() (int64, time.Duration) {
+	return c.wall.Load(), time.Duration(c.monotonic.Load())
+}
 
 func TestClock(t *testing.T) {
 	const h = int64(time.Hour)
@@ -30,18 +36,18 @@ func TestClock(t *testing.T) {
 		{"wall set forward is followed", 20 * h, 0, 27 * h},
 		{"standing still is allowed", 0, 0, 27 * h},
 	}
-	fake := &fakeClock{wall: 10 * h}
+	fake := clockAt(10 * h)
 	c := newClock(fake.read)
 	require.Equal(t, 10*h, c.now())
 	for _, s := range steps {
-		fake.wall += s.wall
-		fake.monotonic += time.Duration(s.monotonic)
+		fake.wall.Add(s.wall)
+		fake.monotonic.Add(s.monotonic)
 		require.Equal(t, s.want, c.now(), s.name)
 	}
 }
 
 func TestClockSetBackRevivesNothing(t *testing.T) {
-	fake := &fakeClock{wall: time.Now().UnixNano()}
+	fake := clockAt(time.Now().UnixNano())
 	s := mustOpen(t, tempDir(t), withClock(fake.read))
 	c := claim("k")
 	c.Lease = time.Minute
@@ -50,11 +56,11 @@ func TestClockSetBackRevivesNothing(t *testing.T) {
 	expired.Lease, expired.Retention = 0, time.Minute
 	mustReserve(t, s, expired, store.Acquired)
 
-	fake.wall += int64(2 * time.Minute)
-	fake.monotonic += 2 * time.Minute
+	fake.wall.Add(int64(2 * time.Minute))
+	fake.monotonic.Add(int64(2 * time.Minute))
 	_, err := s.Find(t.Context(), expired.ID)
 	require.ErrorIs(t, err, store.ErrNotFound)
-	fake.wall -= int64(24 * time.Hour)
+	fake.wall.Add(-int64(24 * time.Hour))
 
 	_, err = s.Find(t.Context(), expired.ID)
 	require.ErrorIs(t, err, store.ErrNotFound)

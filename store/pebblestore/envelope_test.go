@@ -130,7 +130,7 @@ func TestRecordIsKeptWithinTheLastInstant(t *testing.T) {
 
 func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	path := tempDir(t)
-	fake := &fakeClock{wall: 1}
+	fake := clockAt(1)
 	s := mustOpen(t, path, withClock(fake.read))
 	c := claim("k")
 	c.Lease, c.Retention = 0, time.Minute
@@ -142,7 +142,7 @@ func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	require.NoError(t, s.db.Set(append([]byte{recordsPrefix}, key...), laterRecord(key), pebble.Sync))
 	require.NoError(t, s.Close())
 
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	s = mustOpen(t, path, withClock(fake.read))
 	_, err := s.Reserve(t.Context(), c)
 	require.ErrorIs(t, err, ErrFormat)

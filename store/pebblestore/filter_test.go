@@ -31,12 +31,12 @@ func TestFilterLacksNoKeyThatWasAdded(t *testing.T) {
 
 // A record that expired is known to recent, and not to a filter that was made after the purge.
 func TestFilterHasTheRecordThatFollowsAPurgedOne(t *testing.T) {
-	fake := &fakeClock{wall: time.Now().UnixNano()}
+	fake := clockAt(time.Now().UnixNano())
 	s := mustOpen(t, tempDir(t), withClock(fake.read))
 	c := claim("k")
 	c.Lease, c.Retention = 0, time.Minute
 	mustReserve(t, s, c, store.Acquired)
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	n, err := s.Purge(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)

@@ -12,14 +12,14 @@ import (
 )
 
 func TestPurge(t *testing.T) {
-	fake := &fakeClock{wall: time.Now().UnixNano()}
+	fake := clockAt(time.Now().UnixNano())
 	s := mustOpen(t, tempDir(t), withClock(fake.read))
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
 		c := claim(key)
 		c.Lease, c.Retention = 0, time.Minute
 		mustReserve(t, s, c, store.Acquired)
 	}
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	mustReserve(t, s, claim("new"), store.Acquired) // deletes two
 	n, err := s.Purge(t.Context(), 2)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestPurge(t *testing.T) {
 }
 
 func TestPurgeSeesTheExpiryOfALazyOutcome(t *testing.T) {
-	fake := &fakeClock{wall: time.Now().UnixNano()}
+	fake := clockAt(time.Now().UnixNano())
 	s := mustOpen(t, tempDir(t), withClock(fake.read), WithLazyDelay(time.Hour))
 	c := claim("k")
 	c.Retention = store.Forever
@@ -41,7 +41,7 @@ func TestPurgeSeesTheExpiryOfALazyOutcome(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.NoError(t, s.Complete(t.Context(), g.Lease, store.Outcome{Lazy: true, Retention: time.Minute}))
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	n, err = s.Purge(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -50,7 +50,7 @@ func TestPurgeSeesTheExpiryOfALazyOutcome(t *testing.T) {
 // Pebble keeps a deleted entry of the index until it compacts, and a search that begins before such entries passes each
 // of them.
 func TestSearchForExpiredRecordsPassesNoDeletedOnes(t *testing.T) {
-	fake := &fakeClock{wall: time.Now().UnixNano()}
+	fake := clockAt(time.Now().UnixNano())
 	s := mustOpen(t, tempDir(t), withClock(fake.read))
 	const n = 500
 	for i := range n {
@@ -58,7 +58,7 @@ func TestSearchForExpiredRecordsPassesNoDeletedOnes(t *testing.T) {
 		c.Lease, c.Retention = 0, time.Minute
 		mustReserve(t, s, c, store.Acquired)
 	}
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	purged, err := s.Purge(t.Context(), n)
 	require.NoError(t, err)
 	require.Equal(t, n, purged)
@@ -67,7 +67,7 @@ func TestSearchForExpiredRecordsPassesNoDeletedOnes(t *testing.T) {
 		c.Lease, c.Retention = 0, time.Minute
 		mustReserve(t, s, c, store.Acquired)
 	}
-	fake.wall += int64(time.Hour)
+	fake.wall.Add(int64(time.Hour))
 	db := &countingReader{Reader: s.db}
 	s.free(db, s.db.NewBatch(), &group{now: s.clock.now()}, 1)
 	require.Less(t, db.steps, 10)

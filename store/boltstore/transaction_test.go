@@ -176,10 +176,10 @@ func TestFenceInTheFileNeverFallsBack(t *testing.T) {
 	next := beginning(t.Context(), s, "second")
 	holding(t, s, 2)
 	require.NoError(t, first.Commit(t.Context(), store.Outcome{}))
-	require.NoError(t, <-reserved)
-	second := <-next
+	second := <-next // before or behind the writer
 	require.NoError(t, second.err)
 	require.NoError(t, second.tx.Commit(t.Context(), store.Outcome{}))
+	require.NoError(t, <-reserved)
 	top := s.fence
 	require.NoError(t, s.Close())
 	require.Equal(t, top+fenceBlock, mustOpen(t, path).fence)

@@ -25,7 +25,8 @@ var last atomic.Uint32
 func init() { last.Store(rand.Uint32N(count)) }
 
 // Port returns a port of the loopback interface that no program listens on. The port above it by [BusOffset] is free
-// too. A process gets the same port again after 12,000 others. Another process may take the port before its server starts.
+// too. A process gets the same port again after 12,000 others. Another process may take the port before the server
+// starts.
 func Port() (int, error) {
 	var errs []error
 	for range 100 {

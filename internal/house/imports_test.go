@@ -29,6 +29,7 @@ var importRules = map[string]importRule{
 	"internal/flight":      {},
 	"internal/browsertest": {testing: true},
 	"internal/chance":      {},
+	"internal/fakeclock":   {},
 	"internal/freeport":    {},
 	"internal/stage":       {},
 	"internal/racetest":    {testing: true},
@@ -49,8 +50,11 @@ var importRules = map[string]importRule{
 		vendors: []string{"github.com/jackc/pgx/v5"},
 	},
 	"store/pgstore/pgtable": {module: []string{"store"}, vendors: []string{"github.com/jackc/pgx/v5"}},
-	"store/pgstore/pgtest":  {module: []string{"internal/freeport"}, vendors: []string{"github.com/jackc/pgx/v5"}, testing: true},
-	"store/sqltx":           {module: []string{"store"}},
+	"store/pgstore/pgtest": {
+		module:  []string{"internal/freeport"},
+		vendors: []string{"github.com/jackc/pgx/v5"}, testing: true,
+	},
+	"store/sqltx": {module: []string{"store"}},
 	"store/mysqlstore": {
 		module:  []string{"store", "taxonomy", "store/sqltx"},
 		vendors: []string{"github.com/go-sql-driver/mysql"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -233,8 +234,8 @@ func writeFile(t testing.TB, content []byte) string {
 
 func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	path := tempFile(t)
-	fake := clockAt(1)
-	s := mustOpen(t, path, withClock(fake.read))
+	fake := fakeclock.At(1)
+	s := mustOpen(t, path, withClock(fake.Read))
 	c := claim("k")
 	c.Lease, c.Retention = 0, time.Minute
 	l := mustReserve(t, s, c, store.Acquired).Lease
@@ -246,8 +247,8 @@ func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	later := laterRecord(key)
 	edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(rootName).Bucket(recordsName).Put(key, later) })
 
-	fake.wall.Add(int64(time.Hour))
-	s = mustOpen(t, path, withClock(fake.read))
+	fake.Wall.Add(int64(time.Hour))
+	s = mustOpen(t, path, withClock(fake.Read))
 	_, err := s.Reserve(t.Context(), c)
 	require.ErrorIs(t, err, ErrFormat)
 	require.ErrorIs(t, err, store.ErrUnavailable, "a client retries, until it reaches the later release")

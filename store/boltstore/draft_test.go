@@ -5,24 +5,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 )
 
 // expiring opens a store with n records that have expired, a settled one that has not, and its clock.
-func expiring(t *testing.T, n int) (*Store, *fakeClock) {
+func expiring(t *testing.T, n int) (*Store, *fakeclock.Clock) {
 	t.Helper()
-	fake := clockAt(1)
-	s := mustOpen(t, tempFile(t), withClock(fake.read))
+	fake := fakeclock.At(1)
+	s := mustOpen(t, tempFile(t), withClock(fake.Read))
 	for i := range n {
 		c := claim(fmt.Sprint(i))
 		c.Lease, c.Retention = 0, time.Minute
-		fake.wall.Add(1)
+		fake.Wall.Add(1)
 		mustReserve(t, s, c, store.Acquired)
 	}
 	mustSettle(t, s, "settled", store.Outcome{Retention: store.Forever})
-	fake.wall.Add(int64(time.Hour))
+	fake.Wall.Add(int64(time.Hour))
 	return s, fake
 }
 
@@ -82,15 +83,15 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 		c.ID.Key = "short"
 		c.Retention = time.Minute
 		mustReserve(t, s, c, store.Acquired)
-		fake.wall.Add(int64(2 * time.Minute))
+		fake.Wall.Add(int64(2 * time.Minute))
 		before := stored(t, s)
 		mustReserve(t, s, claim("k"), store.TakenOver)
 		require.Equal(t, before, stored(t, s))
 	})
 	t.Run("but none that has been prolonged in the same commit", func(t *testing.T) {
-		fake := clockAt(1)
+		fake := fakeclock.At(1)
 		g := newGate()
-		s := mustOpen(t, tempFile(t), withClock(fake.read), withCommit(g.commit))
+		s := mustOpen(t, tempFile(t), withClock(fake.Read), withCommit(g.commit))
 		short := claim("short")
 		short.Lease, short.Retention = time.Minute, time.Minute
 		done := make(chan error, 3)
@@ -108,7 +109,7 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 		go reserve(claim("second"))
 		queued(t, s, 2)
 		s.mu.Lock()
-		fake.wall.Add(int64(2 * time.Minute))
+		fake.Wall.Add(int64(2 * time.Minute))
 		s.mu.Unlock()
 		g.verdict <- (*bbolt.Tx).Commit
 		g.next((*bbolt.Tx).Commit)
@@ -124,7 +125,7 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 		edit(t, s.path, func(tx *bbolt.Tx) error {
 			return tx.Bucket(rootName).Bucket(recordsName).Put(appendKey(nil, claim("0").ID), []byte("damaged"))
 		})
-		s = mustOpen(t, s.path, withClock(fake.read))
+		s = mustOpen(t, s.path, withClock(fake.Read))
 		mustReserve(t, s, claim("new"), store.Acquired)
 		require.Equal(t, 2+2, stored(t, s))
 		_, err := s.Find(t.Context(), claim("0").ID)
@@ -133,11 +134,11 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 }
 
 func TestServiceWithoutAPurgeLoopDoesNotGrow(t *testing.T) {
-	fake := clockAt(1)
-	s := mustOpen(t, tempFile(t), withClock(fake.read))
+	fake := fakeclock.At(1)
+	s := mustOpen(t, tempFile(t), withClock(fake.Read))
 	most := 0
 	for i := range 500 {
-		fake.wall.Add(int64(time.Second))
+		fake.Wall.Add(int64(time.Second))
 		c := claim(fmt.Sprint(i))
 		c.Lease, c.Retention = 0, 10*time.Second
 		mustReserve(t, s, c, store.Acquired)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -12,11 +13,11 @@ import (
 
 func TestPending(t *testing.T) {
 	t.Run("comes oldest first, over more than one read", func(t *testing.T) {
-		fake := clockAt(time.Now().UnixNano())
-		s := mustOpen(t, tempFile(t), withClock(fake.read))
+		fake := fakeclock.At(time.Now().UnixNano())
+		s := mustOpen(t, tempFile(t), withClock(fake.Read))
 		var want []string
 		for i := range 2*scanned + 1 {
-			fake.wall.Add(1)
+			fake.Wall.Add(1)
 			key := fmt.Sprintf("%x", (i*7919)%10007)
 			g := mustReserve(t, s, claim(key), store.Acquired)
 			if i%5 == 0 {
@@ -47,8 +48,8 @@ func TestPending(t *testing.T) {
 
 func TestPurge(t *testing.T) {
 	t.Run("works through more than one group", func(t *testing.T) {
-		fake := clockAt(time.Now().UnixNano())
-		s := mustOpen(t, tempFile(t), withClock(fake.read))
+		fake := fakeclock.At(time.Now().UnixNano())
+		s := mustOpen(t, tempFile(t), withClock(fake.Read))
 		const n = 2*purgeBatch + 10
 		for i := range n {
 			c := claim(fmt.Sprint(i))
@@ -59,7 +60,7 @@ func TestPurge(t *testing.T) {
 		purged, err := s.Purge(t.Context(), n)
 		require.NoError(t, err)
 		require.Zero(t, purged)
-		fake.wall.Add(int64(time.Minute))
+		fake.Wall.Add(int64(time.Minute))
 		before := s.Stats().Commits
 		purged, err = s.Purge(t.Context(), n-1)
 		require.NoError(t, err)
@@ -72,9 +73,9 @@ func TestPurge(t *testing.T) {
 		require.Equal(t, []string{"live"}, pendingKeys(t, s, ""))
 	})
 	t.Run("deletes no record that is being reserved anew", func(t *testing.T) {
-		fake := clockAt(time.Now().UnixNano())
+		fake := fakeclock.At(time.Now().UnixNano())
 		g := newGate()
-		s := mustOpen(t, tempFile(t), withClock(fake.read), withCommit(g.commit))
+		s := mustOpen(t, tempFile(t), withClock(fake.Read), withCommit(g.commit))
 		c := claim("k")
 		c.Lease, c.Retention = 0, time.Minute
 		done, purged := make(chan error, 1), make(chan int, 1)
@@ -85,7 +86,7 @@ func TestPurge(t *testing.T) {
 		go reserve()
 		g.next((*bbolt.Tx).Commit)
 		require.NoError(t, <-done)
-		fake.wall.Add(int64(time.Minute))
+		fake.Wall.Add(int64(time.Minute))
 		go reserve()
 		<-g.arrived
 		go func() {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -134,19 +135,19 @@ func TestHeldID(t *testing.T) {
 	t.Run("keeps its record from Purge", func(t *testing.T) {
 		for name, late := range map[string]time.Duration{"that has expired": time.Minute, "that expires meanwhile": 0} {
 			t.Run(name, func(t *testing.T) {
-				clock := clockAt(1)
-				s := mustOpen(t, tempFile(t), withClock(clock.read))
+				clock := fakeclock.At(1)
+				s := mustOpen(t, tempFile(t), withClock(clock.Read))
 				c := claim("k")
 				c.Lease, c.Retention = 0, time.Minute
 				mustReserve(t, s, c, store.Acquired)
-				clock.wall.Add(int64(late))
+				clock.Wall.Add(int64(late))
 				want := store.TakenOver
 				if late > 0 {
 					want = store.Acquired
 				}
 				c.Retention = time.Hour
 				tx, g := mustBegin(t, s, c, want)
-				clock.wall.Add(int64(2 * time.Minute))
+				clock.Wall.Add(int64(2 * time.Minute))
 				_, err := s.Find(t.Context(), c.ID)
 				require.ErrorIs(t, err, store.ErrNotFound)
 				mustReserve(t, s, c, store.InFlight)

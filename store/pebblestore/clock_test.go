@@ -1,27 +1,14 @@
 package pebblestore
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 )
-
-// A fakeClock is set by hand: the wall clock and the monotonic one apart. A store's background writes read it too.
-type fakeClock struct{ wall, monotonic atomic.Int64 }
-
-func clockAt(wall int64) *fakeClock {
-	c := &fakeClock{}
-	c.wall.Store(wall)
-	return c
-}
-
-func (c *fakeClock) read() (int64, time.Duration) {
-	return c.wall.Load(), time.Duration(c.monotonic.Load())
-}
 
 func TestClock(t *testing.T) {
 	const h = int64(time.Hour)
@@ -36,19 +23,19 @@ func TestClock(t *testing.T) {
 		{"wall set forward is followed", 20 * h, 0, 27 * h},
 		{"standing still is allowed", 0, 0, 27 * h},
 	}
-	fake := clockAt(10 * h)
-	c := newClock(fake.read)
+	fake := fakeclock.At(10 * h)
+	c := newClock(fake.Read)
 	require.Equal(t, 10*h, c.now())
 	for _, s := range steps {
-		fake.wall.Add(s.wall)
-		fake.monotonic.Add(s.monotonic)
+		fake.Wall.Add(s.wall)
+		fake.Monotonic.Add(s.monotonic)
 		require.Equal(t, s.want, c.now(), s.name)
 	}
 }
 
 func TestClockSetBackRevivesNothing(t *testing.T) {
-	fake := clockAt(time.Now().UnixNano())
-	s := mustOpen(t, tempDir(t), withClock(fake.read))
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read))
 	c := claim("k")
 	c.Lease = time.Minute
 	mustReserve(t, s, c, store.Acquired)
@@ -56,11 +43,11 @@ func TestClockSetBackRevivesNothing(t *testing.T) {
 	expired.Lease, expired.Retention = 0, time.Minute
 	mustReserve(t, s, expired, store.Acquired)
 
-	fake.wall.Add(int64(2 * time.Minute))
-	fake.monotonic.Add(int64(2 * time.Minute))
+	fake.Wall.Add(int64(2 * time.Minute))
+	fake.Monotonic.Add(int64(2 * time.Minute))
 	_, err := s.Find(t.Context(), expired.ID)
 	require.ErrorIs(t, err, store.ErrNotFound)
-	fake.wall.Add(-int64(24 * time.Hour))
+	fake.Wall.Add(-int64(24 * time.Hour))
 
 	_, err = s.Find(t.Context(), expired.ID)
 	require.ErrorIs(t, err, store.ErrNotFound)

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 )
 
@@ -130,8 +131,8 @@ func TestRecordIsKeptWithinTheLastInstant(t *testing.T) {
 
 func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	path := tempDir(t)
-	fake := clockAt(1)
-	s := mustOpen(t, path, withClock(fake.read))
+	fake := fakeclock.At(1)
+	s := mustOpen(t, path, withClock(fake.Read))
 	c := claim("k")
 	c.Lease, c.Retention = 0, time.Minute
 	l := mustReserve(t, s, c, store.Acquired).Lease
@@ -142,8 +143,8 @@ func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	require.NoError(t, s.db.Set(append([]byte{recordsPrefix}, key...), laterRecord(key), pebble.Sync))
 	require.NoError(t, s.Close())
 
-	fake.wall.Add(int64(time.Hour))
-	s = mustOpen(t, path, withClock(fake.read))
+	fake.Wall.Add(int64(time.Hour))
+	s = mustOpen(t, path, withClock(fake.Read))
 	_, err := s.Reserve(t.Context(), c)
 	require.ErrorIs(t, err, ErrFormat)
 	require.ErrorIs(t, err, store.ErrUnavailable, "a client retries, until it reaches the later release")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 )
 
@@ -31,12 +32,12 @@ func TestFilterLacksNoKeyThatWasAdded(t *testing.T) {
 
 // A record that expired is known to recent, and not to a filter that was made after the purge.
 func TestFilterHasTheRecordThatFollowsAPurgedOne(t *testing.T) {
-	fake := clockAt(time.Now().UnixNano())
-	s := mustOpen(t, tempDir(t), withClock(fake.read))
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read))
 	c := claim("k")
 	c.Lease, c.Retention = 0, time.Minute
 	mustReserve(t, s, c, store.Acquired)
-	fake.wall.Add(int64(time.Hour))
+	fake.Wall.Add(int64(time.Hour))
 	n, err := s.Purge(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)

@@ -8,18 +8,19 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 )
 
 func TestPurge(t *testing.T) {
-	fake := clockAt(time.Now().UnixNano())
-	s := mustOpen(t, tempDir(t), withClock(fake.read))
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read))
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
 		c := claim(key)
 		c.Lease, c.Retention = 0, time.Minute
 		mustReserve(t, s, c, store.Acquired)
 	}
-	fake.wall.Add(int64(time.Hour))
+	fake.Wall.Add(int64(time.Hour))
 	mustReserve(t, s, claim("new"), store.Acquired) // deletes two
 	n, err := s.Purge(t.Context(), 2)
 	require.NoError(t, err)
@@ -32,8 +33,8 @@ func TestPurge(t *testing.T) {
 }
 
 func TestPurgeSeesTheExpiryOfALazyOutcome(t *testing.T) {
-	fake := clockAt(time.Now().UnixNano())
-	s := mustOpen(t, tempDir(t), withClock(fake.read), WithLazyDelay(time.Hour))
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read), WithLazyDelay(time.Hour))
 	c := claim("k")
 	c.Retention = store.Forever
 	g := mustReserve(t, s, c, store.Acquired)
@@ -41,7 +42,7 @@ func TestPurgeSeesTheExpiryOfALazyOutcome(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.NoError(t, s.Complete(t.Context(), g.Lease, store.Outcome{Lazy: true, Retention: time.Minute}))
-	fake.wall.Add(int64(time.Hour))
+	fake.Wall.Add(int64(time.Hour))
 	n, err = s.Purge(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -50,15 +51,15 @@ func TestPurgeSeesTheExpiryOfALazyOutcome(t *testing.T) {
 // Pebble keeps a deleted entry of the index until it compacts, and a search that begins before such entries passes each
 // of them.
 func TestSearchForExpiredRecordsPassesNoDeletedOnes(t *testing.T) {
-	fake := clockAt(time.Now().UnixNano())
-	s := mustOpen(t, tempDir(t), withClock(fake.read))
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read))
 	const n = 500
 	for i := range n {
 		c := claim(fmt.Sprint(i))
 		c.Lease, c.Retention = 0, time.Minute
 		mustReserve(t, s, c, store.Acquired)
 	}
-	fake.wall.Add(int64(time.Hour))
+	fake.Wall.Add(int64(time.Hour))
 	purged, err := s.Purge(t.Context(), n)
 	require.NoError(t, err)
 	require.Equal(t, n, purged)
@@ -67,7 +68,7 @@ func TestSearchForExpiredRecordsPassesNoDeletedOnes(t *testing.T) {
 		c.Lease, c.Retention = 0, time.Minute
 		mustReserve(t, s, c, store.Acquired)
 	}
-	fake.wall.Add(int64(time.Hour))
+	fake.Wall.Add(int64(time.Hour))
 	db := &countingReader{Reader: s.db}
 	s.free(db, s.db.NewBatch(), &group{now: s.clock.now()}, 1)
 	require.Less(t, db.steps, 10)

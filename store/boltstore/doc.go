@@ -77,6 +77,9 @@
 // revert-meta-page" of bbolt. In a file above the limit of WithPageCheck, bbolt follows page numbers without a check. A
 // page that refers to itself can then end the process.
 //
+// A power cut in the first Open of a new file can leave the file half made. Nothing was committed to it then, and the next
+// Open makes it anew. On Windows it must be deleted by hand.
+//
 // # Failed syncs
 //
 // After a failed sync the content of the disk is unknown, and no later sync reports it. So the Store ends: from then on

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -21,8 +22,8 @@ const formatVersion = 1
 // magic begins the value that marks a file as this package's; the version byte follows.
 const magic = "redo boltstore "
 
-// Open opens the file at path. It creates one with mode 0600 if there is none or it is empty. It does not wait: a
-// file that is in use is an error wrapping [ErrInUse]. Open refuses, and does not change, a file that is damaged
+// Open opens the file at path. It creates one with mode 0600 if there is none or it is empty. A file that a power cut
+// left half made counts as empty. Open does not wait: a file that is in use is an error wrapping [ErrInUse]. Open refuses, and does not change, a file that is damaged
 // ([ErrCorrupt]), that is not a redo store, or that a later release wrote ([ErrFormat]). "Damage" in the package's
 // documentation lists the checks. Every error names the path and wraps store.ErrUnavailable, except that an option's
 // bad value is store.ErrInvalid.
@@ -42,6 +43,10 @@ func Open(path string, opts ...Option) (*Store, error) {
 		return nil, refusal(path, errOpen, "it is a directory")
 	case !info.Mode().IsRegular():
 		return nil, refusal(path, errOpen, "it is not a regular file")
+	default:
+		if err := emptyIfTorn(path, info.Size()); err != nil {
+			return nil, err
+		}
 	}
 	s, err := openDB(path, cfg)
 	if err != nil {
@@ -109,7 +114,7 @@ func newStore(path string, db *bbolt.DB, file *os.File, info fs.FileInfo, cfg co
 		writing: make(chan struct{}, 1),
 		quit:    make(chan struct{}),
 		stopped: make(chan struct{}),
-		clock:   newClock(cfg.clock),
+		clock:   wallclock.New(cfg.clock),
 		overlay: make(map[string]*row),
 		claims:  make(map[string]*txClaim),
 		current: newGroup(),

@@ -23,7 +23,7 @@ const writeEvery = 4
 
 // A Count counts what a Replay met.
 type Count struct {
-	Writes, Syncs, Acks, States, Refused, Losses int
+	Writes, Syncs, Acks, States, Losses int
 	Needed                                       []int // the syncs that promises rest on, from 1
 }
 
@@ -33,7 +33,6 @@ func (c *Count) Add(o Count) {
 	c.Syncs += o.Syncs
 	c.Acks += o.Acks
 	c.States += o.States
-	c.Refused += o.Refused
 	c.Losses += o.Losses
 }
 
@@ -98,11 +97,7 @@ func (p Replay) cut(ctx context.Context, d *Disk, l *Ledger, n *Count, sync int)
 		}
 		n.States++
 		err := l.OpenState(ctx, s, p.Scratch, n.States%writeEvery == 0)
-		switch {
-		case err == nil:
-			continue
-		case !errors.Is(err, ErrLoss):
-			n.Refused++
+		if err == nil {
 			continue
 		}
 		n.Losses++

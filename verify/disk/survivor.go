@@ -94,8 +94,7 @@ func (l *Ledger) look(ctx context.Context, st *boltstore.Store) error {
 	return l.Judge(seen)
 }
 
-// OpenState writes the state to path, and opens it. Its error wraps ErrLoss, unless the store refuses a file whose first
-// Open was not acknowledged.
+// OpenState writes the state to path, and opens it. Its error wraps ErrLoss.
 func (l *Ledger) OpenState(ctx context.Context, s State, path string, write bool) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -105,9 +104,8 @@ func (l *Ledger) OpenState(ctx context.Context, s State, path string, write bool
 			return err
 		}
 	}
-	err := l.Open(ctx, path, write)
-	if err == nil || errors.Is(err, ErrRefused) && !l.opened {
-		return err
+	if err := l.Open(ctx, path, write); err != nil {
+		return fmt.Errorf("%w: %w", ErrLoss, err)
 	}
-	return fmt.Errorf("%w: %w", ErrLoss, err)
+	return nil
 }

@@ -30,6 +30,7 @@ var importRules = map[string]importRule{
 	"internal/browsertest": {testing: true},
 	"internal/chance":      {},
 	"internal/fakeclock":   {},
+	"internal/wallclock":   {},
 	"internal/freeport":    {},
 	"internal/stage":       {},
 	"internal/racetest":    {testing: true},
@@ -42,9 +43,9 @@ var importRules = map[string]importRule{
 	"limit":                {vendors: []string{"golang.org/x/time/rate"}},
 	"store":                {module: []string{"taxonomy"}, vendors: []string{"github.com/go-json-experiment/json"}},
 	"store/memstore":       {module: []string{"store", "taxonomy"}},
-	"store/boltstore":      {module: []string{"store", "taxonomy"}, vendors: []string{"go.etcd.io/bbolt"}},
+	"store/boltstore":      {module: []string{"store", "taxonomy", "internal/wallclock"}, vendors: []string{"go.etcd.io/bbolt"}},
 	"store/redisstore":     {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/redis/rueidis"}},
-	"store/pebblestore":    {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/cockroachdb/pebble/v2"}},
+	"store/pebblestore":    {module: []string{"store", "taxonomy", "internal/wallclock"}, vendors: []string{"github.com/cockroachdb/pebble/v2"}},
 	"store/pgstore": {
 		module:  []string{"store", "taxonomy", "store/sqltx", "store/pgstore/pgtable"},
 		vendors: []string{"github.com/jackc/pgx/v5"},
@@ -257,7 +258,7 @@ func TestImportsCanFail(t *testing.T) {
 			rule:  "stores never import each other",
 			files: map[string]string{"store/boltstore/b.go": imports("boltstore", modulePath+"/store/memstore")},
 			want: []string{"store/boltstore/b.go:2: imports " + modulePath +
-				"/store/memstore: store/boltstore may import of this project only [store taxonomy]"},
+				"/store/memstore: store/boltstore may import of this project only [store taxonomy internal/wallclock]"},
 		},
 		{
 			rule:  "the contract never imports an implementation",

@@ -239,11 +239,3 @@ func bounded(r store.Record) store.Record {
 	}
 	return r
 }
-
-// after returns the instant d later, or the last one that can be stored.
-func after(now, d int64) int64 {
-	if d > math.MaxInt64-now {
-		return math.MaxInt64
-	}
-	return now + d
-}

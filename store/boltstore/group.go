@@ -25,7 +25,7 @@ func newGroup(rows ...*row) *group { return &group{rows: rows, done: make(chan s
 
 // stamped sets the state that the commit of a sealed group writes, and its time. The mutex is held.
 func (s *Store) stamped(g *group) *group {
-	g.state, g.now = state{fence: s.fence + fenceBlock, epoch: s.epoch}, s.clock.now()
+	g.state, g.now = state{fence: s.fence + fenceBlock, epoch: s.epoch}, s.clock.Now()
 	return g
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
@@ -27,7 +28,7 @@ func newConfig(opts []Option) (config, error) {
 	c := config{
 		lazyDelay: 10 * time.Millisecond,
 		pageCheck: 64 << 20,
-		clock:     systemTime(),
+		clock:     wallclock.System(),
 		commit:    (*bbolt.Tx).Commit,
 	}
 	for _, o := range opts {

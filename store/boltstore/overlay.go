@@ -74,7 +74,7 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 		if err != nil {
 			return err
 		}
-		now := time.Unix(0, s.clock.now())
+		now := time.Unix(0, s.clock.Now())
 		claim := s.claims[string(key)]
 		if claim != nil && how.claims() {
 			cur = claim.shown

@@ -41,7 +41,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 func (s *Store) anyExpired() (due bool, err error) {
 	s.mu.Lock()
 	err = s.usable()
-	now := s.clock.now()
+	now := s.clock.Now()
 	s.mu.Unlock()
 	if err != nil {
 		return false, err

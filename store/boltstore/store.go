@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
@@ -33,7 +34,7 @@ type Store struct {
 	stopped chan struct{} // closed when the writer has ended
 
 	mu       sync.Mutex
-	clock    clock
+	clock    wallclock.Clock
 	fence    uint64 // the last fence given out
 	fences   uint64 // the last fence that the file has reserved
 	overlay  map[string]*row

@@ -149,7 +149,7 @@ func (t *transaction) outcome(ctx context.Context, o store.Outcome) (*group, err
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	now, rec := time.Unix(0, s.clock.now()), *t.claim.owned
+	now, rec := time.Unix(0, s.clock.Now()), *t.claim.owned
 	if rec.Expired(now) { // since Begin
 		return nil, fmt.Errorf("boltstore: %w", store.ErrLost)
 	}

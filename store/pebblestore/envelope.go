@@ -196,14 +196,6 @@ func bounded(r store.Record) store.Record {
 	return r
 }
 
-// after returns the instant d later, or the last one that can be stored.
-func after(now, d int64) int64 {
-	if d > math.MaxInt64-now {
-		return math.MaxInt64
-	}
-	return now + d
-}
-
 // A state outlives the process beside the records.
 type state struct {
 	fence uint64 // the last one reserved: no higher one was given out

@@ -109,7 +109,7 @@ func (s *Store) seal() (g *group, end bool) {
 	s.current = newGroup()
 	s.unsettled = append(s.unsettled, g)
 	s.groups++
-	g.now = s.clock.now()
+	g.now = s.clock.Now()
 	if s.fence > s.fences {
 		s.fences = s.fence + fenceBlock
 		g.state = &state{fence: s.fences, epoch: s.epoch}

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 )
 
@@ -201,7 +202,7 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 		applied: make(chan *group, 1),
 		stopped: make(chan struct{}),
 		failed:  make(chan struct{}, 1),
-		clock:   newClock(cfg.clock),
+		clock:   wallclock.New(cfg.clock),
 		overlay: make(map[string]*row),
 		recent:  newRecent(),
 		current: newGroup(),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 )
 
@@ -24,7 +25,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) (config, error) {
-	c := config{lazyDelay: 10 * time.Millisecond, clock: systemTime(), fs: vfs.Default, maxBatch: 64 << 20}
+	c := config{lazyDelay: 10 * time.Millisecond, clock: wallclock.System(), fs: vfs.Default, maxBatch: 64 << 20}
 	for _, o := range opts {
 		if o == nil {
 			continue

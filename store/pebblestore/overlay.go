@@ -76,7 +76,7 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 			}
 			continue
 		}
-		now := time.Unix(0, s.clock.now())
+		now := time.Unix(0, s.clock.Now())
 		fence := s.fence
 		next, made, err := decide(alive(cur, now), now)
 		switch {

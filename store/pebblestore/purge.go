@@ -47,7 +47,7 @@ func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err erro
 		s.mu.Unlock()
 		return 0, nil, err
 	}
-	if len(s.overlay) == 0 && s.due.Load() > s.clock.now() {
+	if len(s.overlay) == 0 && s.due.Load() > s.clock.Now() {
 		s.mu.Unlock()
 		return 0, nil, nil
 	}

@@ -70,7 +70,7 @@ func TestSearchForExpiredRecordsPassesNoDeletedOnes(t *testing.T) {
 	}
 	fake.Wall.Add(int64(time.Hour))
 	db := &countingReader{Reader: s.db}
-	s.free(db, s.db.NewBatch(), &group{now: s.clock.now()}, 1)
+	s.free(db, s.db.NewBatch(), &group{now: s.clock.Now()}, 1)
 	require.Less(t, db.steps, 10)
 	require.Positive(t, db.steps)
 

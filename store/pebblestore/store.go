@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 )
 
@@ -38,7 +39,7 @@ type Store struct {
 	db      *pebble.DB   // nil after Close
 
 	mu         sync.Mutex
-	clock      clock
+	clock      wallclock.Clock
 	fence      uint64 // the last fence given out
 	fences     uint64 // the last fence that the directory has reserved, or that a group reserves
 	reserved   uint64 // the last fence that the directory has reserved

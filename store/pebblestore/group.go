@@ -154,7 +154,7 @@ func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 			}
 		}
 	}
-	if limit := g.purge + freed*fresh; limit > 0 && s.due.Load() <= g.now {
+	if limit := g.purge + freed*fresh; limit > 0 && s.from(g.purge > 0) <= g.now {
 		if err := next(); err != nil { // so that reads of db see the rows
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"sync"
 	"time"
@@ -207,6 +208,7 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 		recent:  newRecent(),
 		current: newGroup(),
 	}
+	s.unread.Store(math.MaxInt64)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stop = sync.OnceFunc(func() { close(s.stopped) })
 	s.poller = store.Poll(s)

@@ -47,7 +47,7 @@ func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err erro
 		s.mu.Unlock()
 		return 0, nil, err
 	}
-	if len(s.overlay) == 0 && s.due.Load() > s.clock.Now() {
+	if len(s.overlay) == 0 && s.from(true) > s.clock.Now() {
 		s.mu.Unlock()
 		return 0, nil, nil
 	}
@@ -65,13 +65,24 @@ func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err erro
 	return purged, g.skipped, nil
 }
 
+// from returns the instant at which a search for expired records begins. Only a Purge tries again what could not be read.
+func (s *Store) from(purge bool) int64 {
+	if purge {
+		return min(s.due.Load(), s.unread.Load())
+	}
+	return s.due.Load()
+}
+
 // free deletes up to limit records that have expired, the oldest first. It passes records that can't be read, and
-// leaves in due the instant before which nothing expires. The search begins there: Pebble keeps deleted entries of the
+// leaves in due the instant before which no other expires. The search begins there: Pebble keeps deleted entries of the
 // index until it compacts, and would pass each of them.
 func (s *Store) free(db pebble.Reader, b *pebble.Batch, g *group, limit int) {
-	passed, unread := 0, int64(0) // how many can't be read, and when the first of them expires
-	from := appendIndexKey(nil, expiryPrefix, s.due.Load(), nil)
-	due, err := scan(db, expiryPrefix, from, func(k []byte) (more bool) {
+	passed := 0
+	from := s.from(g.purge > 0)
+	if g.purge > 0 {
+		s.unread.Store(math.MaxInt64)
+	}
+	due, err := scan(db, expiryPrefix, appendIndexKey(nil, expiryPrefix, from, nil), func(k []byte) (more bool) {
 		at, key, err := splitIndexKey(k)
 		if err == nil && at > g.now || g.purged == limit || passed == maxUnread {
 			return false
@@ -80,9 +91,8 @@ func (s *Store) free(db pebble.Reader, b *pebble.Batch, g *group, limit int) {
 			err = freeOne(db, b, at, key)
 		}
 		if err != nil {
-			if passed++; passed == 1 {
-				unread = at
-			}
+			passed++
+			s.unread.Store(min(s.unread.Load(), at))
 			if g.skipped == nil {
 				g.skipped = err
 			}
@@ -93,11 +103,10 @@ func (s *Store) free(db pebble.Reader, b *pebble.Batch, g *group, limit int) {
 	})
 	switch {
 	case err != nil:
+		s.unread.Store(min(s.unread.Load(), from))
 		if g.skipped == nil {
 			g.skipped = err
 		}
-	case passed > 0:
-		s.due.Store(unread)
 	case due == nil:
 		s.due.Store(math.MaxInt64)
 	default:

@@ -79,7 +79,54 @@ func TestSearchForExpiredRecordsPassesNoDeletedOnes(t *testing.T) {
 	require.Equal(t, 2, purged, "the search passes no record that is there")
 }
 
-// A countingReader counts the entries that a search of the index passes, deleted ones too.
+// New records look past a record that can't be read only once. A Purge reports it each time.
+func TestUnreadableRecordIsPassedOnce(t *testing.T) {
+	fake := fakeclock.At(time.Now().UnixNano())
+	dir := tempDir(t)
+	s := mustOpen(t, dir, withClock(fake.Read))
+	expire := func(key string) {
+		c := claim(key)
+		c.Lease, c.Retention = 0, time.Minute
+		mustReserve(t, s, c, store.Acquired)
+	}
+	expire("damaged")
+	require.NoError(t, s.Close())
+	s = mustOpen(t, dir, withClock(fake.Read))
+	damage(t, s, "damaged")
+	fake.Wall.Add(1)
+	const n = 100
+	for i := range n {
+		expire(fmt.Sprint(i))
+	}
+	fake.Wall.Add(int64(time.Hour))
+	for range 2 {
+		_, err := s.Purge(t.Context(), n)
+		require.ErrorIs(t, err, ErrCorrupt)
+	}
+
+	expire("next")
+	fake.Wall.Add(int64(time.Hour))
+	db := &countingReader{Reader: s.db}
+	g := &group{now: s.clock.Now()}
+	s.free(db, s.db.NewBatch(), g, 1)
+	require.Equal(t, 1, g.purged)
+	require.Less(t, db.steps, 10)
+
+	g = &group{now: s.clock.Now(), purge: 1}
+	s.free(s.db, s.db.NewBatch(), g, 1)
+	require.ErrorIs(t, g.skipped, ErrCorrupt, "a Purge tries again")
+	again, err := s.Purge(t.Context(), n)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.LessOrEqual(t, again, 1)
+	require.NoError(t, s.Drop(t.Context(), claim("damaged").ID))
+	_, err = s.Purge(t.Context(), n)
+	require.NoError(t, err)
+	_, err = s.Purge(t.Context(), n)
+	require.NoError(t, err)
+	require.NoError(t, s.Verify(t.Context()))
+}
+
+// A countingReader counts the entries from the begin of a search of the index to its end, deleted ones too.
 type countingReader struct {
 	pebble.Reader
 	steps int
@@ -90,7 +137,8 @@ func (r *countingReader) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error
 	if err != nil {
 		return nil, err
 	}
-	it.First()
+	for ok := it.First(); ok; ok = it.Next() {
+	}
 	stats := it.Stats()
 	r.steps += stats.ForwardSeekCount[pebble.InternalIterCall] + stats.ForwardStepCount[pebble.InternalIterCall]
 	return it, nil

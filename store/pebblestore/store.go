@@ -62,7 +62,8 @@ type Store struct {
 	helpers sync.WaitGroup
 
 	poller     *store.Poller
-	due        atomic.Int64          // nothing expires before this instant
+	due        atomic.Int64          // nothing that can be read expires before this instant
+	unread     atomic.Int64          // the first expiry of what could not be read
 	background atomic.Pointer[error] // of the last flush or compaction
 	failed     chan struct{}         // takes a value if a flush or compaction fails
 }

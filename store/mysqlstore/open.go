@@ -33,6 +33,7 @@ type Store struct {
 	owns   bool // Close closes db
 	text   statements
 	closed atomic.Bool
+	made   atomic.Uint64 // new records that met expired ones
 }
 
 // An Option changes how Open, New and Migration set a store up.

@@ -73,8 +73,8 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err 
 				return err
 			})
 		}
-		if g, err = s.insert(ctx, conn, c, now.at); err == nil && now.expired {
-			_, _ = s.free(ctx, conn, freed) // the record is made; Purge or the next one deletes them
+		if g, err = s.insert(ctx, conn, c, now.at); err == nil {
+			s.freeBy(ctx, conn, now)
 		}
 		return err
 	})
@@ -225,7 +225,19 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	})
 }
 
-const freed = 2 // expired records that a new one removes
+// One new record in eight deletes up to sixteen expired ones, because sixteen cost one commit as two do.
+const (
+	eighth = 8
+	freed  = 16
+)
+
+// freeBy deletes expired records beside every eighth new one. Purge or a later one deletes what it leaves.
+func (s *Store) freeBy(ctx context.Context, conn *sql.Conn, now snapshot) {
+	if now.expired && s.made.Add(1)%eighth == 1 {
+		_, _ = s.free(ctx, conn, freed)
+	}
+}
+
 // free deletes at most n expired records. It passes over those that another one has locked.
 func (s *Store) free(ctx context.Context, conn *sql.Conn, n int) (deleted int, err error) {
 	err = s.inTx(ctx, conn, func(tx *sql.Tx) error {

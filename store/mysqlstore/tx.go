@@ -41,8 +41,8 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*sqltx.Tx], 
 		if g, owned = now.judge(c); !owned {
 			return nil
 		}
-		if !now.row && now.expired {
-			_, _ = s.free(ctx, conn, freed) // Purge or the next one deletes them
+		if !now.row {
+			s.freeBy(ctx, conn, now)
 		}
 		h, g, err = s.hold(ctx, conn, c, now)
 		if h != nil {

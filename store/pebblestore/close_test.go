@@ -1,0 +1,29 @@
+package pebblestore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+)
+
+// A waiter reads its record every ten seconds, so Close wakes it.
+func TestCloseAnswersThoseWhoWait(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.Wait(ctx, l.ID, l.Fence) }()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.waiting == 1
+	}, time.Minute, time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for its first read
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, <-done, store.ErrUnavailable)
+}

@@ -90,6 +90,7 @@ func oldest(a, b candidate) int {
 type destination struct {
 	name  string
 	lines lineHeap
+	known int // all its lines
 }
 
 // due returns the first n events that may be claimed now, the oldest first.

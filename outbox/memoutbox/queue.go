@@ -82,6 +82,7 @@ func (q *Queue) line(r *row) *line {
 		}
 		l = &line{to: to, key: k, at: -1}
 		q.lines[k] = l
+		to.known++
 	}
 	return l
 }
@@ -104,9 +105,14 @@ func (q *Queue) end(r *row) {
 	q.forget(l)
 }
 
+// forget removes a line without events, and a destination without lines.
 func (q *Queue) forget(l *line) {
-	if len(l.waiting) == 0 && len(l.dead) == 0 {
-		delete(q.lines, l.key)
+	if len(l.waiting) > 0 || len(l.dead) > 0 {
+		return
+	}
+	delete(q.lines, l.key)
+	if l.to.known--; l.to.known == 0 {
+		delete(q.destinations, l.to.name)
 	}
 }
 

@@ -135,7 +135,7 @@ func bare(
 	bucket := []byte("records")
 	return func(dir string) (contest.Runner, error) {
 		db, err := bbolt.Open(filepath.Join(dir, "bare.db"), 0o600,
-			&bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
+			&bbolt.Options{FreelistType: bbolt.FreelistArrayType, NoStatistics: true})
 		if err != nil {
 			return contest.Runner{}, err
 		}

@@ -70,8 +70,10 @@ func openDB(path string, cfg config) (*Store, error) {
 	var db *bbolt.DB
 	var file *os.File
 	options := &bbolt.Options{
-		Timeout:      1, // no wait: bbolt tries once, and again only while more than 50 ms are left
-		FreelistType: bbolt.FreelistMapType,
+		Timeout: 1, // no wait: bbolt tries once, and again only while more than 50 ms are left
+		// It takes the first free pages. The other type, a map, takes any: the file grew forever, because each commit
+		// needs a run of pages for the list itself. The map is also sorted in each commit.
+		FreelistType: bbolt.FreelistArrayType,
 		// NoFreelistSync would save a page write in each commit. It would cost a scan of the whole file in Open, in a
 		// goroutine where a damaged page ends the process.
 		NoStatistics: true, // they take a lock in every read

@@ -15,7 +15,8 @@ type Ledger struct {
 	keys   map[string][]step
 	Fence  uint64 // the highest one that was given out
 	Acks   int
-	stop   int // the moment of the first sync that failed
+	stop   int             // the moment of the first sync that failed
+	found  map[string]bool // the keys that the process at work was shown when it opened the store
 }
 
 // transactional is the operation that may overtake lazy outcomes of other IDs.
@@ -46,6 +47,8 @@ func (l *Ledger) Add(e Event) error {
 	case e.Op == "queue" && e.Stage == Done:
 		l.queued = true
 		return nil
+	case e.Op == "found all":
+		return l.sawAll()
 	case e.Key == "":
 		return nil
 	case e.Op == "find":
@@ -80,9 +83,10 @@ func (l *Ledger) SyncFailed() {
 }
 
 // Reopened notes that another process opens the store.
-func (l *Ledger) Reopened() { l.stop = 0 }
+func (l *Ledger) Reopened() { l.stop, l.found = 0, map[string]bool{} }
 
-// saw notes that a process was shown a record. From then on the record is acknowledged.
+// saw notes that a process was shown a record when it opened the store. From then on the record is acknowledged. What an
+// earlier process did to it later is gone for good: a lazy change may be lost with its process.
 func (l *Ledger) saw(e Event) error {
 	steps := l.keys[e.Key]
 	for i, s := range slices.Backward(steps) {
@@ -91,6 +95,7 @@ func (l *Ledger) saw(e Event) error {
 				steps[j].acked = l.now
 			}
 			steps[i].lazy, steps[i].after = false, e.Found
+			l.keys[e.Key], l.found[e.Key] = steps[:i+1], true
 			return nil
 		}
 		if s.acked > 0 && !s.lazy {
@@ -98,9 +103,20 @@ func (l *Ledger) saw(e Event) error {
 		}
 	}
 	if e.Found == (Fact{}) && !slices.ContainsFunc(steps, func(s step) bool { return s.acked > 0 && !s.lazy }) {
+		l.keys[e.Key] = nil
 		return nil
 	}
-	return fmt.Errorf("%w: a process was shown %q as %v", ErrLoss, e.Key, e.Found)
+	return fmt.Errorf("%w: a process was shown %q as %v, and its calls were %+v", ErrLoss, e.Key, e.Found, steps)
+}
+
+// sawAll notes that a process was shown no other record.
+func (l *Ledger) sawAll() (err error) {
+	for key := range l.keys {
+		if !l.found[key] {
+			err = errors.Join(err, l.saw(Event{Key: key}))
+		}
+	}
+	return err
 }
 
 // ErrLoss is wrapped by each error about a promise that a store broke.

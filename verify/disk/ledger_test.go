@@ -64,9 +64,56 @@ func TestLedger(t *testing.T) {
 	})
 	t.Run("a record that a process was shown is acknowledged", func(t *testing.T) {
 		var l Ledger
+		l.Reopened()
 		require.NoError(t, l.Add(reserved[0]))
 		require.NoError(t, l.Add(Event{Stage: Done, Op: "find", Key: "k", Found: pending}))
 		require.ErrorIs(t, l.Judge(nil), ErrLoss)
 		require.ErrorIs(t, l.Add(Event{Stage: Done, Op: "find", Key: "k", Found: other}), ErrLoss)
+	})
+	find := func(key string, f Fact) Event { return Event{Stage: Done, Op: "find", Key: key, Found: f} }
+	all := Event{Stage: Done, Op: "found all"}
+	later := []Event{begin("l", other, false), ack("l", other)}
+	for name, c := range map[string]struct {
+		events, shown []Event
+		seen          map[string]Fact
+		lost          bool
+	}{
+		"a lazy outcome that was lost with its process is not overtaken": {
+			lazily, []Event{find("k", pending), all}, map[string]Fact{"k": pending, "l": other}, false,
+		},
+		"one that was not lost may not be lost later": {
+			lazily, []Event{find("k", done), all}, map[string]Fact{"k": pending, "l": other}, true,
+		},
+		"what is gone does not come back": {
+			lazily, []Event{find("k", pending), all}, map[string]Fact{"k": done, "l": other}, true,
+		},
+		"a lazy claim that was lost with its process is not overtaken": {
+			[]Event{begin("k", pending, true), ack("k", pending)}, []Event{all}, map[string]Fact{"l": other}, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l Ledger
+			for i, events := range [][]Event{c.events, c.shown, later} {
+				if i == 1 {
+					l.Reopened()
+				}
+				for _, e := range events {
+					require.NoError(t, l.Add(e))
+				}
+			}
+			if err := l.Judge(c.seen); c.lost {
+				require.ErrorIs(t, err, ErrLoss)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+	t.Run("a process that is not shown an acknowledged record", func(t *testing.T) {
+		var l Ledger
+		for _, e := range reserved {
+			require.NoError(t, l.Add(e))
+		}
+		l.Reopened()
+		require.ErrorIs(t, l.Add(all), ErrLoss)
 	})
 }

@@ -24,7 +24,7 @@ const writeEvery = 4
 // A Count counts what a Replay met.
 type Count struct {
 	Writes, Syncs, Acks, States, Losses int
-	Needed                                       []int // the syncs that promises rest on, from 1
+	Needed                              []int // the syncs that promises rest on, from 1
 }
 
 // Add adds another count.

@@ -36,14 +36,16 @@ func survey(ctx context.Context, st *boltstore.Store, queue *boltoutbox.Queue, k
 		keys[key] = true
 	}
 	err := st.View(ctx, func(tx *boltstore.Tx) error {
-		b := tx.Bucket(effects)
-		if b == nil {
+		if b := tx.Bucket(effects); b != nil {
+			for k := range entries(b) {
+				seen[k] = Fact{Effect: true}
+			}
+		}
+		var records *bbolt.Bucket
+		_ = tx.ForEach(func(_ []byte, b *bbolt.Bucket) error { // the queue has a bucket
+			records = b.Tx().Bucket([]byte("redo")).Bucket([]byte("records"))
 			return nil
-		}
-		for k := range entries(b) {
-			seen[k] = Fact{Effect: true}
-		}
-		records := b.Tx().Bucket([]byte("redo")).Bucket([]byte("records"))
+		})
 		for k := range entries(records) {
 			key, ours := strings.CutPrefix(k, "\x05scope") // the length of the scope, and the scope
 			if !ours {

@@ -109,6 +109,9 @@ func (p *process) open(ctx context.Context) (err error) {
 	}
 	for key, f := range seen {
 		p.print(Event{Stage: Done, Op: "find", Key: key, Found: f})
+	}
+	p.print(Event{Stage: Done, Op: "found all"})
+	for key, f := range seen {
 		if f.State == store.StatePending {
 			_ = p.settle(ctx, key, store.Outcome{Result: []byte("taken over " + key)})
 		}

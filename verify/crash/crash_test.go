@@ -115,9 +115,14 @@ func TestDefects(t *testing.T) {
 	} {
 		t.Run(c.defect+" "+c.mode, func(t *testing.T) {
 			t.Parallel()
-			r := newRound(t, c.store, c.mode, c.kills)
-			r.defect, r.only = c.defect, c.only
-			got, err := r.play(t.Context())
+			var r round
+			var got tally
+			var err error
+			for try := 0; try < 5 && err == nil; try++ { // on a busy machine a round may do too little to find it
+				r = newRound(t, c.store, c.mode, c.kills)
+				r.defect, r.only = c.defect, c.only
+				got, err = r.play(t.Context())
+			}
 			require.ErrorIs(t, err, errBroken)
 			t.Logf("%+v: %v", got, err)
 			require.Positive(t, c.broken(got))

@@ -131,6 +131,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	s, conn := withConn(t)
 	for text, want := range map[string]string{
 		s.sql.find: "_pkey", s.sql.within: "_pkey", s.sql.purge: "_expiry", s.sql.reserve: "_pkey",
+		s.sql.beginFind:      "_pkey",
 		s.sql.reserveFreeing: "_expiry", s.sql.settleFreeing: "_expiry",
 	} {
 		tx, err := conn.Begin(t.Context())

@@ -33,14 +33,14 @@
 //
 // # Transactions
 //
-// [Store.Begin] reserves in a transaction that stays open. The caller writes through its pgx.Tx, and Commit settles the
+// [Store.Begin] reserves in a transaction that stays open. The caller writes through its pgx.Tx, and Commit writes the
 // record in it and commits both. store.Once and server.Transactional use it. [NewSQL] offers the same over
 // database/sql, on the same table, with one round trip more for Begin, Commit and Discard:
 //
 //	                                          round trips   commits
 //	first execution: Begin, Commit            1 + 1         1
 //	first execution: Begin, Discard           1 + 2         1
-//	take-over of a pending record: Begin      2
+//	over a pending or expired record: Begin   2
 //	replay, mismatch, live lease              1             0
 //	held by a transaction of this store       0             0
 //	held by a transaction of another store    1             0
@@ -58,9 +58,9 @@
 //
 // The user's statements run after a savepoint, so that Discard works after a failed one. Commit then fails: put a
 // statement that may fail in a separate savepoint (tx.Begin). The transaction has the default isolation of its
-// role and database. Begin repeats statements that fail to serialize. At Commit such a failure wraps
-// store.ErrUnavailable, and nothing was done. The store adds no conflicts between new records of different IDs,
-// also under serializable.
+// role and database. Above read committed, Begin takes one round trip more. It repeats statements that fail to
+// serialize. At Commit such a failure wraps store.ErrUnavailable, and nothing was done. The store adds no conflicts
+// between new records of different IDs, also under serializable.
 //
 // There is no Begin for a transaction that the caller has begun and commits. Its effect could be committed with a
 // pending record, and would then be made again. A table that has a column for the key needs no store: see

@@ -225,13 +225,14 @@ func TestRecordOfALaterReleaseIsRetryable(t *testing.T) {
 	reserve(t, st, unleased("k"), store.TakenOver)
 }
 
-// A completion changes no column of an index, and the page has room for it: Postgres writes no index entry.
+// A completion changes no column of an index, and the page has room for it: Postgres writes no index entry. The record
+// of a transaction is written once.
 func TestCompletionIsAHotUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		index string
 		hot   int64
 	}{
-		"as Migrate makes the table":       {"", 200},
+		"as Migrate makes the table":       {"", 100},
 		"with an index that names a state": {"CREATE INDEX ON {table} (created_at) WHERE state = 1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,14 +253,15 @@ func TestCompletionIsAHotUpdate(t *testing.T) {
 				require.NoError(t, tx.Commit(t.Context(), store.Outcome{Result: make([]byte, 256)}))
 			}
 			pool.Close() // a session reports its statistics when it ends
-			var updates, hot int64
+			var inserts, updates, hot int64
 			until(t, "the statistics are there", func() bool {
 				err := conn.QueryRow(t.Context(),
-					"SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = $1::regclass",
+					"SELECT n_tup_ins, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = $1::regclass",
 					p.table()).
-					Scan(&updates, &hot)
-				return err == nil && updates == 200
+					Scan(&inserts, &updates, &hot)
+				return err == nil && inserts == 200
 			})
+			require.EqualValues(t, 100, updates)
 			require.Equal(t, c.hot, hot)
 			require.NoError(t, st.Close())
 		})

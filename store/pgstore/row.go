@@ -16,11 +16,6 @@ const format = 1
 // columns are those that a row is scanned from.
 const columns = "format, fingerprint, state, result, meta, owner, fence, born, lease_until, created_at, expires_at"
 
-// qualified returns the columns of an alias.
-func qualified(alias string) string {
-	return alias + "." + strings.ReplaceAll(columns, ", ", ", "+alias+".")
-}
-
 // A row is a record as the statements return it. Its format is 0 if there was none.
 type row struct {
 	id                                       store.ID
@@ -88,6 +83,19 @@ func (r *row) damaged(why string, args ...any) (store.Record, error) {
 func (r *row) expired() bool {
 	at := r.expiresAt
 	return at.Valid && at.InfinityModifier != pgtype.Infinity && !at.Time.After(r.readAt.Time)
+}
+
+// refuses reports whether the row refuses the claim, with the grant. No row refuses none.
+func (r *row) refuses(c store.Claim) (g store.Grant, refused bool, err error) {
+	if r.format == 0 || r.expired() {
+		return store.Grant{}, false, nil
+	}
+	rec, err := r.record()
+	if err != nil {
+		return store.Grant{}, false, err
+	}
+	v := store.Judge(rec, c, rec.ReadAt)
+	return store.Grant{Verdict: v, Record: rec}, !v.Owned(), nil
 }
 
 // grant returns the grant of a row that a claim has written.

@@ -11,37 +11,38 @@ import (
 
 // statements holds the texts for one table.
 type statements struct {
-	table                                        string // qualified
-	reserve, reserveFreeing                      string
-	begin, beginOver                             string
-	extend, release, forget, drop, purge         string
-	complete, completeLazy                       string
-	settle, settleFreeing, find, pending, within string
+	table                                string // qualified
+	reserve, reserveFreeing              string
+	begin, beginFind, beginWrite         string
+	settle, settleFreeing                string
+	extend, release, forget, drop, purge string
+	complete, completeLazy               string
+	find, pending, within                string
 }
 
 func newStatements(t pgtable.Table) statements {
 	fill := func(parts ...string) string {
 		return t.Fill(strings.NewReplacer(
-			"{columns}", columns, "{columns r}", qualified("r"), "{sound}", soundSQL("{table}"),
+			"{columns}", columns, "{fence}", fenceSQL, "{sound}", soundSQL("{table}"),
 			"{sound f}", soundSQL("f"), "{sound r}", soundSQL("r")).Replace(strings.Join(parts, "")))
 	}
 	const nothing = "0::bigint, NULL::timestamptz, "
-	const settle = "WITH settled AS (" + completeSQL + placeSQL + ownedSQL + " RETURNING 1)"
-	const write = writeSQL + overSQL + returningSQL
+	const write = writeSQL + overSQL
 	return statements{
 		table:          t.String(),
 		reserve:        fill(reserveSQL, write, granting("", "")),
 		reserveFreeing: fill(reserveSQL, write, freeing("written", "$10"), granting(nothing, freedSQL+", ")),
-		begin:          fill(beginSQL, writeSQL, "NOTHING", returningSQL, begunSQL, presentSQL, openSQL),
-		beginOver:      fill(beginSQL, write, begunSQL, openSQL),
+		begin:          fill(beginSQL),
+		beginFind:      fill(findSQL, beginFindSQL),
+		beginWrite:     fill(beginWriteSQL, write, writtenSQL),
 		extend:         fill(extendSQL),
 		complete:       fill(completeSQL, ownedSQL),
 		completeLazy:   fill(lazySQL, completeSQL, ownedSQL, " AND EXISTS (SELECT FROM lazy)"),
-		settle:         fill(settle, settledSQL, "0, NULL::timestamptz"),
-		settleFreeing:  fill(settle, freeing("settled", "$9", readCommittedSQL), settledSQL, freedSQL),
+		settle:         fill(settleSQL, settledSQL, "0, NULL::timestamptz"),
+		settleFreeing:  fill(settleSQL, freeing("settled", "$11", " AND "+readCommittedSQL), settledSQL, freedSQL),
 		release:        fill(releaseSQL),
 		forget:         fill(forgetSQL),
-		find:           fill(findSQL),
+		find:           fill(findSQL, primarySQL),
 		pending:        fill(pendingSQL, pendingOrderSQL),
 		within:         fill(pendingSQL, " AND scope = $4::bytea", pendingOrderSQL),
 		purge:          fill(purgeSQL),
@@ -102,16 +103,29 @@ WITH found AS MATERIALIZED (
 	END AS had
 )`
 
-// beginSQL does not read the record first: under serializable isolation that would lock a page of the index, and
-// transactions of different IDs would fail to serialize.
-const beginSQL = `WITH turn AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($4::bigint) AS had)`
+// beginSQL takes both locks of an ID for a transaction, and draws a fence if it has them. It returns the fence, the start
+// of the transaction, the time, and whether beginFindSQL reads. It fails on a standby: see primarySQL.
+const beginSQL = `
+SELECT CASE WHEN pg_try_advisory_xact_lock($1::bigint) THEN
+		CASE WHEN pg_try_advisory_xact_lock($2::bigint) THEN {fence} END END,
+	now(), clock_timestamp(),
+	CASE WHEN pg_is_in_recovery() THEN txid_current() IS NULL ELSE ` + readCommittedSQL + ` END`
 
-// writeSQL draws a fence and writes the record. The fence is a number of the sequence and 16 random bits. A standby
-// that was behind when it was promoted draws numbers again. The random bits keep a lost owner's lease from fitting the
-// record.
+// beginFindSQL reads the record that is present. A statement after the locks sees everything that was committed under
+// them only if the isolation is read committed. Under serializable isolation it would also lock a page of the index,
+// and transactions of different IDs would fail to serialize. With another isolation it reads nothing.
+const (
+	beginFindSQL     = ` AND ` + readCommittedSQL
+	readCommittedSQL = `current_setting('transaction_isolation') = 'read committed'`
+)
+
+// fenceSQL draws a fence: a number of the sequence and 16 random bits. A standby that was behind when it was promoted
+// draws numbers again. The random bits keep a lost owner's lease from fitting the record.
+const fenceSQL = `nextval({'fence}::regclass) * 65536 + floor(random() * 65536)::bigint`
+
+// writeSQL draws a fence and writes the record.
 const writeSQL = `, drawn AS MATERIALIZED (
-	SELECT clock_timestamp() AS instant, nextval({'fence}::regclass) * 65536 + floor(random() * 65536)::bigint AS fence
-	FROM turn WHERE had
+	SELECT clock_timestamp() AS instant, {fence} AS fence FROM turn WHERE had
 ), written AS (
 	INSERT INTO {table} AS r
 		(scope, key, fingerprint, state, meta, owner, fence, born, lease_until, created_at, expires_at)
@@ -120,11 +134,11 @@ const writeSQL = `, drawn AS MATERIALIZED (
 		instant,
 		CASE WHEN $7::bigint > 0 THEN instant + greatest($6::bigint, $7::bigint) * interval '1 microsecond' END
 	FROM drawn
-	ON CONFLICT (scope, key) DO `
+	ON CONFLICT (scope, key) DO UPDATE SET`
 
 // overSQL overwrites an expired record, or takes a pending one over. The row is judged again, as it is now. born
 // distinguishes the two: it is the fence under which the record was made.
-const overSQL = `UPDATE SET
+const overSQL = `
 		fingerprint = excluded.fingerprint, state = 1, result = NULL, owner = excluded.owner, format = excluded.format,
 		meta = CASE WHEN r.expires_at <= excluded.created_at THEN excluded.meta ELSE r.meta END,
 		fence = excluded.fence,
@@ -134,10 +148,8 @@ const overSQL = `UPDATE SET
 		expires_at = excluded.expires_at
 	WHERE r.expires_at <= excluded.created_at
 		OR r.fingerprint = excluded.fingerprint AND r.state = 1
-			AND (r.lease_until IS NULL OR r.lease_until <= excluded.created_at) AND {sound r}`
-
-const returningSQL = `
-	RETURNING ctid AS place, {columns}
+			AND (r.lease_until IS NULL OR r.lease_until <= excluded.created_at) AND {sound r}
+	RETURNING {columns}
 )`
 
 // grantSQL returns whether the claim owns the record, and the record that refuses the claim or was written. There is no
@@ -152,24 +164,21 @@ func granting(none, freed string) string {
 // heldSQL reports whether an open transaction holds the ID with the lock.
 const heldSQL = `SELECT NOT pg_try_advisory_xact_lock_shared($1::bigint)`
 
-// begunSQL, presentSQL and openSQL return one row. Its columns are whether the turn was had, whether the open lock was
-// had, the place of the record that was written, the transaction's number, and the record. With presentSQL that may be
-// a record that is present already.
-const (
-	begunSQL = `, r AS (
-	SELECT place, {columns}, clock_timestamp() AS read_at FROM written`
-	presentSQL = ` UNION ALL
-	SELECT NULL, {columns}, clock_timestamp() FROM {table}
-	WHERE scope = $1::bytea AND key = $2::bytea AND NOT EXISTS (SELECT FROM written)`
-	openSQL = `
-)
-SELECT turn.had, CASE WHEN r.place IS NOT NULL THEN pg_try_advisory_xact_lock($9::bigint) ELSE false END,
-	coalesce(r.place::text, ''), coalesce(pg_current_xact_id_if_assigned()::text, ''),
-	{columns r}, r.read_at FROM turn LEFT JOIN r ON true`
-)
+// beginWriteSQL is for a transaction that has the locks: it gets them again.
+const beginWriteSQL = `
+WITH turn AS MATERIALIZED (
+	SELECT pg_try_advisory_xact_lock($4::bigint) AND pg_try_advisory_xact_lock($9::bigint) AS had
+)`
+
+// writtenSQL returns whether the claim has written the record, and the record that was written or is present.
+const writtenSQL = `
+SELECT true, {columns}, clock_timestamp() FROM written UNION ALL
+SELECT false, {columns}, clock_timestamp() FROM {table}
+WHERE scope = $1::bytea AND key = $2::bytea AND NOT EXISTS (SELECT FROM written)`
 
 // freeSQL deletes up to two expired records after a write, whose rows {after} names. It waits for no lock, and comes
-// after the statement's own locks, so that it can't be part of a deadlock. It begins at the instant {from}: under a
+// after the statement's own locks, so that it can't be part of a deadlock. {where} is for a user's transaction, which it
+// must not make fail to serialize. It begins at the instant {from}: under a
 // snapshot that another session holds, a scan from the beginning would pass all index entries that were deleted since.
 const freeSQL = `, expired AS MATERIALIZED (
 	SELECT scope, key, expires_at FROM {table}
@@ -179,9 +188,6 @@ const freeSQL = `, expired AS MATERIALIZED (
 ), freed AS (
 	DELETE FROM {table} AS r USING expired AS e WHERE r.scope = e.scope AND r.key = e.key
 )`
-
-// readCommittedSQL keeps a user's transaction from a failure to serialize because of the records that it deletes.
-const readCommittedSQL = ` AND current_setting('transaction_isolation') = 'read committed'`
 
 func freeing(after, from string, where ...string) string {
 	return strings.NewReplacer("{after}", after, "{from}", from, "{where}", strings.Join(where, "")).Replace(freeSQL)
@@ -210,9 +216,21 @@ UPDATE {table} AS r SET state = $4::smallint, result = $5::bytea, owner = NULL, 
 		ELSE clock_timestamp() + $6::bigint * interval '1 microsecond' END
 WHERE `
 
-// placeSQL finds the row in the transaction that has written it without a search, which would lock a page of the index
-// under serializable isolation. It finds none in another transaction, which the user has begun.
-const placeSQL = `r.ctid = $7::text::tid AND pg_current_xact_id_if_assigned() = $8::text::xid8 AND `
+// settleSQL writes the record of a transaction when it ends. So the record of a new ID is one row, which is written
+// once. A record that Begin has written is present under the same fence. The start of the transaction distinguishes it
+// from one that its user has begun.
+const settleSQL = `
+WITH settled AS (
+	INSERT INTO {table} AS r (scope, key, fingerprint, state, result, fence, born, created_at, expires_at)
+	SELECT $1::bytea, $2::bytea, $7::bytea, $4::smallint, $5::bytea, $3::bigint, $3::bigint, $8::timestamptz,
+		CASE $6::bigint WHEN 0 THEN $9::timestamptz WHEN -1 THEN NULL
+			ELSE clock_timestamp() + $6::bigint * interval '1 microsecond' END
+	WHERE now() = $10::timestamptz AND ($9::timestamptz IS NULL OR $9::timestamptz > clock_timestamp())
+	ON CONFLICT (scope, key) DO UPDATE SET state = excluded.state, result = excluded.result, owner = NULL,
+		lease_until = NULL, expires_at = excluded.expires_at
+	WHERE r.fence = excluded.fence AND r.state = 1
+	RETURNING 1
+)`
 
 // settledSQL fails with a division by zero if no record was settled, so that the COMMIT behind it is not executed.
 const settledSQL = `
@@ -236,7 +254,7 @@ DELETE FROM {table} AS r WHERE scope = $1::bytea AND key = $2::bytea AND format 
 const primarySQL = ` AND (SELECT CASE WHEN pg_is_in_recovery() THEN txid_current() IS NULL ELSE true END)`
 
 const findSQL = `
-SELECT {columns}, clock_timestamp() FROM {table} WHERE scope = $1::bytea AND key = $2::bytea` + primarySQL
+SELECT {columns}, clock_timestamp() FROM {table} WHERE scope = $1::bytea AND key = $2::bytea`
 
 // pendingSQL reads the IDs of a page after a position, of records that were made before the list began: a loop that
 // makes records would not end otherwise. It reads the table, or the records of one scope. There is no index of pending

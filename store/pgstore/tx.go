@@ -9,14 +9,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore/pgtable"
 )
 
 const (
-	// savepoint is set after the record was written. Discard returns to it. If it no longer exists, the transaction was
-	// ended by its user. No user's savepoint has this name. It is the same in every process, so that poolers and
+	// savepoint is set before the user's first statement. Discard returns to it. If it no longer exists, the transaction
+	// was ended by its user. No user's savepoint has this name. It is the same in every process, so that poolers and
 	// statistics see one statement.
 	savepoint = "redo_record_d1f6a80b3c9e4725a4b70c58e2396f1d"
 	// rollbackLimit bounds a rollback, which goes on after the end of the caller's context.
@@ -35,20 +37,15 @@ var (
 	errEnded = errors.New("pgstore: the transaction was ended by its user")
 )
 
-// A heldTx is an open transaction that holds a record.
+// A heldTx is an open transaction that holds the ID of a record.
 type heldTx[T any] struct {
 	records *records
 	claim   store.Claim
 	conn    connection[T]
 	lease   store.Lease
-	row     written
+	row     row                // the pending record
+	started pgtype.Timestamptz // by the server's clock
 	over    bool
-}
-
-// written is the place where a transaction has written its record.
-type written struct {
-	place string // of the row
-	xact  string // the transaction's number
 }
 
 // begin implements store.TxStore. acquire takes a connection from the pool.
@@ -72,10 +69,10 @@ func begin[T any](
 		if err != nil {
 			return err
 		}
-		var row written
-		g, row, err = beginOn(ctx, s, conn, c)
+		begun := &heldTx[T]{records: s, claim: c, conn: conn}
+		g, err = begun.begin(ctx)
 		if err == nil && g.Verdict.Owned() {
-			tx = &heldTx[T]{records: s, claim: c, conn: conn, lease: g.Lease, row: row}
+			tx = begun
 			return nil
 		}
 		if err != nil {
@@ -101,53 +98,79 @@ func begin[T any](
 	return tx, g, nil
 }
 
-// beginOn opens a transaction and writes the record in it.
-func beginOn[T any](
-	ctx context.Context, s *records, conn connection[T], c store.Claim,
-) (g store.Grant, w written, err error) {
+// begin opens the transaction and takes the locks of the ID. If the ID has no record, none is written before Commit.
+func (t *heldTx[T]) begin(ctx context.Context) (store.Grant, error) {
+	s, c := t.records, t.claim
+	var readCommitted bool
+	made := row{id: c.ID, format: format, fingerprint: c.Fingerprint[:], state: zeronull.Int2(store.StatePending)}
 	r := row{id: c.ID}
-	var turn, open bool
-	reserve := func(text string) func(b *pgx.Batch) {
-		return func(b *pgx.Batch) {
-			b.Queue(text, s.sql.claimArgs(c)...).QueryRow(func(found pgx.Row) error {
-				return found.Scan(r.into(&turn, &open, &w.place, &w.xact)...)
+	l := s.sql.locksOf(c.ID)
+	err := t.conn.begin(ctx, func(b *pgx.Batch) {
+		b.Queue(s.sql.begin, l.turn, l.open).QueryRow(func(found pgx.Row) error {
+			return found.Scan(&made.fence, &t.started, &made.createdAt, &readCommitted)
+		})
+		b.Queue(s.sql.beginFind, []byte(c.ID.Scope), []byte(c.ID.Key)).QueryRow(func(found pgx.Row) error {
+			if err := found.Scan(r.into()...); !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			return nil
+		})
+		b.Queue("SAVEPOINT " + savepoint)
+	})
+	if err != nil {
+		return store.Grant{}, err
+	}
+	if g, refused, err := r.refuses(c); refused || err != nil {
+		return g, err
+	}
+	had := made.fence != 0 // it is NULL if another transaction has a lock
+	switch {
+	case !readCommitted, had && r.format != 0:
+		return t.beginOver(ctx, had)
+	case !had:
+		return held(c), nil
+	}
+	made.born, made.readAt = made.fence, made.createdAt
+	if n := micros(c.Retention); n > 0 {
+		made.expiresAt = pgtype.Timestamptz{Time: time.UnixMicro(made.createdAt.Time.UnixMicro() + n), Valid: true}
+	}
+	return t.own(made)
+}
+
+// beginOver writes the record over the one that is present. Others can't change it then. It also serves a transaction
+// that could not read: see beginFindSQL. had is whether the transaction had the locks.
+func (t *heldTx[T]) beginOver(ctx context.Context, had bool) (store.Grant, error) {
+	var written bool
+	r := row{id: t.claim.ID}
+	err := t.conn.with(func(on *pgx.Conn) error {
+		return send(ctx, on, func(b *pgx.Batch) {
+			b.Queue("RELEASE SAVEPOINT " + savepoint)
+			b.Queue(t.records.sql.beginWrite, t.records.sql.claimArgs(t.claim)...).QueryRow(func(found pgx.Row) error {
+				return found.Scan(r.into(&written)...)
 			})
 			b.Queue("SAVEPOINT " + savepoint)
-		}
-	}
-	if err := conn.begin(ctx, reserve(s.sql.begin)); err != nil {
-		return store.Grant{}, written{}, err
-	}
-	if r.format != 0 && w.place == "" { // the ID has a record
-		if !r.expired() {
-			rec, err := r.record()
-			if err != nil {
-				return store.Grant{}, written{}, err
-			}
-			if v := store.Judge(rec, c, rec.ReadAt); !v.Owned() {
-				return store.Grant{Verdict: v, Record: rec}, written{}, nil
-			}
-		}
-		if turn {
-			r = row{id: c.ID}
-			err = conn.with(func(on *pgx.Conn) error {
-				return send(ctx, on, func(b *pgx.Batch) {
-					b.Queue("RELEASE SAVEPOINT " + savepoint)
-					reserve(s.sql.beginOver)(b)
-				})
-			})
-		}
-	}
+		})
+	})
 	switch {
-	case err != nil:
-		return store.Grant{}, written{}, err
-	case !turn, w.place != "" && !open:
-		return held(c), written{}, nil
-	case r.format == 0:
-		return store.Grant{}, written{}, pgtable.ErrRace
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		return store.Grant{}, err
+	case written:
+		return t.own(r)
 	}
-	g, err = r.grant()
-	return g, w, err
+	if g, refused, err := r.refuses(t.claim); refused || err != nil {
+		return g, err
+	}
+	if !had {
+		return held(t.claim), nil
+	}
+	return store.Grant{}, pgtable.ErrRace
+}
+
+// own returns the grant of the transaction's own record.
+func (t *heldTx[T]) own(r row) (store.Grant, error) {
+	g, err := r.grant()
+	t.row, t.lease = r, g.Lease
+	return g, err
 }
 
 // giveUp rolls a transaction back that was not handed out.
@@ -227,7 +250,8 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 		}
 	}
 	var deleted freed
-	text, args := t.records.sql.settle, append(append(leaseArgs(t.lease), outcomeArgs(o)...), t.row.place, t.row.xact)
+	text, args := t.records.sql.settle, append(append(leaseArgs(t.lease), outcomeArgs(o)...),
+		t.row.fingerprint, t.row.createdAt, t.row.expiresAt, t.started)
 	from, freeing := t.records.free.due()
 	if freeing {
 		text, args = t.records.sql.settleFreeing, append(args, from)
@@ -284,7 +308,7 @@ func (t *heldTx[T]) unsettled(ctx context.Context, err error, settled bool) erro
 	switch {
 	case errors.Is(err, errEnded):
 		return t.ended(ctx)
-	case !settled && pgtable.Code(err) == divisionByZero: // the row is gone, or the transaction is another one
+	case !settled && pgtable.Code(err) == divisionByZero: // the record has expired, or the transaction is another one
 		last, cancel := lasting(ctx)
 		defer cancel()
 		if errors.Is(t.undo(last), errEnded) {

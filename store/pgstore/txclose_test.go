@@ -95,7 +95,7 @@ func closes[T any, S txStore[T]](t *testing.T, p place, st S, by user[T]) store.
 	p.requireEffects(t, key("discarded"), 0)
 	require.NoError(t, by.write(t.Context(), ended.Tx(), "COMMIT"))
 	requireEnded(t, ended.Rollback(t.Context()))
-	begin(t, beside, claim(key("ended")), store.TakenOver)
+	begin(t, beside, claim(key("ended")), store.Acquired)
 	require.NoError(t, st.Close())
 	begin(t, beside, claim(key("last")), store.InFlight)
 	return last

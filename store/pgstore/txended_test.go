@@ -138,7 +138,7 @@ func TestEndedTransactionWhoseRecordCannotBeSettledIsUnknown(t *testing.T) {
 	err = tx.Commit(t.Context(), store.Outcome{})
 	requireEnded(t, err)
 	require.ErrorIs(t, err, store.ErrUnavailable)
-	begin(t, st, claim("l"), store.TakenOver)
+	begin(t, st, claim("l"), store.Acquired)
 }
 
 // Discard returns to the store's savepoint, with any names of the user's savepoints.

@@ -178,6 +178,7 @@ func TestSQLCommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
 func TestBeginIsRetriedInside(t *testing.T) {
 	p, _ := newTxPlace(t)
 	st, _ := p.pooled(t)
+	reserve(t, st, unleased("k"), store.Acquired) // Begin writes only over a record
 	pgtest.Exec(t, pgtest.Connect(t, p.url), fmt.Sprintf(`SET search_path = %[1]s; CREATE SEQUENCE tries;
 		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF nextval('tries') < 3 THEN RAISE EXCEPTION 'refused' USING ERRCODE = TG_ARGV[0]; END IF;
@@ -185,6 +186,6 @@ func TestBeginIsRetriedInside(t *testing.T) {
 		END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON %[2]s FOR EACH ROW EXECUTE FUNCTION refuse('40P01')`,
 		pgx.Identifier{p.schema}.Sanitize(), p.table()))
-	tx, _ := begin(t, st, claim("k"), store.Acquired)
+	tx, _ := begin(t, st, claim("k"), store.TakenOver)
 	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
 }

@@ -14,7 +14,7 @@ type statements struct {
 	table                                string // qualified
 	reserve, reserveFreeing              string
 	begin, beginFind, beginWrite         string
-	settle, settleFreeing                string
+	settle, settleFreeing, settleOver    string
 	extend, release, forget, drop, purge string
 	complete, completeLazy               string
 	find, pending, within                string
@@ -38,15 +38,17 @@ func newStatements(t pgtable.Table) statements {
 		extend:         fill(extendSQL),
 		complete:       fill(completeSQL, ownedSQL),
 		completeLazy:   fill(lazySQL, completeSQL, ownedSQL, " AND EXISTS (SELECT FROM lazy)"),
-		settle:         fill(settleSQL, settledSQL, "0, NULL::timestamptz"),
-		settleFreeing:  fill(settleSQL, freeing("settled", "$11", " AND "+readCommittedSQL), settledSQL, freedSQL),
-		release:        fill(releaseSQL),
-		forget:         fill(forgetSQL),
-		find:           fill(findSQL, primarySQL),
-		pending:        fill(pendingSQL, pendingOrderSQL),
-		within:         fill(pendingSQL, " AND scope = $4::bytea", pendingOrderSQL),
-		purge:          fill(purgeSQL),
-		drop:           fill(dropSQL),
+		settle:         fill(settleSQL),
+		settleOver:     fill(settleSQL, settleOverSQL),
+		settleFreeing: fill("WITH settled AS (", settleSQL, " RETURNING 1)",
+			freeing("settled", "$11", " AND "+readCommittedSQL), " SELECT ", freedSQL),
+		release: fill(releaseSQL),
+		forget:  fill(forgetSQL),
+		find:    fill(findSQL, primarySQL),
+		pending: fill(pendingSQL, pendingOrderSQL),
+		within:  fill(pendingSQL, " AND scope = $4::bytea", pendingOrderSQL),
+		purge:   fill(purgeSQL),
+		drop:    fill(dropSQL),
 	}
 }
 
@@ -216,25 +218,22 @@ UPDATE {table} AS r SET state = $4::smallint, result = $5::bytea, owner = NULL, 
 		ELSE clock_timestamp() + $6::bigint * interval '1 microsecond' END
 WHERE `
 
-// settleSQL writes the record of a transaction when it ends. So the record of a new ID is one row, which is written
-// once. A record that Begin has written is present under the same fence. The start of the transaction distinguishes it
-// from one that its user has begun.
+// settleSQL writes the record of a transaction when it ends, so that a new record is written once. The start of the
+// transaction distinguishes it from one that its user has begun. If a rule is broken, the state's division by zero
+// fails, and so does the COMMIT behind it.
 const settleSQL = `
-WITH settled AS (
-	INSERT INTO {table} AS r (scope, key, fingerprint, state, result, fence, born, created_at, expires_at)
-	SELECT $1::bytea, $2::bytea, $7::bytea, $4::smallint, $5::bytea, $3::bigint, $3::bigint, $8::timestamptz,
-		CASE $6::bigint WHEN 0 THEN $9::timestamptz WHEN -1 THEN NULL
-			ELSE clock_timestamp() + $6::bigint * interval '1 microsecond' END
-	WHERE now() = $10::timestamptz AND ($9::timestamptz IS NULL OR $9::timestamptz > clock_timestamp())
-	ON CONFLICT (scope, key) DO UPDATE SET state = excluded.state, result = excluded.result, owner = NULL,
-		lease_until = NULL, expires_at = excluded.expires_at
-	WHERE r.fence = excluded.fence AND r.state = 1
-	RETURNING 1
-)`
+INSERT INTO {table} AS r (scope, key, fingerprint, state, result, fence, born, created_at, expires_at)
+VALUES ($1::bytea, $2::bytea, $7::bytea,
+	$4::smallint / (now() = $10::timestamptz AND coalesce($9::timestamptz > clock_timestamp(), true))::int,
+	$5::bytea, $3::bigint, $3::bigint, $8::timestamptz,
+	CASE $6::bigint WHEN 0 THEN $9::timestamptz WHEN -1 THEN NULL
+		ELSE clock_timestamp() + $6::bigint * interval '1 microsecond' END)`
 
-// settledSQL fails with a division by zero if no record was settled, so that the COMMIT behind it is not executed.
-const settledSQL = `
-SELECT 1 / (SELECT count(*) FROM settled), `
+// settleOverSQL settles a record that Begin has written. It is present under the same fence.
+const settleOverSQL = `
+ON CONFLICT (scope, key) DO UPDATE SET
+	state = excluded.state / (r.fence = excluded.fence AND r.state = 1)::int, result = excluded.result,
+	owner = NULL, lease_until = NULL, expires_at = excluded.expires_at`
 
 // lazySQL makes the commit of the statement's transaction asynchronous.
 const lazySQL = `WITH lazy AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`

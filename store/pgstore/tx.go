@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,9 +28,10 @@ const (
 
 // SQLSTATE codes, from appendix A of the Postgres manual.
 const (
-	divisionByZero = "22012"
-	noTransaction  = "25P01"
-	noSavepoint    = "3B001"
+	divisionByZero  = "22012"
+	uniqueViolation = "23505"
+	noTransaction   = "25P01"
+	noSavepoint     = "3B001"
 )
 
 var (
@@ -44,6 +46,7 @@ type heldTx[T any] struct {
 	conn    connection[T]
 	lease   store.Lease
 	row     row                // the pending record
+	written bool               // by Begin
 	started pgtype.Timestamptz // by the server's clock
 	over    bool
 }
@@ -140,13 +143,12 @@ func (t *heldTx[T]) begin(ctx context.Context) (store.Grant, error) {
 // beginOver writes the record over the one that is present. Others can't change it then. It also serves a transaction
 // that could not read: see beginFindSQL. had is whether the transaction had the locks.
 func (t *heldTx[T]) beginOver(ctx context.Context, had bool) (store.Grant, error) {
-	var written bool
 	r := row{id: t.claim.ID}
 	err := t.conn.with(func(on *pgx.Conn) error {
 		return send(ctx, on, func(b *pgx.Batch) {
 			b.Queue("RELEASE SAVEPOINT " + savepoint)
 			b.Queue(t.records.sql.beginWrite, t.records.sql.claimArgs(t.claim)...).QueryRow(func(found pgx.Row) error {
-				return found.Scan(r.into(&written)...)
+				return found.Scan(r.into(&t.written)...)
 			})
 			b.Queue("SAVEPOINT " + savepoint)
 		})
@@ -154,7 +156,7 @@ func (t *heldTx[T]) beginOver(ctx context.Context, had bool) (store.Grant, error
 	switch {
 	case err != nil && !errors.Is(err, pgx.ErrNoRows):
 		return store.Grant{}, err
-	case written:
+	case t.written:
 		return t.own(r)
 	}
 	if g, refused, err := r.refuses(t.claim); refused || err != nil {
@@ -249,20 +251,23 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 			return t.unsettled(ctx, err, false)
 		}
 	}
-	var deleted freed
 	text, args := t.records.sql.settle, append(append(leaseArgs(t.lease), outcomeArgs(o)...),
 		t.row.fingerprint, t.row.createdAt, t.row.expiresAt, t.started)
 	from, freeing := t.records.free.due()
-	if freeing {
+	switch {
+	case t.written:
+		text, freeing = t.records.sql.settleOver, false
+	case freeing:
 		text, args = t.records.sql.settleFreeing, append(args, from)
 	}
+	var deleted freed
 	settled := false
 	err := t.conn.with(usable)
 	if err == nil {
 		err = t.conn.commit(ctx, func(b *pgx.Batch) {
-			b.Queue(text, args...).QueryRow(func(found pgx.Row) error {
-				var one int64
-				err := found.Scan(&one, &deleted.n, &deleted.last)
+			b.Queue(text, args...).Query(func(found pgx.Rows) error {
+				// Only settleFreeing returns a row.
+				_, err := pgx.ForEachRow(found, []any{&deleted.n, &deleted.last}, func() error { return nil })
 				settled = err == nil
 				return err
 			})
@@ -308,13 +313,13 @@ func (t *heldTx[T]) unsettled(ctx context.Context, err error, settled bool) erro
 	switch {
 	case errors.Is(err, errEnded):
 		return t.ended(ctx)
-	case !settled && pgtable.Code(err) == divisionByZero: // the record has expired, or the transaction is another one
+	case !settled && slices.Contains([]string{divisionByZero, uniqueViolation}, pgtable.Code(err)):
 		last, cancel := lasting(ctx)
 		defer cancel()
 		if errors.Is(t.undo(last), errEnded) {
 			return t.ended(ctx)
 		}
-		err = fmt.Errorf("pgstore: the record of %v has expired, or was removed: %w", t.lease.ID, store.ErrLost)
+		err = fmt.Errorf("pgstore: the record of %v has expired, or is another's: %w", t.lease.ID, store.ErrLost)
 	}
 	// If the server has refused the record, it has not executed the COMMIT behind it. That also holds for the message
 	// with which it ends a session.

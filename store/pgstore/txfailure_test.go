@@ -189,3 +189,22 @@ func TestBeginIsRetriedInside(t *testing.T) {
 	tx, _ := begin(t, st, claim("k"), store.TakenOver)
 	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
 }
+
+// Only a program that ignores the locks can write a record for an ID that a transaction holds.
+func TestCommitOverAnotherProgramsRecordIsLost(t *testing.T) {
+	p, _ := newTxPlace(t)
+	for _, end := range endings[pgx.Tx]() {
+		st := p.open(t)
+		tx, _ := begin(t, st, claim("held"), store.Acquired)
+		effect(t, tx.Tx(), "held")
+		reserve(t, st, claim("other"), store.Acquired)
+		pgtest.Exec(t, pgtest.Connect(t, p.url), "UPDATE "+p.table()+" SET key = 'held' WHERE key = 'other'")
+		other := find(t, st, "held")
+		if err := end(tx, t.Context()); err != nil {
+			require.ErrorIs(t, err, store.ErrLost)
+		}
+		p.requireEffects(t, "held", 0)
+		require.Equal(t, other.Fence, find(t, st, "held").Fence)
+		require.NoError(t, st.Release(t.Context(), other.Lease()))
+	}
+}

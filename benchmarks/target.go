@@ -43,6 +43,8 @@ func targets() []contest.Target {
 			0.9, times, driver),
 		contest.AtLeast("postgres-replay", "64 callers get at least 90 % of the driver's figure with the same statement",
 			0.9, times, driver),
+		contest.AtLeast("postgres-effect", "one transaction makes at least 1.3 times the operations of two steps",
+			1.3, times, against(byTwoSteps, byTransaction)),
 		contest.AtMost("scale-redis-first", "a first run beside many records takes at most 1.5 times as long",
 			1.5, times, growth),
 		contest.AtMost("scale-redis-replay", "a replay beside many records takes at most 1.5 times as long",

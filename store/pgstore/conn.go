@@ -18,7 +18,7 @@ import (
 
 // A connection is taken from its pool for one transaction, whose type is T for the user.
 type connection[T any] interface {
-	// with calls f with the connection.
+	// with calls f with the connection. If that is closed, it returns the error of pgtable.Acquired.
 	with(f func(*pgx.Conn) error) error
 	// begin opens the transaction and sends the statements that queue adds, whose callbacks read the responses.
 	begin(ctx context.Context, queue func(*pgx.Batch)) error
@@ -58,9 +58,15 @@ func acquirePgx(ctx context.Context, pool *pgxpool.Pool) (connection[pgx.Tx], er
 	return &pgxConn{conn: conn}, nil
 }
 
-func (c *pgxConn) with(f func(*pgx.Conn) error) error { return f(c.conn.Conn()) }
-func (c *pgxConn) tx() pgx.Tx                         { return c.user }
-func (c *pgxConn) refused() bool                      { return c.user.refused.Load() }
+func (c *pgxConn) with(f func(*pgx.Conn) error) error {
+	if err := pgtable.Acquired(c.conn.Conn(), nil); err != nil {
+		return err
+	}
+	return f(c.conn.Conn())
+}
+
+func (c *pgxConn) tx() pgx.Tx    { return c.user }
+func (c *pgxConn) refused() bool { return c.user.refused.Load() }
 
 // release relies on the pool to close a connection that is in a transaction.
 func (c *pgxConn) release(broken bool) {
@@ -82,9 +88,11 @@ func (c *pgxConn) begin(ctx context.Context, queue func(*pgx.Batch)) error {
 
 func (c *pgxConn) commit(ctx context.Context, queue func(*pgx.Batch)) error {
 	defer c.user.end()
-	return send(ctx, c.conn.Conn(), func(b *pgx.Batch) {
-		queue(b)
-		b.Queue("COMMIT")
+	return c.with(func(on *pgx.Conn) error {
+		return send(ctx, on, func(b *pgx.Batch) {
+			queue(b)
+			b.Queue("COMMIT")
+		})
 	})
 }
 

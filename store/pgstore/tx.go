@@ -262,17 +262,14 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 	}
 	var deleted freed
 	settled := false
-	err := t.conn.with(usable)
-	if err == nil {
-		err = t.conn.commit(ctx, func(b *pgx.Batch) {
-			b.Queue(text, args...).Query(func(found pgx.Rows) error {
-				// Only settleFreeing returns a row.
-				_, err := pgx.ForEachRow(found, []any{&deleted.n, &deleted.last}, func() error { return nil })
-				settled = err == nil
-				return err
-			})
+	err := t.conn.commit(ctx, func(b *pgx.Batch) {
+		b.Queue(text, args...).Query(func(found pgx.Rows) error {
+			// Only settleFreeing returns a row.
+			_, err := pgx.ForEachRow(found, []any{&deleted.n, &deleted.last}, func() error { return nil })
+			settled = err == nil
+			return err
 		})
-	}
+	})
 	if err != nil {
 		return t.unsettled(ctx, err, settled)
 	}
@@ -283,20 +280,9 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 	return nil
 }
 
-// usable returns an error if the session is closed or in no transaction.
-func usable(on *pgx.Conn) error {
-	if on.PgConn().TxStatus() == 'I' && !on.IsClosed() {
-		return errEnded
-	}
-	return pgtable.Acquired(on, nil)
-}
-
 // undo returns to the savepoint. It returns errEnded if that no longer exists.
 func (t *heldTx[T]) undo(ctx context.Context) error {
 	err := t.conn.with(func(on *pgx.Conn) error {
-		if err := pgtable.Acquired(on, nil); err != nil {
-			return err
-		}
 		_, err := on.Exec(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
 		return err
 	})

@@ -49,12 +49,14 @@ func refusesAsStandby(t *testing.T, on *pgstore.Store, primary, standby *pgtest.
 	require.ErrorIs(t, err, pgstore.ErrStandby)
 	st, err := pgstore.New(pgtest.NewPool(t, standby.URL, 2))
 	require.NoError(t, err)
+	lockAsATransactionDoes(t, on, standby, claim("locked"))
 	for name, call := range map[string]func() error{
 		"Check":    func() error { return st.Check(t.Context()) },
 		"Migrate":  func() error { return st.Migrate(t.Context()) },
 		"Reserve":  func() error { _, err := st.Reserve(t.Context(), claim("new")); return err },
 		"Replay":   func() error { _, err := st.Reserve(t.Context(), claim("pending")); return err },
 		"Begin":    func() error { _, _, err := st.Begin(t.Context(), claim("new")); return err },
+		"Locked":   func() error { _, _, err := st.Begin(t.Context(), claim("locked")); return err },
 		"Look":     func() error { _, _, err := st.Begin(t.Context(), claim("pending")); return err },
 		"Extend":   func() error { return st.Extend(t.Context(), pending.Lease, long, nil) },
 		"Complete": func() error { return st.Complete(t.Context(), pending.Lease, store.Outcome{}) },
@@ -85,4 +87,14 @@ func refusesAsStandby(t *testing.T, on *pgstore.Store, primary, standby *pgtest.
 	require.NoError(t, err)
 	require.Equal(t, pending.Record.Fence, find(t, st, "pending").Fence)
 	require.NoError(t, st.Close())
+}
+
+// lockAsATransactionDoes holds the locks of an ID in a session of the standby.
+func lockAsATransactionDoes(t *testing.T, on *pgstore.Store, standby *pgtest.Server, c store.Claim) {
+	tx, _ := begin(t, on, c, store.Acquired)
+	locks := locksHeld(t, tx.Tx())
+	require.NoError(t, tx.Rollback(t.Context()))
+	_, err := pgtest.Connect(t, standby.URL).
+		Exec(t.Context(), "SELECT pg_advisory_lock(n) FROM unnest($1::bigint[]) AS n", locks)
+	require.NoError(t, err)
 }

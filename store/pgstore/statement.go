@@ -58,9 +58,8 @@ func newStatements(t pgtable.Table) statements {
 // ends. It is tried before the clock and the fence are read. So fences are drawn in the order in which they are
 // written, and no insert waits for an uncommitted row.
 //
-// open is held by Begin after it has written the record. A Reserve that does not get the turn tries open. If it gets
-// that, another Reserve is writing, and it waits for the turn. Otherwise a transaction holds the ID, and it does not
-// wait.
+// open is held by Begin too. A Reserve that does not get the turn tries open. If it gets that, another Reserve is
+// writing, and it waits for the turn. Otherwise a transaction holds the ID, and it does not wait.
 type locks struct{ turn, open int64 }
 
 // locksOf returns the locks of an ID. Two IDs whose numbers are equal by chance are in flight for each other.
@@ -232,7 +231,7 @@ VALUES ($1::bytea, $2::bytea, $7::bytea,
 // settleOverSQL settles a record that Begin has written. It is present under the same fence.
 const settleOverSQL = `
 ON CONFLICT (scope, key) DO UPDATE SET
-	state = excluded.state / (r.fence = excluded.fence AND r.state = 1)::int, result = excluded.result,
+	state = excluded.state / (r.fence = excluded.fence)::int, result = excluded.result,
 	owner = NULL, lease_until = NULL, expires_at = excluded.expires_at`
 
 // lazySQL makes the commit of the statement's transaction asynchronous.

@@ -277,6 +277,7 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 	if freeing {
 		t.records.free.did(deleted)
 	}
+	t.records.free.expiresIn(cmp.Or(o.Retention, t.claim.Retention))
 	return nil
 }
 

@@ -64,6 +64,28 @@ func (p place) requireEffects(t testing.TB, key string, want int) {
 	require.Equal(t, want, n)
 }
 
+// With one lock alone, a Reserve of another store would wait for a second before it finds the ID in flight.
+func TestOpenTransactionHoldsTwoLocks(t *testing.T) {
+	p, _ := newTxPlace(t)
+	st := p.open(t)
+	reserve(t, st, unleased("pending"), store.Acquired)
+	for key, want := range map[string]store.Verdict{"new": store.Acquired, "pending": store.TakenOver} {
+		tx, _ := begin(t, st, claim(key), want)
+		require.Len(t, locksHeld(t, tx.Tx()), 2)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+}
+
+// locksHeld returns the advisory locks of a transaction.
+func locksHeld(t testing.TB, tx pgx.Tx) []int64 {
+	rows, err := tx.Query(t.Context(), `SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
+		WHERE locktype = 'advisory' AND pid = pg_backend_pid()`)
+	require.NoError(t, err)
+	locks, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	require.NoError(t, err)
+	return locks
+}
+
 // The counts are those of the package comment.
 func TestRoundTripsOfATransaction(t *testing.T) {
 	p, w := newTxPlace(t)

@@ -146,11 +146,10 @@ func (t *heldTx[T]) beginOver(ctx context.Context, had bool) (store.Grant, error
 	r := row{id: t.claim.ID}
 	err := t.conn.with(func(on *pgx.Conn) error {
 		return send(ctx, on, func(b *pgx.Batch) {
-			b.Queue("RELEASE SAVEPOINT " + savepoint)
 			b.Queue(t.records.sql.beginWrite, t.records.sql.claimArgs(t.claim)...).QueryRow(func(found pgx.Row) error {
 				return found.Scan(r.into(&t.written)...)
 			})
-			b.Queue("SAVEPOINT " + savepoint)
+			b.Queue("SAVEPOINT " + savepoint) // it hides the one before the record
 		})
 	})
 	switch {

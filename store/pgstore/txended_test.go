@@ -64,6 +64,8 @@ func TestTransactionThatHasEndedUsesItsConnectionNoMore(t *testing.T) {
 			require.ErrorIs(t, pgxWrite(t.Context(), late, "INSERT INTO effects VALUES ('late')"), pgx.ErrTxClosed)
 			var one int
 			require.ErrorIs(t, late.QueryRow(t.Context(), "SELECT 1").Scan(&one), pgx.ErrTxClosed)
+			_, err := late.Begin(t.Context())
+			require.ErrorIs(t, err, pgx.ErrTxClosed)
 		}
 	}
 	p.requireEffects(t, "late", 0)

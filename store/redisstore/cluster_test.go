@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +58,9 @@ func privateCluster(t *testing.T) *cluster {
 	for i, e := range c.replicas {
 		e.inStepWith(t, c.primaries[i])
 	}
+	until(t, "each node can start again", func() bool {
+		return !slices.ContainsFunc(c.nodes(), func(e *engine) bool { return !e.agreesOnShards(t) })
+	})
 	return c
 }
 
@@ -87,6 +92,27 @@ func (e *engine) knowsCluster(t *testing.T) bool {
 	return strings.Contains(e.tells(t, "CLUSTER", "INFO"), "cluster_state:ok") &&
 		!strings.Contains(nodes, "handshake") &&
 		strings.Count(nodes, "slave ") == clusterPrimaries && strings.Count(nodes, "\n") == 2*clusterPrimaries
+}
+
+// agreesOnShards reports whether the node's file gives each replica the shard of its primary. While the nodes meet, they
+// may differ, and Valkey 8.0 calls such a file corrupted: https://github.com/valkey-io/valkey/issues/774. Redis 7.0
+// names no shards.
+func (e *engine) agreesOnShards(t *testing.T) bool {
+	text, err := os.ReadFile(filepath.Join(e.dir, "nodes.conf"))
+	require.NoError(t, err)
+	shards, primaries := map[string]string{}, map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) >= 8 {
+			_, shard, _ := strings.Cut(f[1], "shard-id=")
+			shards[f[0]], primaries[f[0]] = shard, f[3]
+		}
+	}
+	for node, primary := range primaries {
+		if primary != "-" && shards[node] != shards[primary] {
+			return false
+		}
+	}
+	return len(primaries) == 2*clusterPrimaries
 }
 
 // keyIn returns the n-th key whose record lies in the shard.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -236,7 +237,7 @@ func shuffled(r *rand.Rand, v any) []byte {
 func FuzzCanonicalJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"b":[1,2.50,"\u00e9\ud83d\ude00"],"a":{"y":null,"x":true}}`, `{"a":1,"a":2}`, `"\ud800"`, "\"\xff\"", `[`,
-		` `, `1e5`,
+		` `, `1e5`, `{"a":"\ude00","a":1}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -245,7 +246,7 @@ func FuzzCanonicalJSON(f *testing.F) {
 		if err != nil {
 			// A body that the grammar allows may be refused only for the other reasons, or for a lone surrogate,
 			// which package json replaces.
-			if errors.Is(err, errSyntax) && json.Valid(body) && !bytes.ContainsRune(decode(t, body), utf8.RuneError) {
+			if errors.Is(err, errSyntax) && json.Valid(body) && !replaces(t, body) {
 				t.Fatalf("%q is valid JSON: %v", body, err)
 			}
 			return
@@ -264,6 +265,25 @@ func FuzzCanonicalJSON(f *testing.F) {
 			t.Fatalf("%q and its form mean %s and %s", body, want, same)
 		}
 	})
+}
+
+// replaces reports whether package json replaces a part of a string. It reads all of them: decode forgets the value of a
+// name that is repeated.
+func replaces(t *testing.T, body []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := token.(string); ok && strings.ContainsRune(s, utf8.RuneError) {
+			return true
+		}
+	}
 }
 
 // decode returns the standard library's reading of the body, with numbers by their text.

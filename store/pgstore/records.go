@@ -128,11 +128,7 @@ func (s *records) reserveOn(ctx context.Context, on *pgx.Conn, c store.Claim) (s
 		if freeing {
 			s.free.refused()
 		}
-		rec, err := r.record()
-		if err != nil {
-			return store.Grant{}, err
-		}
-		return store.Grant{Verdict: store.Judge(rec, c, rec.ReadAt), Record: rec}, nil
+		return r.judge(c)
 	}
 	if freeing {
 		s.free.did(deleted)

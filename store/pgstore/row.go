@@ -90,12 +90,17 @@ func (r *row) refuses(c store.Claim) (g store.Grant, refused bool, err error) {
 	if r.format == 0 || r.expired() {
 		return store.Grant{}, false, nil
 	}
+	g, err = r.judge(c)
+	return g, err == nil && !g.Verdict.Owned(), err
+}
+
+// judge returns the verdict on the claim.
+func (r *row) judge(c store.Claim) (store.Grant, error) {
 	rec, err := r.record()
 	if err != nil {
-		return store.Grant{}, false, err
+		return store.Grant{}, err
 	}
-	v := store.Judge(rec, c, rec.ReadAt)
-	return store.Grant{Verdict: v, Record: rec}, !v.Owned(), nil
+	return store.Grant{Verdict: store.Judge(rec, c, rec.ReadAt), Record: rec}, nil
 }
 
 // grant returns the grant of a row that a claim has written.

@@ -179,8 +179,8 @@ WHERE scope = $1::bytea AND key = $2::bytea AND NOT EXISTS (SELECT FROM written)
 
 // freeSQL deletes up to two expired records after a write, whose rows {after} names. It waits for no lock, and comes
 // after the statement's own locks, so that it can't be part of a deadlock. {where} is for a user's transaction, which it
-// must not make fail to serialize. It begins at the instant {from}: under a
-// snapshot that another session holds, a scan from the beginning would pass all index entries that were deleted since.
+// must not make fail to serialize. It begins at the instant {from}: under a snapshot that another session holds, a scan
+// from the beginning would pass all index entries that were deleted since.
 const freeSQL = `, expired AS MATERIALIZED (
 	SELECT scope, key, expires_at FROM {table}
 	WHERE EXISTS (SELECT FROM {after}) AND expires_at BETWEEN {from}::timestamptz AND (SELECT clock_timestamp())

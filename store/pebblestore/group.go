@@ -19,6 +19,7 @@ const fenceBlock = 1 << 20
 type group struct {
 	rows  []*row
 	purge int           // expired records that Purges want deleted
+	again bool          // a Purge begins: try again what could not be read
 	due   bool          // write it now
 	lazy  bool          // a lazy change joined, and the timer runs
 	state *state        // that the group writes; nil: none
@@ -29,6 +30,7 @@ type group struct {
 	err     error // for its durable members
 	purged  int   // expired records that were deleted and that no Purge has counted
 	skipped error // the first expired record that can't be deleted
+	more    bool  // the search ended before the last expired record
 }
 
 func newGroup() *group { return &group{done: make(chan struct{})} }
@@ -154,7 +156,7 @@ func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 			}
 		}
 	}
-	if limit := g.purge + freed*fresh; limit > 0 && s.from(g.purge > 0) <= g.now {
+	if limit := g.purge + freed*fresh; limit > 0 && s.from(g.again) <= g.now {
 		if err := next(); err != nil { // so that reads of db see the rows
 			return err
 		}

@@ -27,32 +27,36 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	for purged := 0; ; {
-		batch := min(purgeBatch, limit-purged)
-		n, skipped, err := s.purge(ctx, batch)
+	var skipped error
+	for purged, again := 0, true; ; again = false {
+		n, g, err := s.purge(ctx, min(purgeBatch, limit-purged), again)
 		if purged += n; err != nil {
 			return purged, err
 		}
-		if n < batch || purged == limit {
+		if skipped == nil {
+			skipped = g.skipped
+		}
+		if !g.more || purged == limit {
 			return purged, s.explain(skipped)
 		}
 	}
 }
 
-// purge has the current group delete up to n expired records, and returns their number. skipped is the first record
-// that can't be read.
-func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err error) {
+// purge has the current group delete up to n expired records, and returns their number and the group. With again the
+// group also tries what could not be read before.
+func (s *Store) purge(ctx context.Context, n int, again bool) (purged int, g *group, err error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
 		return 0, nil, err
 	}
-	if len(s.overlay) == 0 && s.from(true) > s.clock.Now() {
+	if len(s.overlay) == 0 && s.from(again) > s.clock.Now() {
 		s.mu.Unlock()
-		return 0, nil, nil
+		return 0, &group{}, nil
 	}
-	g := s.current
+	g = s.current
 	g.purge += n
+	g.again = g.again || again
 	g.due = true
 	s.mu.Unlock()
 	if err := s.join(ctx, g); err != nil {
@@ -62,12 +66,13 @@ func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err erro
 	defer s.mu.Unlock()
 	purged = min(n, g.purged)
 	g.purged -= purged
-	return purged, g.skipped, nil
+	return purged, g, nil
 }
 
-// from returns the instant at which a search for expired records begins. Only a Purge tries again what could not be read.
-func (s *Store) from(purge bool) int64 {
-	if purge {
+// from returns the instant at which a search for expired records begins: with again, at the first that could not be
+// read.
+func (s *Store) from(again bool) int64 {
+	if again {
 		return min(s.due.Load(), s.unread.Load())
 	}
 	return s.due.Load()
@@ -78,8 +83,8 @@ func (s *Store) from(purge bool) int64 {
 // index until it compacts, and would pass each of them.
 func (s *Store) free(db pebble.Reader, b *pebble.Batch, g *group, limit int) {
 	passed := 0
-	from := s.from(g.purge > 0)
-	if g.purge > 0 {
+	from := s.from(g.again)
+	if g.again {
 		s.unread.Store(math.MaxInt64)
 	}
 	due, err := scan(db, expiryPrefix, appendIndexKey(nil, expiryPrefix, from, nil), func(k []byte) (more bool) {
@@ -112,6 +117,7 @@ func (s *Store) free(db pebble.Reader, b *pebble.Batch, g *group, limit int) {
 	default:
 		at, _, _ := splitIndexKey(due)
 		s.due.Store(at)
+		g.more = at <= g.now
 	}
 }
 

@@ -112,7 +112,7 @@ func TestUnreadableRecordIsPassedOnce(t *testing.T) {
 	require.Equal(t, 1, g.purged)
 	require.Less(t, db.steps, 10)
 
-	g = &group{now: s.clock.Now(), purge: 1}
+	g = &group{now: s.clock.Now(), purge: 1, again: true}
 	s.free(s.db, s.db.NewBatch(), g, 1)
 	require.ErrorIs(t, g.skipped, ErrCorrupt, "a Purge tries again")
 	again, err := s.Purge(t.Context(), n)
@@ -124,6 +124,29 @@ func TestUnreadableRecordIsPassedOnce(t *testing.T) {
 	_, err = s.Purge(t.Context(), n)
 	require.NoError(t, err)
 	require.NoError(t, s.Verify(t.Context()))
+}
+
+// A later release may have left more records than one group passes. The records behind them expire too.
+func TestPurgePassesManyUnreadableRecords(t *testing.T) {
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read))
+	const unreadable = 2*maxUnread + 1
+	for i := range unreadable + 2 {
+		key := fmt.Sprint(i)
+		c := claim(key)
+		c.Lease, c.Retention = 0, time.Minute
+		mustReserve(t, s, c, store.Acquired)
+		if i > 0 && i <= unreadable {
+			damage(t, s, key)
+		}
+		fake.Wall.Add(1)
+	}
+	fake.Wall.Add(int64(time.Hour))
+	for _, want := range []int{2, 0} {
+		n, err := s.Purge(t.Context(), 100)
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.Equal(t, want, n)
+	}
 }
 
 // A countingReader counts the entries from the begin of a search of the index to its end, deleted ones too.

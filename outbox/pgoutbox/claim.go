@@ -20,7 +20,7 @@ const (
 	longRead = 1000
 	// mostPassed bounds how many rows of the log a claim passes. The next claim continues behind them.
 	mostPassed = 10_000
-	// mostTries bounds how often a claim meets another claim of the log before it returns nothing of the log.
+	// mostTries bounds how often a claim meets another claim of the log before it returns what it has.
 	mostTries = 4
 	// tryPause is the longest pause before the next try: about the time of another claim's commit.
 	tryPause = 4 * time.Millisecond
@@ -95,7 +95,6 @@ func (f *claiming) run(ctx context.Context) error {
 			f.q.jam.clear()
 			return nil
 		case at.passed == at.seen: // it may claim more
-			tries = 0
 		case len(f.found) > 0 && !f.q.jam.due(time.Now()):
 			return nil
 		case ask.rows < longRead:

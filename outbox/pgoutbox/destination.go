@@ -48,17 +48,13 @@ func (q *Queue) Enable(ctx context.Context, destination string) error {
 // Disabled implements [outbox.Queue].
 func (q *Queue) Disabled(ctx context.Context) (found []outbox.DisabledDestination, err error) {
 	err = q.run(ctx, false, func(on *pgx.Conn) error {
-		rows, err := on.Query(ctx, q.sql.disabled)
-		if err != nil {
-			return err
-		}
+		rows, _ := on.Query(ctx, q.sql.disabled) // CollectRows returns its error
 		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d outbox.DisabledDestination, err error) {
 			var text string
-			if err := row.Scan(&d.Destination, &d.Since, &text); err != nil {
-				return d, err
-			}
 			var why storedFailure
-			err = json.Unmarshal([]byte(text), &why)
+			if err = row.Scan(&d.Destination, &d.Since, &text); err == nil {
+				err = json.Unmarshal([]byte(text), &why)
+			}
 			d.Why = why.failure()
 			return d, err
 		})

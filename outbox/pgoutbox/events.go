@@ -114,10 +114,7 @@ func (q *Queue) entriesBehind(
 ) (page []entry, err error) {
 	args := []any{last.seq, instant(last.DeadAt), s.ID, text(s.Destination), s.Type, instant(s.Since), instant(s.Until)}
 	err = q.run(ctx, false, func(on *pgx.Conn) error {
-		rows, err := on.Query(ctx, list, args...)
-		if err != nil {
-			return err
-		}
+		rows, _ := on.Query(ctx, list, args...) // CollectRows returns its error
 		page, err = pgx.CollectRows(rows, scanEntry)
 		return err
 	})

@@ -114,32 +114,24 @@ SELECT ` + deliverySQL + lateDeliveriesSQL
 // readLines claims late events of lines, in one transaction.
 func (f *claiming) readLines(ctx context.Context) error {
 	var ds []outbox.Delivery
-	err := f.q.run(ctx, true, func(on *pgx.Conn) error {
+	err := f.q.run(ctx, true, func(on *pgx.Conn) (err error) {
 		ds = nil
-		tx, err := on.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-		if err != nil {
+		return pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			names, limits := f.rooms()
+			most, each := int64(f.Max), int64(f.PerDestination)
+			rows, _ := tx.Query(ctx, f.q.sql.readyLines, most, f.HoldKeys, each, names, limits)
+			var destinations, keys []string
+			var destination, key string
+			if _, err := pgx.ForEachRow(rows, []any{&destination, &key}, func() error {
+				destinations, keys = append(destinations, destination), append(keys, key)
+				return nil
+			}); err != nil || len(keys) == 0 {
+				return err
+			}
+			args := []any{most, micros(f.Lease), f.HoldKeys, each, names, limits, destinations, keys}
+			ds, err = f.deliveries(ctx, on, f.q.sql.lines, args)
 			return err
-		}
-		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-		names, limits := f.rooms()
-		most, each := int64(f.Max), int64(f.PerDestination)
-		rows, err := tx.Query(ctx, f.q.sql.readyLines, most, f.HoldKeys, each, names, limits)
-		if err != nil {
-			return err
-		}
-		var destinations, keys []string
-		var destination, key string
-		if _, err := pgx.ForEachRow(rows, []any{&destination, &key}, func() error {
-			destinations, keys = append(destinations, destination), append(keys, key)
-			return nil
-		}); err != nil || len(keys) == 0 {
-			return err
-		}
-		args := []any{most, micros(f.Lease), f.HoldKeys, each, names, limits, destinations, keys}
-		if ds, err = f.deliveries(ctx, on, f.q.sql.lines, args); err != nil {
-			return err
-		}
-		return tx.Commit(ctx)
+		})
 	})
 	if err == nil {
 		f.add(ds)

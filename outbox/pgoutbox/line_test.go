@@ -213,4 +213,7 @@ func TestUnreadableEventBecomesADeadLetter(t *testing.T) {
 	st, err := d.q.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, st.Dead)
+	for _, err := range d.q.Events(t.Context(), outbox.Selection{State: outbox.StateDead}) {
+		require.ErrorContains(t, err, `event "bad"`)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/pgoutbox"
 	"github.com/redo-go/redo/store"
 )
@@ -85,6 +86,20 @@ func TestTableFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, pgoutbox.ErrVersion)
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.ErrorContains(t, err, "before the first release")
+	}
+}
+
+func TestEventsOfAMissingTableAreAnError(t *testing.T) {
+	p := newPlace(t)
+	q, _ := p.open(t)
+	p.exec(t, "DROP TABLE "+p.named("_late")+" CASCADE")
+	for _, state := range []outbox.State{outbox.StateDead, outbox.StateWaiting} {
+		var errs []error
+		for _, err := range q.Events(t.Context(), outbox.Selection{State: state}) {
+			errs = append(errs, err)
+		}
+		require.Len(t, errs, 1)
+		require.ErrorContains(t, errs[0], "_late")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -185,4 +186,21 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 	require.ErrorIs(t, st.Wait(t.Context(), l.ID, l.Fence), store.ErrUnavailable)
 	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}), "an open transaction outlives the store")
 	require.Equal(t, 1, p.count(t, "SELECT COUNT(*) FROM redo_records WHERE state = 2"))
+}
+
+func TestCloseClosesItsOwnPoolOnly(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	db := p.pool(t, p.dsn)
+	st, err := mysqlstore.New(db)
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	require.NoError(t, db.PingContext(t.Context()), "the caller's pool")
+
+	const connections = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()"
+	before := p.count(t, connections)
+	st, err = mysqlstore.Open(t.Context(), p.dsn, mysqlstore.WithMigrate())
+	require.NoError(t, err)
+	require.Equal(t, before+1, p.count(t, connections))
+	require.NoError(t, st.Close())
+	require.Eventually(t, func() bool { return p.count(t, connections) == before }, 5*time.Second, time.Millisecond)
 }

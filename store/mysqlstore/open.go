@@ -76,9 +76,10 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysqlstore: %w: %w", store.ErrInvalid, err)
 	}
-	s, err := New(sql.OpenDB(connector), opts...)
+	db := sql.OpenDB(connector)
+	s, err := New(db, opts...)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
 	s.owns = true
 	if err = s.Check(ctx); s.migrate && errors.Is(err, ErrNoTable) {

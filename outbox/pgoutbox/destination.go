@@ -2,7 +2,6 @@ package pgoutbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +15,7 @@ const (
 		ON CONFLICT (destination) DO NOTHING`
 	enableSQL = `WITH gone AS (DELETE FROM {.disabled} WHERE destination = $1::text RETURNING destination)
 		SELECT count(*) FROM gone WHERE {notify}`
-	disabledSQL = `SELECT destination, since, failure::text FROM {.disabled} ORDER BY destination`
+	disabledSQL = `SELECT destination, since, failure FROM {.disabled} ORDER BY destination`
 )
 
 // Disable implements [outbox.Queue].
@@ -50,11 +49,8 @@ func (q *Queue) Disabled(ctx context.Context) (found []outbox.DisabledDestinatio
 	err = q.run(ctx, false, func(on *pgx.Conn) error {
 		rows, _ := on.Query(ctx, q.sql.disabled) // CollectRows returns its error
 		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d outbox.DisabledDestination, err error) {
-			var text string
 			var why storedFailure
-			if err = row.Scan(&d.Destination, &d.Since, &text); err == nil {
-				err = json.Unmarshal([]byte(text), &why)
-			}
+			err = row.Scan(&d.Destination, &d.Since, &why)
 			d.Why = why.failure()
 			return d, err
 		})

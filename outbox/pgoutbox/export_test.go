@@ -1,5 +1,8 @@
 package pgoutbox
 
+// LookEvery is the time between two reads of a process behind a jam.
+const LookEvery = lookEvery
+
 // PlanSQL goes before statements.
 const PlanSQL = planSQL
 

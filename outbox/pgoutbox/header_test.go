@@ -32,3 +32,11 @@ func FuzzHeader(f *testing.F) {
 		}
 	})
 }
+
+func TestEventWithoutAHeaderStaysSo(t *testing.T) {
+	text, err := encodeHeader(nil)
+	require.NoError(t, err)
+	h, err := decodeHeader(text)
+	require.NoError(t, err)
+	require.Nil(t, h)
+}

@@ -205,6 +205,24 @@ func TestClaimIsDividedIfSomeOfItsLeasesAreExtended(t *testing.T) {
 	d.settle(outbox.Sent, ds[1])
 }
 
+func TestLeaseThatTheCursorHasPassedIsFound(t *testing.T) {
+	d := newDesk(t)
+	d.enqueue(outbox.Event{ID: "k"})
+	d.claim("k")
+	d.exec(t, "UPDATE "+d.named("_claim")+" SET lease_end = clock_timestamp() - interval '1 second'")
+	d.exec(t, "UPDATE "+d.named("_cursor")+" SET swept = clock_timestamp() + interval '1 hour'")
+	d.exec(t, "CREATE FUNCTION "+d.named("_refuse")+"() RETURNS trigger LANGUAGE plpgsql AS "+
+		"'BEGIN RAISE EXCEPTION ''refused''; END'")
+	d.exec(t, "CREATE TRIGGER refuse BEFORE DELETE ON "+d.named("_claim")+
+		" FOR EACH ROW EXECUTE FUNCTION "+d.named("_refuse")+"()")
+	d.q, d.pool = d.open(t) // a process looks for all expired leases with its first claim
+	_, err := d.q.Claim(t.Context(), outbox.Claim{Max: 16, Lease: time.Hour})
+	require.ErrorContains(t, err, "refused")
+	d.exec(t, "DROP TRIGGER refuse ON "+d.named("_claim"))
+	d.q, d.pool = d.open(t)
+	d.claim("k")
+}
+
 func TestUnreadableEventBecomesADeadLetter(t *testing.T) {
 	d := newDesk(t)
 	d.enqueue(outbox.Event{ID: "bad"}, outbox.Event{ID: "good"})

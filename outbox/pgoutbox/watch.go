@@ -42,14 +42,10 @@ func (q *Queue) listen(ctx context.Context, wake func()) error {
 		defer cancel()
 		_ = conn.Close(last)
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channel(q.table)); err != nil {
-		return err
+	_, err = conn.Exec(ctx, "LISTEN "+channel(q.table))
+	for err == nil {
+		wake() // the first time for earlier events
+		_, err = conn.WaitForNotification(ctx)
 	}
-	wake() // for earlier events
-	for {
-		if _, err := conn.WaitForNotification(ctx); err != nil {
-			return err
-		}
-		wake()
-	}
+	return err
 }

@@ -1,7 +1,6 @@
 package pgoutbox_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/outbox"
@@ -233,60 +231,3 @@ func TestTransactionHasItsNumberBeforeTheRowHasItsPlace(t *testing.T) {
 		require.Greater(t, strings.Index(lines[i], "nextval"), number, lines[i])
 	}
 }
-
-// A claim of few events is one statement, and so is each later claim of the same kind.
-func TestKindOfTheLastEventsDecidesTheStatement(t *testing.T) {
-	p := newPlace(t)
-	sent := &sentTexts{}
-	p.change = func(c *pgxpool.Config) { c.ConnConfig.Tracer = sent }
-	q, pool := p.open(t)
-	d := desk{p, t, q, pool}
-	few, log := q.Statements().Few, q.Statements().Log
-	for _, step := range []struct {
-		key  string
-		n    int
-		want []string
-	}{
-		{"", 1, []string{few}},
-		{"", 5, []string{few}},
-		{"", 0, []string{few}},
-		{"a", 2, []string{few, log}},
-		{"b", 1, []string{log}},
-		{"", 0, []string{log}},
-		{"", 1, []string{log}},
-		{"", 1, []string{few}},
-	} {
-		var evs []outbox.Event
-		for range step.n {
-			evs = append(evs, outbox.Event{OrderingKey: step.key})
-		}
-		d.enqueue(evs...)
-		sent.texts = nil
-		ds, err := q.Claim(t.Context(), outbox.Claim{Max: 16, Lease: time.Hour})
-		require.NoError(t, err)
-		require.Len(t, ds, step.n)
-		require.Equal(t, step.want, sent.of(few, log))
-		d.settle(outbox.Sent, ds...)
-	}
-}
-
-// sentTexts keeps the statements that were sent in batches.
-type sentTexts struct{ texts []string }
-
-func (s *sentTexts) of(texts ...string) []string {
-	return slices.DeleteFunc(s.texts, func(text string) bool { return !slices.Contains(texts, text) })
-}
-
-func (s *sentTexts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
-	s.texts = append(s.texts, q.SQL)
-}
-
-func (s *sentTexts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
-}
-func (s *sentTexts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
-func (s *sentTexts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	return ctx
-}
-func (s *sentTexts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

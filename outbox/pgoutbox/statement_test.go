@@ -1,0 +1,141 @@
+package pgoutbox_test
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/outbox/pgoutbox"
+)
+
+// A claim of few events is one statement, and so is each later claim of the same kind.
+func TestKindOfTheLastEventsDecidesTheStatement(t *testing.T) {
+	d, sent := newTracedDesk(t)
+	for _, step := range []struct {
+		key  string
+		n    int
+		want []string
+	}{
+		{"", 1, []string{"Few"}},
+		{"", 5, []string{"Few"}},
+		{"", 0, []string{"Few"}},
+		{"a", 2, []string{"Few", "Log"}},
+		{"b", 1, []string{"Log"}},
+		{"", 0, []string{"Log"}},
+		{"", 1, []string{"Log"}},
+		{"", 1, []string{"Few"}},
+		{"", 99, []string{"Few"}},
+		{"", 100, []string{"Few"}}, // as many as it may claim: there may be more
+		{"", 1, []string{"Log"}},
+	} {
+		var evs []outbox.Event
+		for range step.n {
+			evs = append(evs, outbox.Event{OrderingKey: step.key})
+		}
+		d.enqueue(evs...)
+		sent.texts = nil
+		ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 100, Lease: time.Hour})
+		require.NoError(t, err)
+		require.Len(t, ds, step.n)
+		require.Equal(t, step.want, sent.of(d.q, "Few", "Log"))
+		d.settle(outbox.Sent, ds...)
+	}
+}
+
+// A claim that finds the log locked by another claim tries again four times, and then returns what it has.
+func TestClaimTriesAgainWhileAnotherReadsTheLog(t *testing.T) {
+	d, sent := newTracedDesk(t)
+	d.enqueue(batch("e", 3)...)
+	other := d.begin(pgx.ReadCommitted)
+	other.exec(d.q.Statements().Log, logArgs(2)...)
+	sent.texts = nil
+	d.claim()
+	require.Equal(t, []string{"Few", "Log", "Log", "Log", "Log"}, sent.of(d.q, "Few", "Log"))
+	other.commit()
+	d.claim("e-0002")
+}
+
+// Lines are claimed by a second statement, if the first one finds any.
+func TestClaimOfLateEventsWithoutLinesIsNoStatementOfLines(t *testing.T) {
+	d, sent := newTracedDesk(t)
+	d.enqueue(outbox.Event{ID: "free"}, keyed("a1", "a"))
+	ds := d.claim("free", "a1")
+	d.settle(outbox.Released, ds[0])
+	sent.texts = nil
+	d.claim("free")
+	require.Equal(t, []string{"ReadyLines"}, sent.of(d.q, "ReadyLines", "Lines"))
+	d.settle(outbox.Released, ds[1])
+	sent.texts = nil
+	d.claim("a1")
+	require.Equal(t, []string{"ReadyLines", "Lines"}, sent.of(d.q, "ReadyLines", "Lines"))
+}
+
+// A claim reads behind a jam three times if it has no event, and once if it has one.
+func TestClaimLooksBehindAJamAFewTimes(t *testing.T) {
+	d, sent := newTracedDesk(t)
+	d.enqueue(outbox.Event{ID: "free", Destination: "other"})
+	d.fill(t, 32_000, 0) // more than three times what it reads at a time
+	full := outbox.Claim{Max: 16, Room: map[string]int{"": 0}}
+	d.claimed(full, "free")
+	require.Equal(t, []string{"Look"}, sent.of(d.q, "Look"))
+	again := d
+	again.q, again.pool = d.open(t) // another process has not looked yet
+	sent.texts = nil
+	again.claimed(full)
+	require.Equal(t, []string{"Look", "Look", "Look"}, sent.of(d.q, "Look"))
+}
+
+// A wait is never shortened, and not lengthened by more than is needed.
+func TestMicrosecondsAreRoundedUp(t *testing.T) {
+	for d, want := range map[time.Duration]int64{
+		0: 0, 1: 1, 999: 1, time.Microsecond: 1, time.Microsecond + 1: 2, time.Second: 1_000_000,
+	} {
+		require.Equal(t, want, pgoutbox.Micros(d), d)
+	}
+}
+
+// newTracedDesk returns a desk, and the statements that its queue sends.
+func newTracedDesk(t *testing.T) (desk, *sentTexts) {
+	t.Helper()
+	p := newPlace(t)
+	sent := &sentTexts{}
+	p.change = func(c *pgxpool.Config) { c.ConnConfig.Tracer = sent }
+	q, pool := p.open(t)
+	return desk{p, t, q, pool}, sent
+}
+
+// sentTexts keeps the statements that were sent, alone or in batches.
+type sentTexts struct{ texts []string }
+
+// of returns those with one of the names in Texts, by name.
+func (s *sentTexts) of(q *pgoutbox.Queue, names ...string) (sent []string) {
+	texts := reflect.ValueOf(q.Statements())
+	for _, text := range s.texts {
+		if i := slices.IndexFunc(names, func(n string) bool { return texts.FieldByName(n).String() == text }); i >= 0 {
+			sent = append(sent, names[i])
+		}
+	}
+	return sent
+}
+
+func (s *sentTexts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	s.texts = append(s.texts, q.SQL)
+}
+
+func (s *sentTexts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+func (s *sentTexts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (s *sentTexts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	s.texts = append(s.texts, q.SQL)
+	return ctx
+}
+func (s *sentTexts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

@@ -97,8 +97,10 @@ func (s *searcher) one(ctx context.Context, t target, rec *record, keep bool, li
 	if err != nil {
 		return err
 	}
-	if err := rec.add(t, p); err != nil {
-		return err
+	if p != (progress{}) {
+		if err := rec.add(t, p); err != nil {
+			return err
+		}
 	}
 	kept := 0
 	if keep && ctx.Err() == nil {
@@ -108,7 +110,7 @@ func (s *searcher) one(ctx context.Context, t target, rec *record, keep bool, li
 	return err
 }
 
-// report prints the table, as docs/proof.md has it.
+// report prints the table of what all runs did.
 func report(out io.Writer, targets []target, rec *record) error {
 	var all progress
 	fmt.Fprint(out, "\n| Target | Minutes | Executions | Inputs found | Corpus |\n|---|---|---|---|---|\n")

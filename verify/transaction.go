@@ -77,7 +77,8 @@ func (h *history) settleEffects() error {
 
 // behindATransaction reports whether a claim was refused because another caller's transaction held the ID. The
 // outcome of that transaction is not visible yet, so the claim has no result to check. But such a transaction must
-// exist.
+// exist: one that overlaps the claim, or whose outcome is unknown, or that was refused. Begin does not wait for the
+// rollback of a refused transaction, so that may hold the ID for some time after its response.
 func (h history) behindATransaction(e event) bool {
 	r := e.out.grant.Record
 	held := e.out.grant.Verdict == store.InFlight && r.LeaseLeft() == 0 ||
@@ -87,7 +88,7 @@ func (h history) behindATransaction(e event) bool {
 	}
 	for _, o := range h.events {
 		if o.in.call == once && o.in.id == e.in.id && o.call < e.answer &&
-			(e.call < o.answer || effectOf(o.in, o.out.err) != certain || o.open) {
+			(e.call < o.answer || effectOf(o.in, o.out.err) != certain || o.open || o.out.again) {
 			return true
 		}
 	}

@@ -139,3 +139,29 @@ func transactionsOn(t *testing.T, e engine, over func(st store.Store, scope stri
 
 // The other histories check a store without transactions on the same records.
 var _ store.Store = transactional[pgx.Tx]{}
+
+// A claim may be refused by a transaction that overlaps it, or that was refused before and is still being rolled
+// back. A transaction that has committed before holds nothing.
+func TestAClaimBehindATransactionNeedsOne(t *testing.T) {
+	behind := event{
+		in: input{call: reserve}, out: output{grant: store.Grant{Verdict: store.InFlight}}, call: 10, answer: 11,
+	}
+	committed := event{in: input{call: once}, call: 1, answer: 2}
+	refused, overlapping, other := committed, committed, committed
+	refused.out.again = true
+	overlapping.answer = 12
+	other.in.id.Key, other.answer = "other", 12
+	for _, c := range []struct {
+		name  string
+		other []event
+		want  bool
+	}{
+		{"no transaction", nil, false},
+		{"one that has committed", []event{committed}, false},
+		{"one that was refused", []event{committed, refused}, true},
+		{"one that overlaps", []event{overlapping}, true},
+		{"one of another ID", []event{other}, false},
+	} {
+		require.Equal(t, c.want, history{events: append(c.other, behind)}.behindATransaction(behind), c.name)
+	}
+}

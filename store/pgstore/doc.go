@@ -47,7 +47,7 @@
 //
 // The caller's own statements come on top, and so does a preparation of each statement that is new to a connection.
 // After a verdict that is not Owned the connection needs one more round trip for the rollback, for which the caller
-// does not wait.
+// does not wait. Until then an ID whose record has been forgotten, or has expired, is InFlight for others.
 //
 // An open transaction keeps one connection of the pool. Its duplicates do not wait for it: they are InFlight
 // immediately. A duplicate in the same Store needs no connection, so that it gets its verdict while handlers hold

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestKindOfTheLastEventsDecidesTheStatement(t *testing.T) {
 			evs = append(evs, outbox.Event{OrderingKey: step.key})
 		}
 		d.enqueue(evs...)
-		sent.texts = nil
+		sent.forget()
 		ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 100, Lease: time.Hour})
 		require.NoError(t, err)
 		require.Len(t, ds, step.n)
@@ -55,7 +56,7 @@ func TestClaimTriesAgainWhileAnotherReadsTheLog(t *testing.T) {
 	d.enqueue(batch("e", 3)...)
 	other := d.begin(pgx.ReadCommitted)
 	other.exec(d.q.Statements().Log, logArgs(2)...)
-	sent.texts = nil
+	sent.forget()
 	d.claim()
 	require.Equal(t, []string{"Few", "Log", "Log", "Log", "Log"}, sent.of(d.q, "Few", "Log"))
 	other.commit()
@@ -68,11 +69,11 @@ func TestClaimOfLateEventsWithoutLinesIsNoStatementOfLines(t *testing.T) {
 	d.enqueue(outbox.Event{ID: "free"}, keyed("a1", "a"))
 	ds := d.claim("free", "a1")
 	d.settle(outbox.Released, ds[0])
-	sent.texts = nil
+	sent.forget()
 	d.claim("free")
 	require.Equal(t, []string{"ReadyLines"}, sent.of(d.q, "ReadyLines", "Lines"))
 	d.settle(outbox.Released, ds[1])
-	sent.texts = nil
+	sent.forget()
 	d.claim("a1")
 	require.Equal(t, []string{"ReadyLines", "Lines"}, sent.of(d.q, "ReadyLines", "Lines"))
 }
@@ -87,7 +88,7 @@ func TestClaimLooksBehindAJamAFewTimes(t *testing.T) {
 	require.Equal(t, []string{"Look"}, sent.of(d.q, "Look"))
 	again := d
 	again.q, again.pool = d.open(t) // another process has not looked yet
-	sent.texts = nil
+	sent.forget()
 	again.claimed(full)
 	require.Equal(t, []string{"Look", "Look", "Look"}, sent.of(d.q, "Look"))
 }
@@ -112,11 +113,28 @@ func newTracedDesk(t *testing.T) (desk, *sentTexts) {
 }
 
 // sentTexts keeps the statements that were sent, alone or in batches.
-type sentTexts struct{ texts []string }
+type sentTexts struct {
+	mu    sync.Mutex // a queue also sends statements that nobody waits for
+	texts []string
+}
+
+func (s *sentTexts) add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts = append(s.texts, text)
+}
+
+func (s *sentTexts) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts = nil
+}
 
 // of returns those with one of the names in Texts, by name.
 func (s *sentTexts) of(q *pgoutbox.Queue, names ...string) (sent []string) {
 	texts := reflect.ValueOf(q.Statements())
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, text := range s.texts {
 		if i := slices.IndexFunc(names, func(n string) bool { return texts.FieldByName(n).String() == text }); i >= 0 {
 			sent = append(sent, names[i])
@@ -126,7 +144,7 @@ func (s *sentTexts) of(q *pgoutbox.Queue, names ...string) (sent []string) {
 }
 
 func (s *sentTexts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
-	s.texts = append(s.texts, q.SQL)
+	s.add(q.SQL)
 }
 
 func (s *sentTexts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
@@ -135,7 +153,7 @@ func (s *sentTexts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trac
 func (s *sentTexts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 func (s *sentTexts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	s.texts = append(s.texts, q.SQL)
+	s.add(q.SQL)
 	return ctx
 }
 func (s *sentTexts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

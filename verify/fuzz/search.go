@@ -60,12 +60,12 @@ func timeUp(out string) bool {
 
 // inputs is the directory of the inputs that the search found.
 func (s *searcher) inputs(t target) string {
-	return filepath.Join(s.dir, "inputs", filepath.ToSlash(t.dir), t.name)
+	return filepath.Join(s.dir, "inputs", t.dir, t.name)
 }
 
 // build compiles the tests of the package in dir, once for each kind, and returns the program's absolute path.
 func (s *searcher) build(ctx context.Context, dir, kind string, flags ...string) (string, error) {
-	program, err := filepath.Abs(filepath.Join(s.dir, kind, filepath.ToSlash(dir), "tests"))
+	program, err := filepath.Abs(filepath.Join(s.dir, kind, dir, "tests"))
 	if err != nil {
 		return "", err
 	}

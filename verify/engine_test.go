@@ -113,18 +113,37 @@ func (e *onRedis) disturb(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(list) {
-		var id int64
-		if !strings.Contains(line, " name="+e.prefix+" ") {
-			continue
-		}
-		if _, err := fmt.Sscanf(line, "id=%d", &id); err != nil {
-			return err
-		}
+	ids, err := clientIDs(list, e.prefix)
+	for _, id := range ids {
 		// It may be gone by now.
 		_ = e.admin.Do(ctx, e.admin.B().ClientKill().Id(id).Build()).Error()
 	}
-	return nil
+	return err
+}
+
+// clientIDs returns the IDs of the connections with a name from what CLIENT LIST answers. In RESP3 the answer begins
+// with its format, "txt:". Any connection may come first, since Redis turns its list as it looks after them.
+func clientIDs(list, name string) ([]int64, error) {
+	var ids []int64
+	for line := range strings.Lines(strings.TrimPrefix(list, "txt:")) {
+		if !strings.Contains(line, " name="+name+" ") {
+			continue
+		}
+		var id int64
+		if _, err := fmt.Sscanf(line, "id=%d ", &id); err != nil {
+			return ids, fmt.Errorf("the ID of the connection in %q: %w", line, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func TestTheFirstConnectionOfTheListHasItsID(t *testing.T) {
+	ids, err := clientIDs("txt:id=7 addr=a name=ours age=0\nid=8 name=theirs age=0\nid=9 name=ours db=0\n", "ours")
+	require.NoError(t, err)
+	require.Equal(t, []int64{7, 9}, ids)
+	_, err = clientIDs("id= addr=a name=ours age=0\n", "ours")
+	require.ErrorContains(t, err, `"id= addr=a name=ours age=0\n"`)
 }
 
 // onPostgres is a schema on the Postgres server.

@@ -127,9 +127,10 @@ func (t *transaction) Commit(ctx context.Context) error {
 	// The driver's Commit knows no context.
 	done := make(chan error, 1)
 	go func() {
-		done <- t.tx.Commit()
+		err := t.tx.Commit()
 		t.end()
 		_ = t.conn.Close() // it fails only if it is closed
+		done <- err        // when the next call can use the connection
 	}()
 	select {
 	case err := <-done:

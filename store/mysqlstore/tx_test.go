@@ -192,3 +192,21 @@ func TestConnectionComesBackClean(t *testing.T) {
 		require.Zero(t, p.count(t, "SELECT COUNT(*) FROM information_schema.innodb_trx"), name)
 	}
 }
+
+// A caller with one connection would wait for it, and any other would open one more.
+func TestConnectionIsBackInThePoolWhenATransactionHasEnded(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	db := p.pool(t, p.dsn)
+	st, err := mysqlstore.New(db)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	require.NoError(t, st.Migrate(t.Context()))
+	for name, end := range endings {
+		for n := range 50 {
+			tx, _, err := st.Begin(t.Context(), unleased(fmt.Sprint(name, n)))
+			require.NoError(t, err)
+			require.NoError(t, end(tx, t.Context()))
+			require.Zero(t, db.Stats().InUse, "after %s %d", name, n)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 			NoRedirects: intentOf(k.req.Context()).noRedirects,
 			Lost:        func(r *http.Request) bool { return loopOf(r.Context()) == nil },
 		},
-		call: k, start: now, budget: min(k.policy.AttemptTimeout, total),
+		call: k, start: now, budget: max(1, min(k.policy.AttemptTimeout, total)), // zero would set no limit
 	}
 	if observer, ok := c.observer.(AttemptObserver); ok {
 		ctx = observer.StartAttempt(ctx, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: l.number()})
@@ -231,7 +231,10 @@ func (a *attempt) result(resp *http.Response, err error) result {
 			res.err = k.withReason(answer.Caller, res.err)
 		}
 	}
-	if res.verdict, res.local = localVerdict(res.err); !res.local {
+	if answer.Caller == nil { // the cause of a context that has ended may be another call's error
+		res.verdict, res.local = localVerdict(res.err)
+	}
+	if !res.local {
 		res.verdict = taxonomy.Classify(answer)
 	}
 	if res.resp != nil && answer.Caller == nil && !res.local {
@@ -312,11 +315,13 @@ func health(r result) limit.Health {
 	return limit.Healthy
 }
 
-// localVerdict classifies an attempt that this client refused itself. It returns false for any other attempt.
+// localVerdict classifies an attempt that this client refused itself. It returns false for any other attempt, and for
+// a refusal of another client, which is below this one or cancelled it: that one's claim is about its own attempt.
 func localVerdict(err error) (taxonomy.Verdict, bool) {
 	v := taxonomy.Verdict{Class: taxonomy.ClassTransient, Effect: NotApplied}
+	_, foreign := errors.AsType[*Error](err)
 	switch {
-	case err == nil:
+	case err == nil || foreign:
 		return v, false
 	case errors.Is(err, ErrBreakerOpen):
 		v.Code = taxonomy.Unavailable

@@ -275,3 +275,34 @@ func TestMaxResponseLimitsCallToTheByte(t *testing.T) {
 		})
 	}
 }
+
+// A body that ends early, such as a file that was cut off meanwhile, is no whole request. net/http refuses it too.
+func TestABodyOfAnotherLengthThanDeclaredIsNotSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		declared int64
+		refused  bool
+	}{"exact": {4, false}, "shorter": {5, true}, "longer": {3, true}, "not declared": {-1, false}, "none declared": {0, false}} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", GetBody ", again), func(t *testing.T) {
+				srv := servertest.NewInMemory(t)
+				client := connect(t, srv.Transport(), redo.WithStore(openStore(t)))
+				req := named(t, srv, "op", "")
+				read := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("1000")), nil }
+				req.Body, _ = read()
+				if req.GetBody = nil; again {
+					req.GetBody = read
+				}
+				req.ContentLength = c.declared
+				if !c.refused {
+					succeed(t, client, req)
+					return
+				}
+				e := fail(t, client, req)
+				require.ErrorIs(t, e, taxonomy.InvalidRequest)
+				require.Equal(t, redo.NotApplied, e.Effect)
+				require.ErrorContains(t, e, fmt.Sprintf("declares a body of %d bytes, it has 4", c.declared))
+				require.Empty(t, srv.Requests())
+			})
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/internal/wire"
@@ -105,6 +106,12 @@ func (k *call) rests(entry journal.Entry) (out outcome, again bool) {
 		p := &k.client.profile
 		out = k.refused(taxonomy.KeyExpired, entry.Effect(), fmt.Errorf("redo: the operation is older than the keys that "+
 			"profile %q is known to remember (%v): find out what happened, then Settle or Forget it", p.Name, p.Retention))
+		// Another process may have sent the key just before it was too old. Until that call has ended, a probe that
+		// finds nothing proves nothing.
+		if left := k.usable + max(k.policy.MaxElapsed, k.client.retry.MaxElapsed); left > 0 && k.client.probe != nil {
+			out.err.RetryAt = time.Now().Add(left)
+			return out, false
+		}
 	}
 	return out, k.probe(entry, out.err)
 }

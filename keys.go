@@ -9,7 +9,7 @@ import (
 
 // A KeyFunc makes the Idempotency-Key of a new operation: 1 to 255 printable ASCII characters. operation is the
 // operation's name, empty if the request has none. A call makes one key, never one per attempt. For a named operation
-// without a store the client calls the function twice: equal keys show that the key depends on the name alone. A
+// the client calls the function twice: equal keys show that the key depends on the name alone. A
 // KeyFunc must be safe for concurrent use. Its error, or an invalid key, ends the call before anything is sent.
 type KeyFunc func(operation string) (string, error)
 

@@ -21,7 +21,7 @@ type loop struct {
 	call        *call
 	client      retryablehttp.Client
 	connections exchange.Connections
-	queued      time.Duration // spent waiting for the store and for the limiter: no part of the total
+	queued      time.Duration // spent reading the body, and waiting for store and limiter: no part of the total
 	last        result
 	decision    decision.Decision
 	attempts    []Attempt
@@ -46,9 +46,7 @@ func loopOf(ctx context.Context) *loop {
 func (k *call) send() outcome {
 	c := k.client
 	l := &loop{call: k, known: decision.Knowledge{Prior: k.prior, Unknown: k.unknown}}
-	if k.op.stored {
-		l.queued = time.Since(k.start)
-	}
+	l.queued = time.Since(k.start)
 	l.attempts = l.one[:0]
 	l.client = retryablehttp.Client{
 		HTTPClient: c.http, CheckRetry: checkRetry, Backoff: backoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,

@@ -159,7 +159,8 @@ func (c *Client) wantsKey(op operation, method string, m mode) bool {
 	return slices.Contains(c.profile.Methods, method)
 }
 
-// makeKey makes the operation's key. A name without a store needs a key that depends on the name alone.
+// makeKey makes the operation's key, and finds out whether it depends on the name alone. Another program, or a store
+// that was lost, may then have sent it before. A name without a store needs such a key.
 func (c *Client) makeKey(op operation) (operation, *Error) {
 	if c.keys == nil {
 		return op, op.refuse(taxonomy.KeyMissing, errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
@@ -171,13 +172,13 @@ func (c *Client) makeKey(op operation) (operation, *Error) {
 	if err != nil {
 		return op, op.refuse(taxonomy.KeyMalformed, err)
 	}
-	if op.name != "" && !op.stored {
+	if op.name != "" {
 		again, err := c.keys(op.name)
-		if err != nil || again != key {
+		op.lasting = err == nil && again == key
+		if !op.lasting && !op.stored {
 			return op, op.refuse(taxonomy.InvalidOperation,
 				errors.New("redo: the operation's name has no effect: use WithStore, DerivedKeys or WithKey"))
 		}
-		op.lasting = true
 	}
 	op.key, op.fresh = key, !op.lasting
 	return op, nil

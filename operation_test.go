@@ -304,8 +304,8 @@ func TestAKeyIsMadeFromTheOperationsName(t *testing.T) {
 		options []Option
 		want    []string
 	}{
-		{"a name without a store is asked for twice", named, nil, []string{"refund:1", "refund:1"}},
-		{"a name in the store once", named, []Option{WithStore(memstore.New())}, []string{"refund:1"}},
+		{"a name is asked for twice", named, nil, []string{"refund:1", "refund:1"}},
+		{"a name in the store too", named, []Option{WithStore(memstore.New())}, []string{"refund:1", "refund:1"}},
 		{"a request without a name once", t.Context(), nil, []string{""}},
 		{"a key of the caller's never", WithKey(named, "k1"), nil, nil},
 	} {

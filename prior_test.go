@@ -71,6 +71,15 @@ func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 			})
 		})
 	}
+	t.Run("a stored operation whose key is derived, maybe by another machine", func(t *testing.T) {
+		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect(), gateway))
+		for range 2 {
+			client := connect(t, srv.Transport(), derived, redo.WithStore(openStore(t)),
+				redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+			require.Equal(t, redo.EffectUnknown, fail(t, client, named(t, srv, "op", payment)).Effect)
+		}
+		require.Equal(t, keys(srv)[0], keys(srv)[1])
+	})
 	for key, effect := range map[string]redo.Effect{"": redo.NotApplied, "k1": redo.EffectUnknown} {
 		t.Run("a stored operation whose key is given, maybe by another program: "+key, func(t *testing.T) {
 			srv := servertest.NewInMemory(t, servertest.ScriptNext(gateway))

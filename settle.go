@@ -104,7 +104,7 @@ func (k *call) settledAs(ctx context.Context, out outcome, err error) outcome {
 		k.log(slog.LevelWarn, "outcome not stored: the operation stays pending", slog.Any("error", err))
 	default:
 		if e := k.contradiction(ctx, out); e != nil {
-			out.err = e
+			out.err, out.effect = e, e.Effect
 			return out
 		}
 	}
@@ -123,8 +123,12 @@ func (k *call) contradiction(ctx context.Context, out outcome) *Error {
 	if err != nil || op.Finding == nil || out.effect == EffectUnknown || op.Effect == out.effect {
 		return nil //nolint:nilerr // a record that can't be read shows no finding
 	}
+	effect := out.effect
+	if effect == NotApplied && !out.verdict.Final {
+		effect = EffectUnknown // this call's attempts were not applied; those of another call may have been
+	}
 	e := &Error{
-		Code: taxonomy.OutcomeUnknown, Operation: k.op.name, Key: k.op.key, Effect: out.effect,
+		Code: taxonomy.OutcomeUnknown, Operation: k.op.name, Key: k.op.key, Effect: effect,
 		Attempts: out.attempts, Response: out.resp,
 		Err: fmt.Errorf("%w: the response shows %q, %s recorded %q", ErrContradiction, out.effect, op.Finding.By, op.Effect),
 	}

@@ -113,7 +113,7 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 	rec := grant.Record
 	if grant.Verdict == store.Acquired {
 		k.usable, k.first, k.op.key = k.client.retention.Usable(), rec.CreatedAt, request.Key
-		k.prior = k.op.given // another program may have sent a given key
+		k.prior = k.op.given || k.op.lasting // another program may have sent the same key
 		k.logTransition(rec.Fingerprint, "none", store.StatePending)
 		return &holding{grant.Lease, rec.Fingerprint, request}, outcome{}, false
 	}
@@ -173,11 +173,11 @@ func (k *call) storeFailure(err error, effect Effect) outcome {
 // recorded returns the operation's effect after a claim failed and nothing was sent. NotApplied is a claim about the
 // operation and not about this call, so it needs certainty that no earlier call sent it. A store that refuses to write
 // may still be readable, and an absent record is certainty. If the store can't be read either, the effect is unknown.
-// It is also unknown for a given key, which another program may have sent.
+// It is also unknown for a given or derived key, which another program may have sent.
 func (k *call) recorded() Effect {
 	entry, err := k.entry()
 	switch {
-	case errors.Is(err, store.ErrNotFound) && !k.op.given:
+	case errors.Is(err, store.ErrNotFound) && !k.op.given && !k.op.lasting:
 		return NotApplied
 	case err != nil:
 		return EffectUnknown

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -254,5 +255,48 @@ func TestWorkOfAnAttemptIsPartOfItsTime(t *testing.T) {
 		require.Equal(t, taxonomy.Timeout, e.Code)
 		require.True(t, e.Timeout())
 		require.Equal(t, time.Minute+time.Second, time.Since(start))
+	})
+}
+
+// A slowObserver takes its time at the end of each attempt.
+type slowObserver struct {
+	attemptLog
+	takes time.Duration
+}
+
+func (o *slowObserver) EndAttempt(context.Context, redo.AttemptEnd) { time.Sleep(o.takes) }
+
+// A timer may fire late. An attempt that then begins with no time left ends at once, and does not run for ever.
+func TestAnAttemptWithoutTimeEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503),
+			servertest.DelayAfterEffect(time.Hour)))
+		client := connect(t, srv.Transport(), redo.WithObserver(&slowObserver{takes: time.Second}),
+			redo.WithRetry(redo.RetryPolicy{MaxElapsed: time.Second, Jitter: redo.NoDelay}))
+		start := time.Now()
+		e := fail(t, client, post(t, t.Context(), srv.URL, payment))
+		require.Len(t, e.Attempts, 2)
+		require.ErrorIs(t, e, taxonomy.Timeout)
+		require.Less(t, time.Since(start), 3*time.Second)
+	})
+}
+
+// The caller's body may come slowly. The time that it takes to read is no part of the attempts' time.
+func TestASlowBodyTakesNoTimeFromTheAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.DelayAfterEffect(time.Hour), servertest.OK()))
+		client := connect(t, srv.Transport(), redo.WithKeys(redo.TimeOrderedKeys),
+			redo.WithRetry(redo.RetryPolicy{MaxElapsed: 4 * time.Second, AttemptTimeout: time.Second, Jitter: redo.NoDelay}))
+		body, w := io.Pipe()
+		go func() {
+			time.Sleep(5 * time.Second)
+			_, _ = io.WriteString(w, payment)
+			_ = w.Close()
+		}()
+		req := post(t, t.Context(), srv.URL, "")
+		req.Body, req.GetBody, req.ContentLength = body, nil, -1
+		start := time.Now()
+		succeed(t, client, req)
+		require.Equal(t, 6*time.Second, time.Since(start))
 	})
 }

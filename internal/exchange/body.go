@@ -54,7 +54,16 @@ func (b *Body) Buffer(limit int) error {
 		b.rest = rejoin(head, b.req.Body)
 		return nil
 	}
-	b.Replace(head)
+	return b.hold(head)
+}
+
+// hold holds p, which was read from the request's body to its end. A body that is shorter or longer than the request
+// declares is an error, as in net/http: half of a file must not become a whole request.
+func (b *Body) hold(p []byte) error {
+	if n := b.req.ContentLength; n > 0 && n != int64(len(p)) {
+		return fmt.Errorf("redo: the request declares a body of %d bytes, it has %d", n, len(p))
+	}
+	b.Replace(p)
 	return nil
 }
 
@@ -86,7 +95,9 @@ func (b *Body) Open(limit int) (r io.ReadCloser, whole bool, err error) {
 			return rejoin(head, from), false, nil // read on, and not held
 		}
 		_ = from.Close()
-		b.Replace(head)
+		if err := b.hold(head); err != nil {
+			return nil, false, err
+		}
 	}
 	return io.NopCloser(bytes.NewReader(b.bytes)), len(b.bytes) <= limit, nil
 }

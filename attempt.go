@@ -315,8 +315,8 @@ func health(r result) limit.Health {
 	return limit.Healthy
 }
 
-// localVerdict classifies an attempt that this client refused itself. It returns false for any other attempt, and for
-// a refusal of another client, which is below this one or cancelled it: that one's claim is about its own attempt.
+// localVerdict classifies an attempt that this client refused itself. It returns false for any other attempt. The error
+// of another client, which is the transport of this one, is no refusal of this client.
 func localVerdict(err error) (taxonomy.Verdict, bool) {
 	v := taxonomy.Verdict{Class: taxonomy.ClassTransient, Effect: NotApplied}
 	_, foreign := errors.AsType[*Error](err)

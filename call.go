@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/internal/exchange"
+	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/taxonomy"
@@ -66,14 +67,20 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 		k.ctx = req.Context()
 		in = intentOf(k.ctx)
 	}
-	if e == nil && in.policy != nil {
-		if err := in.policy.validate(); err != nil {
+	if e == nil {
+		k.op, e = c.plan(req, in, m)
+	} else if req != nil {
+		k.op = c.unplanned(in, req.Method)
+		e.Operation = k.op.name
+	}
+	if in.policy != nil {
+		if err := in.policy.validate(); err != nil && e == nil {
 			e = k.op.refuse(taxonomy.InvalidRequest, err)
 		}
 		k.policy = in.policy.withDefaults()
 	}
-	if e == nil {
-		k.op, e = c.plan(req, in, m)
+	if e != nil {
+		e.Effect = k.unsent(e.Code)
 	}
 	if c.observer != nil {
 		k.ctx = c.observer.StartOperation(k.ctx, k.startEvent())
@@ -125,7 +132,11 @@ func (k *call) run() outcome {
 		k.policy.MaxAttempts = 1
 	} else if k.keyed() || wire.SafeMethod(k.req.Method) {
 		if err := k.body.Buffer(k.client.maxBuffered); err != nil {
-			return k.refused(taxonomy.InvalidRequest, NotApplied, err)
+			effect := NotApplied
+			if k.prior {
+				effect = EffectUnknown
+			}
+			return k.bodyFailure(err, effect)
 		}
 	}
 	return k.send()
@@ -138,6 +149,50 @@ func (k *call) refused(code taxonomy.Code, effect Effect, err error) outcome {
 	}
 	e.retry = code == taxonomy.Unavailable || code == taxonomy.InFlight || code.In(taxonomy.Caller)
 	return outcome{err: e, effect: effect}
+}
+
+// bodyFailure returns the outcome of a call whose body could not be read.
+func (k *call) bodyFailure(err error, effect Effect) outcome {
+	if caller := k.ended(); caller != nil {
+		return k.gaveUp(caller, err, effect)
+	}
+	return k.refused(taxonomy.InvalidRequest, effect, err)
+}
+
+// gaveUp returns the outcome of a call whose caller's context ended before the first attempt.
+func (k *call) gaveUp(caller, err error, effect Effect) outcome {
+	return k.refused(taxonomy.Classify(taxonomy.Answer{Caller: caller}).Code, effect, k.withReason(caller, err))
+}
+
+// unsent returns the known effect of an operation whose call is refused before its record is read. It is a claim about
+// the operation, whose earlier calls may have been applied, and not about the call.
+func (k *call) unsent(code taxonomy.Code) Effect {
+	c, name := k.client, k.op.name
+	malformed := c.checkKey(k.op.key) != nil // or empty
+	switch {
+	case code == taxonomy.InvalidOperation, name != "" && journal.CheckName(name) != nil, name == "" && malformed:
+		return NotApplied // no call with that name or key is ever sent
+	case name == "" && k.op.fresh:
+		return NotApplied
+	case name == "":
+		return EffectUnknown
+	}
+	lasting := k.op.given && !malformed
+	if !lasting && c.keys != nil {
+		made, e := c.makeKey(k.op)
+		if e != nil && e.Code == taxonomy.InvalidOperation {
+			return NotApplied
+		}
+		lasting = e != nil || made.lasting // a function that fails may be one that derives keys
+	}
+	if k.op.stored {
+		k.op.lasting = lasting
+		return k.recorded()
+	}
+	if lasting {
+		return EffectUnknown
+	}
+	return NotApplied
 }
 
 // keyed reports whether the server can recognise a repetition of the request.

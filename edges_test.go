@@ -46,7 +46,8 @@ func TestOperationThatNothingGivesAKeyIsRefused(t *testing.T) {
 			e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithKeys(c.keys)),
 				named(t, srv, "op", payment))
 			require.Equal(t, c.code, e.Code)
-			require.Equal(t, redo.NotApplied, e.Effect)
+			// A function that fails may be one that derives keys. Another machine may then have sent the operation's.
+			require.Equal(t, c.keys == nil, e.Effect == redo.NotApplied)
 			require.Empty(t, srv.Requests())
 			requireAbsent(t, st, "op")
 			if c.is != nil {

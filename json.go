@@ -2,6 +2,7 @@ package redo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,13 @@ import (
 func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T, error) {
 	var out T
 	refuse := func(err error) (T, error) {
-		e := &Error{Code: taxonomy.InvalidRequest, Operation: intentOf(ctx).name, Effect: NotApplied, Err: err}
+		in := intentOf(ctx)
+		e := &Error{Code: taxonomy.InvalidRequest, Operation: in.name, Err: err}
 		if c == nil {
 			return out, e
 		}
+		k := &call{client: c, ctx: cmp.Or(ctx, context.Background()), op: c.unplanned(in, method)}
+		e.Effect = k.unsent(e.Code)
 		return out, c.refusal(ctx, e)
 	}
 	var body io.Reader

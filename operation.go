@@ -92,9 +92,17 @@ type operation struct {
 	fresh   bool   // this call made the key, so that no earlier call can have sent it
 }
 
-// refuse returns the error of an operation that is not sent.
+// refuse returns the error of an operation that is not sent. The call adds its effect.
 func (op operation) refuse(code taxonomy.Code, err error) *Error {
-	return &Error{Code: code, Operation: op.name, Effect: NotApplied, Err: err}
+	return &Error{Code: code, Operation: op.name, Err: err}
+}
+
+// unplanned returns the operation that the settings name, of a request that can't be sent.
+func (c *Client) unplanned(in intent, method string) operation {
+	if wire.SafeMethod(method) {
+		return operation{}
+	}
+	return operation{name: in.name, key: in.key, given: in.hasKey, stored: in.named && c.store != nil}
 }
 
 // plan returns the request's operation, or an error if the request can't be sent. It makes the key, except for a

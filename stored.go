@@ -56,26 +56,27 @@ func (k *call) runStored() outcome {
 // claim reads the body, makes the key, and returns a claim with both, and the request that the claim stores.
 func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	c := k.client
-	fail := func(code taxonomy.Code, err error) (store.Claim, journal.Request, *Error) {
-		return store.Claim{}, journal.Request{}, &Error{Code: code, Operation: k.op.name, Effect: k.recorded(), Err: err}
+	fail := func(out outcome) (store.Claim, journal.Request, *Error) {
+		return store.Claim{}, journal.Request{}, out.err
 	}
 	if err := k.body.Buffer(c.maxBuffered); err != nil {
-		return fail(taxonomy.InvalidRequest, err)
+		return fail(k.bodyFailure(err, k.unsent("")))
 	}
 	if !k.body.Replayable() {
-		return fail(taxonomy.BodyNotReplayable, ErrNotReplayable)
+		return fail(k.refused(taxonomy.BodyNotReplayable, k.unsent(""), ErrNotReplayable))
 	}
 	if k.op.key == "" {
 		op, e := c.makeKey(k.op)
 		if e != nil {
-			return store.Claim{}, journal.Request{}, e
+			e.Effect = k.unsent(e.Code)
+			return fail(outcome{err: e})
 		}
 		k.op = op
 	}
 	meaning := c.meaning.Describe(k.req)
 	fingerprint, whole, err := k.fingerprint(meaning)
 	if err != nil {
-		return fail(taxonomy.InvalidRequest, fmt.Errorf("redo: reading the request's body: %w", err))
+		return fail(k.bodyFailure(fmt.Errorf("redo: reading the request's body: %w", err), k.unsent("")))
 	}
 	request := journal.Request{Version: journal.Version, Key: k.op.key}
 	if !c.noRequests {
@@ -162,7 +163,7 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 // caller's context ended. effect is the operation's known effect.
 func (k *call) storeFailure(err error, effect Effect) outcome {
 	if caller := k.ended(); caller != nil {
-		return k.refused(taxonomy.Classify(taxonomy.Answer{Caller: caller}).Code, effect, k.withReason(caller, err))
+		return k.gaveUp(caller, err, effect)
 	}
 	if errors.Is(err, store.ErrInvalid) {
 		return k.refused(taxonomy.InvalidOperation, effect, err)
@@ -177,7 +178,7 @@ func (k *call) storeFailure(err error, effect Effect) outcome {
 func (k *call) recorded() Effect {
 	entry, err := k.entry()
 	switch {
-	case errors.Is(err, store.ErrNotFound) && !k.op.given && !k.op.lasting:
+	case errors.Is(err, store.ErrNotFound) && !k.op.lasting:
 		return NotApplied
 	case err != nil:
 		return EffectUnknown

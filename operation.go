@@ -23,6 +23,7 @@ type intent struct {
 	policy        *RetryPolicy
 	report        *Report
 	noRedirects   bool
+	resumes       bool // Resume: the operation must be in the store
 }
 
 type intentKey struct{}

@@ -144,8 +144,8 @@ func operationOf(entry journal.Entry) Operation {
 
 // Resume continues a pending operation that [Client.Pending] or [Client.Find] returned. It sends the stored request
 // under the stored key, or fails, and returns the results of [Client.Do]. Credentials are never stored: they come
-// from [WithCredentials] or from the transport. Resume never makes a new key, even if the operation has been settled
-// or forgotten meanwhile.
+// from [WithCredentials] or from the transport. Resume never makes a new key. If the operation has been forgotten or
+// settled as not applied meanwhile, Resume fails and sends nothing: the age of its key is not in the store any more.
 func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, error) {
 	refuse := func(code taxonomy.Code, format string, args ...any) (*http.Response, error) {
 		err := fmt.Errorf("redo: Resume: "+format, args...)
@@ -165,7 +165,9 @@ func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, erro
 		}
 		return refuse(taxonomy.BodyNotReplayable, "%w: run the same code again", err)
 	}
-	req, err := op.request.HTTP(WithKey(WithOperation(ctx, op.Name), op.Key))
+	in := intentOf(ctx)
+	in.name, in.named, in.match, in.key, in.hasKey, in.resumes = op.Name, true, nil, op.Key, true, true
+	req, err := op.request.HTTP(context.WithValue(ctx, intentKey{}, in))
 	if err != nil {
 		return refuse(taxonomy.InvalidRequest, "%w", err)
 	}

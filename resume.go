@@ -26,7 +26,7 @@ const (
 // allowed.
 //
 // An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
-// wait is never shorter than RetryPolicy.MaxElapsed. Processes that share the store take turns, so that one of them
+// wait is never shorter than RetryPolicy.MaxElapsed, and it does not end before Error.RetryAt. Processes that share the store take turns, so that one of them
 // resumes an operation. One ResumeEvery resumes at most four operations at a time. It skips operations that were
 // called less than RetryPolicy.MaxElapsed ago, since that call may still run.
 func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report func(Operation, error)) error {
@@ -104,21 +104,30 @@ func (r *resumer) round(ctx context.Context) {
 // one resumes an operation if this process gets its turn.
 func (r *resumer) one(ctx context.Context, op Operation) {
 	c := r.client
-	lease, err := turn.Take(ctx, c.store, store.ID{Scope: resumeScope + c.scope, Key: op.Name}, turn.Pace{
+	taken, err := turn.Take(ctx, c.store, store.ID{Scope: resumeScope + c.scope, Key: op.Name}, turn.Pace{
 		Interval: r.interval, Most: maxResumeBackoff,
 		Least: c.retry.MaxElapsed, // no other process resumes it while this one still does
 	})
 	if err != nil {
 		r.notify(op, err)
 	}
-	if lease == nil {
+	if taken == nil {
 		return
 	}
 	resp, err := c.Resume(ctx, op)
 	if err == nil {
 		err = resp.Body.Close()
 		// Losing this only means that the turn is forgotten when it expires.
-		_ = c.store.Release(context.WithoutCancel(ctx), *lease)
+		_ = c.store.Release(context.WithoutCancel(ctx), taken.Lease)
+	} else if e, ok := errors.AsType[*Error](err); ok {
+		// The server's hint holds for every process. Once the key is too old the operation is due anyway, for the probe.
+		tooOld := time.Now().Add(c.retention.Usable() - op.Age)
+		if e.RetryAt.Before(tooOld) {
+			tooOld = e.RetryAt
+		}
+		if lost := taken.Postpone(context.WithoutCancel(ctx), c.store, tooOld); lost != nil {
+			err = errors.Join(err, fmt.Errorf("redo: ResumeEvery: keeping the time of the next attempt: %w", lost))
+		}
 	}
 	r.notify(op, err)
 }

@@ -193,9 +193,6 @@ func TestCredentialsThatCannotBeHadSendNothingAndLoseNothing(t *testing.T) {
 
 func TestResumeNeverMintsANewKey(t *testing.T) {
 	meanwhile := map[string]func(*testing.T, *servertest.Server, *redo.Client){
-		"the record was forgotten": func(t *testing.T, _ *servertest.Server, c *redo.Client) {
-			require.NoError(t, c.Forget(t.Context(), "op"))
-		},
 		"the operation was completed": func(t *testing.T, srv *servertest.Server, c *redo.Client) {
 			succeed(t, c, named(t, srv, "op", payment))
 		},
@@ -219,6 +216,34 @@ func TestResumeNeverMintsANewKey(t *testing.T) {
 				}
 				srv.Ledger().AssertEffects(t, e.Key, 1)
 				require.Equal(t, store.StateComplete, record(t, st, "op").State)
+			})
+		})
+	}
+}
+
+// The age of the key is gone with the record, so that the server may have forgotten the key.
+func TestResumeOfAnOperationThatIsGoneSendsNothing(t *testing.T) {
+	for name, change := range map[string]func(context.Context, *redo.Client) error{
+		"forgotten": func(ctx context.Context, c *redo.Client) error { return c.Forget(ctx, "op") },
+		"settled as not applied": func(ctx context.Context, c *redo.Client) error {
+			return c.Settle(ctx, "op", redo.Finding{Effect: redo.NotApplied, Evidence: "GET /refunds", By: "ops"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
+				st := openStore(t)
+				crash(t, srv, st, named(t, srv, "op", payment))
+				client := connect(t, srv.Transport(), redo.WithStore(st))
+				op := pending(t, client)[0]
+				require.NoError(t, change(t.Context(), client))
+				_, err := client.Resume(t.Context(), op)
+				e := failure(t, err)
+				require.ErrorIs(t, e, taxonomy.InvalidOperation)
+				require.ErrorIs(t, e, store.ErrNotFound)
+				require.Len(t, srv.Requests(), 1)
+				succeed(t, client, named(t, srv, "op", payment))
+				require.NotEqual(t, keys(srv)[0], keys(srv)[1], "a call starts it anew")
 			})
 		})
 	}

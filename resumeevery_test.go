@@ -16,6 +16,7 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // leaveBehind leaves the operations pending, old enough to be resumed.
@@ -358,4 +359,35 @@ func TestResumeEveryRefusesWhatItCannotDo(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Equal(t, context.Canceled, good.ResumeEvery(ended, time.Nanosecond, nil), "the twin")
+}
+
+// A server's hint holds for every process, and the operation is due again when its key has become too old.
+func TestResumeEveryKeepsTheServersHint(t *testing.T) {
+	for hint, want := range map[string][]time.Duration{
+		"7200":   {0, 2 * time.Hour, 4 * time.Hour},
+		"864000": {0},
+		"60":     minutes()[:8],
+	} {
+		t.Run(hint, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := openStore(t)
+				leaveBehind(t, st, "a")
+				p, got := newProvider(503, 0), resumptions{}
+				busy := tripper(func(r *http.Request) (*http.Response, error) {
+					resp, err := p.RoundTrip(r)
+					resp.Header.Set("Retry-After", hint)
+					return resp, err
+				})
+				resumeFor(t, 5*time.Hour/2, time.Minute, got.report, resuming(t, busy, st))
+				start := time.Now()
+				resumeFor(t, 5*time.Hour/2, time.Minute, func(redo.Operation, error) {}, resuming(t, busy, st))
+				require.Equal(t, want, p.came["a"][:len(want)])
+				if hint == "864000" {
+					require.Len(t, p.came["a"], 1)
+					resumeFor(t, 24*time.Hour-time.Since(start), time.Minute, got.report, resuming(t, busy, st))
+					require.ErrorIs(t, got["a"][len(got["a"])-1], taxonomy.KeyExpired)
+				}
+			})
+		})
+	}
 }

@@ -31,6 +31,11 @@ func (k *call) runStored() outcome {
 	if e != nil {
 		return outcome{err: e, effect: e.Effect}
 	}
+	if intentOf(k.req.Context()).resumes {
+		if _, err := k.entry(); errors.Is(err, store.ErrNotFound) {
+			return k.gone()
+		}
+	}
 	return k.shareFlight(claim.Fingerprint, func() outcome {
 		for range maxClaims {
 			grant, err := k.client.journal.Reserve(k.ctx, claim)
@@ -112,6 +117,13 @@ func (k *call) fingerprint(meaning journal.Description) (f store.Fingerprint, wh
 // again the caller claims the record anew. Otherwise out is the call's outcome. request is the request of the claim.
 func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out outcome, again bool) {
 	rec := grant.Record
+	resumes := intentOf(k.req.Context()).resumes
+	if grant.Verdict == store.Acquired && resumes {
+		if err := k.client.journal.Forget(k.ctx, rec); err != nil && !errors.Is(err, store.ErrLost) {
+			return nil, k.storeFailure(err, EffectUnknown), false
+		}
+		return nil, k.gone(), false
+	}
 	if grant.Verdict == store.Acquired {
 		k.usable, k.first, k.op.key = k.client.retention.Usable(), rec.CreatedAt, request.Key
 		k.prior = k.op.given || k.op.lasting // another program may have sent the same key
@@ -120,6 +132,8 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 	}
 	entry, err := journal.Read(rec)
 	switch {
+	case rec.State == store.StateFailed && resumes:
+		return nil, k.gone(), false
 	case grant.Verdict == store.Failed, grant.Verdict == store.Mismatch && rec.State == store.StateFailed:
 		// The operation was not applied. It starts anew, with a new key. Another caller may forget the record first.
 		if err := k.client.journal.Forget(k.ctx, rec); err != nil && !errors.Is(err, store.ErrLost) {
@@ -157,6 +171,12 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 		return nil, out, again
 	}
 	return k.resume(grant.Lease, entry)
+}
+
+// gone returns the outcome of Resume for an operation that is not pending any more.
+func (k *call) gone() outcome {
+	return k.refused(taxonomy.InvalidOperation, EffectUnknown, fmt.Errorf("redo: Resume: %w: the operation was forgotten, "+
+		"or settled as not applied: call it anew", store.ErrNotFound))
 }
 
 // storeFailure returns the outcome of a call that ended before it sent anything, because the store failed or the

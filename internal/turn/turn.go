@@ -16,23 +16,39 @@ type Pace struct {
 	Interval, Least, Most time.Duration
 }
 
-// Take takes the turn at the task that id names, and returns a lease that excludes other processes until the next turn
-// is due. It returns nil if no turn is due. The record's meta counts the turns. Release of the lease forgets them.
-func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*store.Lease, error) {
+// A Turn is a turn that was taken. Its lease excludes other processes until the next turn is due. The record's meta
+// counts the turns, and Release of the lease forgets them.
+type Turn struct {
+	Lease store.Lease
+	next  time.Time // when the next turn is due, by this process's clock
+}
+
+// Take takes the turn at the task that id names. It returns nil if no turn is due.
+func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*Turn, error) {
 	grant, err := st.Reserve(ctx,
 		store.Claim{ID: id, Lease: p.Interval, Retention: 2 * (p.Most + p.Interval), Meta: []byte{0}})
 	if err != nil || !grant.Verdict.Owned() {
 		return nil, err
 	}
 	taken, _ := binary.Uvarint(grant.Record.Meta)
-	err = st.Extend(ctx, grant.Lease, p.wait(taken), binary.AppendUvarint(nil, taken+1))
+	wait := p.wait(taken)
+	next := time.Now().Add(wait)
+	err = st.Extend(ctx, grant.Lease, wait, binary.AppendUvarint(nil, taken+1))
 	switch {
 	case errors.Is(err, store.ErrLost):
 		return nil, nil //nolint:nilnil // no turn and no error: another process has it
 	case err != nil:
 		return nil, err
 	}
-	return &grant.Lease, nil
+	return &Turn{grant.Lease, next}, nil
+}
+
+// Postpone makes the next turn due at the time until, unless it is due later anyway.
+func (t Turn) Postpone(ctx context.Context, st store.Store, until time.Time) error {
+	if !until.After(t.next) {
+		return nil
+	}
+	return st.Extend(ctx, t.Lease, time.Until(until), nil)
 }
 
 // wait returns the wait after a turn. taken counts the turns before it.

@@ -58,7 +58,7 @@ func TestAReleasedTurnIsForgotten(t *testing.T) {
 		other, err := turn.Take(t.Context(), st, task, pace)
 		require.NoError(t, err)
 		require.Nil(t, other, "another process waits")
-		require.NoError(t, st.Release(t.Context(), *lease))
+		require.NoError(t, st.Release(t.Context(), lease.Lease))
 		lease, err = turn.Take(t.Context(), st, task, pace)
 		require.NoError(t, err)
 		require.NotNil(t, lease)

@@ -151,7 +151,10 @@ func (a *attempt) header() http.Header {
 		// Another spelling of the key header would be a second key on the wire.
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return name != p.Header && wire.SameName(name, p.Header) })
 	}
-	maps.Copy(h, k.header)
+	if k.header != nil { // another spelling of a stored header would send it twice
+		maps.DeleteFunc(h, func(name string, _ []string) bool { return k.header[http.CanonicalHeaderKey(name)] != nil })
+		maps.Copy(h, k.header)
+	}
 	switch {
 	case passes: // an SDK's own key goes as it is
 	case k.op.key == "":
@@ -189,8 +192,9 @@ func (a *attempt) authorize(out *http.Request) error {
 	if credentials == nil {
 		return nil
 	}
-	before := out.Header
+	before, u := out.Header, *out.URL
 	out.Header = before.Clone() // Header.Add would write into the caller's values
+	out.URL = &u                // a function may sign it
 	if err := credentials(out); err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type ProbeFunc func(ctx context.Context, op Operation) (Finding, error)
 // and [ErrContradiction] otherwise. It returns an error if the finding has no Effect, Evidence or By, or while a call
 // of the operation is under way in this client. The error matches store.ErrNotFound if there is no such operation.
 func (c *Client) Settle(ctx context.Context, name string, f Finding) error {
+	defer f.close()
 	fail := func(err error) error { return fmt.Errorf("redo: Settle %q: %w", name, err) }
 	switch {
 	case !f.decides():
@@ -69,13 +70,17 @@ func (c *Client) Settle(ctx context.Context, name string, f Finding) error {
 // decides reports whether the finding settles an operation.
 func (f Finding) decides() bool { return f.Effect == Applied || f.Effect == NotApplied }
 
-// found returns the settlement of a finding. It closes the body of the finding's response.
+// close closes the body of the finding's response.
+func (f Finding) close() {
+	if f.Response != nil && f.Response.Body != nil {
+		_ = f.Response.Body.Close()
+	}
+}
+
+// found returns the settlement of a finding. It reads the body of the finding's response.
 func (c *Client) found(f Finding) (journal.Settlement, error) {
 	s := journal.Settlement{Effect: f.Effect, Finding: &journal.Finding{Evidence: f.Evidence, By: f.By}}
 	resp := f.Response
-	if resp != nil && resp.Body != nil {
-		defer func() { _ = resp.Body.Close() }()
-	}
 	if resp == nil || f.Effect != Applied || wire.NoStore(resp.Header) {
 		return s, nil
 	}
@@ -124,6 +129,7 @@ func (k *call) probe(entry journal.Entry, e *Error) (settled bool) {
 	}
 	// The probe's context has no operation's name: its requests would wait for the call that runs the probe.
 	f, err := k.client.probe(context.WithValue(k.ctx, intentKey{}, intent{}), operationOf(entry))
+	defer f.close()
 	if err != nil {
 		e.Err = errors.Join(e.Err, fmt.Errorf("redo: the probe failed: %w", wire.WithoutQuery(err)))
 	}

@@ -40,7 +40,12 @@ func (k *call) settle(h *holding, out outcome) outcome {
 		err = k.mark(ctx, h, true)
 	case out.err != nil && k.rested(out):
 		h.request.Rest = result.Encode()
-		if err = k.mark(ctx, h, false); err == nil {
+		if err = k.mark(ctx, h, false); errors.Is(err, store.ErrInvalid) { // the response is too long for the record
+			result.Response, result.BodyKept = nil, false
+			h.request.Rest = result.Encode()
+			err = k.mark(ctx, h, false)
+		}
+		if err == nil {
 			return k.probeResting(h, out)
 		}
 	}

@@ -230,6 +230,7 @@ func TestFound(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			defer c.f.close()
 			got, err := client.found(c.f)
 			if c.err != "" {
 				require.EqualError(t, err, c.err)

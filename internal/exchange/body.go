@@ -112,6 +112,9 @@ func (b *Body) Attach(out *http.Request) (err error) {
 		held := Body{req: b.req, bytes: b.bytes, held: true}
 		out.GetBody = held.next
 		out.ContentLength, out.TransferEncoding = int64(len(b.bytes)), nil
+		if len(b.req.Trailer) > 0 {
+			out.ContentLength = -1 // trailers follow a chunked body only
+		}
 	}
 	return nil
 }

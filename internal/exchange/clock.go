@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 )
@@ -71,4 +72,12 @@ func (b *timedBody) Close() error {
 type connectionBody struct {
 	io.ReadCloser
 	io.Writer
+}
+
+// CloseWrite closes the connection's sending half, if it has one.
+func (b connectionBody) CloseWrite() error {
+	if c, ok := b.Writer.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }

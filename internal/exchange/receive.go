@@ -56,15 +56,14 @@ func (x *Exchange) Fail(resp *http.Response, err error) error {
 
 func (x *Exchange) receive(resp *http.Response, want Reading) (Received, error) {
 	switch {
-	case resp.StatusCode >= 400:
-		return x.receiveError(resp)
 	case resp.StatusCode == http.StatusSwitchingProtocols:
-		connection, writable := resp.Body.(io.Writer)
-		if resp.Body = x.clock.over(resp.Body); writable {
-			resp.Body = connectionBody{resp.Body, connection}
+		if connection, writable := resp.Body.(io.Writer); writable && x.clock.cancel != nil {
+			resp.Body = connectionBody{x.clock.over(resp.Body), connection}
 		}
 		x.clock.stop()
 		return Received{}, nil
+	case resp.StatusCode >= 400, resp.StatusCode < 100: // no success either
+		return x.receiveError(resp)
 	case want.Whole > 0:
 		return x.receiveWhole(resp, want.Whole)
 	case want.Head > 0 && !wire.Streams(resp):

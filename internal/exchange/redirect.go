@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
@@ -66,6 +67,9 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 	discard(resp)
 	next := r.WithContext(r.Context())
 	next.URL, next.Host, next.Response = to, "", resp
+	if u, err := url.Parse(location); same && err == nil && !u.IsAbs() && u.Host == "" {
+		next.Host = r.Host // the virtual host of a relative Location is the same one
+	}
 	next.Header = x.redirected(r.Header, same)
 	switch {
 	case resp.StatusCode == http.StatusSeeOther && r.Method != http.MethodHead:

@@ -62,6 +62,9 @@ func (r Rules) Describe(req *http.Request) Description {
 			d.dropped = append(d.dropped, canonical)
 		}
 	}
+	for name := range req.Trailer {
+		d.dropped = append(d.dropped, http.CanonicalHeaderKey(name)) // their values come with the body
+	}
 	slices.Sort(d.dropped)
 	if req.URL.User != nil && !slices.Contains(d.dropped, "Authorization") {
 		d.dropped = append(d.dropped, "Authorization") // net/http makes it of the URL's user
@@ -95,15 +98,23 @@ func (d Description) Request(key string, body []byte, whole bool) Request {
 		text = text && !slices.ContainsFunc(v, func(s string) bool { return !utf8.ValidString(s) })
 	}
 	// JSON replaces bytes that are not UTF-8, so that another request than the first would be resumed.
-	if r.Whole = whole && text && !d.secret; r.Whole {
+	// An opaque URL has no text that can be parsed again.
+	if r.Whole = whole && text && !d.secret && d.url.Opaque == ""; r.Whole {
 		r.Body = body
 	}
 	return r
 }
 
-// Fingerprint returns the hash of the described request: method, origin, path, query, stored headers and payload.
+// Fingerprint returns the hash of the described request: method, origin, host, path, query, stored headers and payload.
 func (d Description) Fingerprint(payload io.Reader) (store.Fingerprint, error) {
-	return store.RawReader(d.method, d.origin+d.url.EscapedPath()+d.headerText(), d.url.RawQuery, payload)
+	path := d.url.EscapedPath()
+	if d.url.Opaque != "" {
+		path = d.url.Opaque // net/http sends it instead
+	}
+	if d.host != "" && !strings.EqualFold(d.host, d.url.Host) {
+		path += "\nHost: " + strings.ToLower(d.host) // a virtual host of the origin
+	}
+	return store.RawReader(d.method, d.origin+path+d.headerText(), d.url.RawQuery, payload)
 }
 
 // headerText returns the stored headers as text for the fingerprint, empty if there are none. It leaves out the

@@ -180,6 +180,9 @@ func TestTheFingerprintHasAllThatChangesTheMeaning(t *testing.T) {
 		"the method":          func(r *http.Request) { r.Method = "PUT" },
 		"the scheme":          func(r *http.Request) { r.URL.Scheme = "http" },
 		"the host":            func(r *http.Request) { r.URL.Host = "shop.test" },
+		"the virtual host":    func(r *http.Request) { r.Host = "shop.bank.test" },
+		"an opaque URL":       func(r *http.Request) { r.URL.Opaque = "/refunds/1" },
+		"another opaque URL":  func(r *http.Request) { r.URL.Opaque = "/refunds/2" },
 		"the path":            func(r *http.Request) { r.URL.Path = "/charges" },
 		"an escape":           func(r *http.Request) { r.URL.Path, r.URL.RawPath = "/re/funds", "/re%2Ffunds" },
 		"the query":           func(r *http.Request) { r.URL.RawQuery = "x=2" },
@@ -219,6 +222,7 @@ func TestTheFingerprintHasNothingElse(t *testing.T) {
 			r.Header = http.Header{"content-type": {"text/plain"}}
 		},
 		"an empty Host, which is the URL": func(r *http.Request) { r.Host = "" },
+		"a trailer, which the body sets":  func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} },
 	} {
 		require.Equal(t, same, fingerprintOf(t, change), name)
 	}

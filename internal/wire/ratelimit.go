@@ -7,15 +7,22 @@ import (
 	"time"
 )
 
+// maxReset is the longest time in which a quota is restored. A longer one is the date of another header's form, in
+// seconds, and would stop a limiter for decades.
+const maxReset = 366 * 24 * time.Hour
+
 // Quota returns the number of requests that the server still allows, and the time until its quota is restored. It reads
 // the header RateLimit, and of several quotas the one with the least left. In a response that reports "too many
 // requests", nothing is left until the wait of [Hint] has passed. It reports false if there is no quota.
 func Quota(h http.Header, now time.Time, limited bool) (left int, reset time.Duration, ok bool) {
 	if limited {
 		reset, ok = Hint(h, now, true)
-		return 0, reset, ok
+		return 0, reset, ok && reset <= maxReset
 	}
 	valid := eachQuota(h["Ratelimit"], func(n int64, d time.Duration) {
+		if d > maxReset {
+			return
+		}
 		if least := int(min(n, math.MaxInt32)); !ok || least < left || least == left && d > reset {
 			left, reset, ok = least, d, true
 		}

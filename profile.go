@@ -134,13 +134,22 @@ func (p Profile) validate() error {
 			return bad("the %s is %q, it must be a header name", h.what, h.name)
 		}
 	}
+	for _, name := range []string{p.Header, p.TimeoutHeader, p.FirstSentHeader} {
+		switch {
+		case wire.CredentialHeader(name):
+			return bad("the header %q carries credentials", name)
+		case name == "" || name == p.TimeoutHeader && strings.EqualFold(name, wire.HeaderRequestTimeout):
+		case wire.CheckKeyHeader(name) != nil:
+			return bad("the header %q has another meaning in HTTP", name)
+		}
+	}
 	switch {
-	case wire.CredentialHeader(p.Header):
-		return bad("the header %q carries credentials", p.Header)
 	case p.TimeoutHeader != "" && strings.EqualFold(cmp.Or(p.Header, wire.HeaderKey), p.TimeoutHeader):
 		return bad("the key and the timeout are both to be sent as %q", p.TimeoutHeader)
 	case p.FirstSentHeader != "" && strings.EqualFold(cmp.Or(p.Header, wire.HeaderKey), p.FirstSentHeader):
 		return bad("the key and the time of the first request are both to be sent as %q", p.FirstSentHeader)
+	case p.TimeoutHeader != "" && strings.EqualFold(p.TimeoutHeader, p.FirstSentHeader):
+		return bad("the timeout and the time of the first request are both to be sent as %q", p.TimeoutHeader)
 	case p.Quoted && p.Verbatim:
 		return bad("Quoted and Verbatim contradict each other")
 	case p.KeyInBody && p.NoKeys:
@@ -150,20 +159,49 @@ func (p Profile) validate() error {
 	case p.Retention < 0:
 		return bad("Retention is %v, it must be positive", p.Retention)
 	}
-	for s := range p.Statuses {
+	for s, code := range p.Statuses {
 		if s < 400 || s > 499 {
 			return bad("status %d is not a client error", s)
 		}
+		if !means(code) {
+			return bad("status %d has the code %q%s", s, code, codeRule)
+		}
+	}
+	for own, code := range p.Codes {
+		if !means(code) {
+			return bad("the API's code %q has the code %q%s", own, code, codeRule)
+		}
 	}
 	for _, m := range p.Methods {
-		if wire.SafeMethod(m) {
+		switch {
+		case wire.SafeMethod(m):
 			return bad("method %q is safe: it never gets a key", m)
+		case !wire.Token(m) || m != strings.ToUpper(m):
+			return bad("method %q is not a method's name in capitals", m)
 		}
 	}
 	for _, h := range p.StoredHeaders {
-		if wire.CredentialHeader(h) {
+		switch {
+		case wire.CredentialHeader(h):
 			return bad("the header %q carries credentials: it is never stored", h)
+		case !wire.Token(h):
+			return bad("the stored header is %q, it must be a header name", h)
+		case strings.EqualFold(h, cmp.Or(p.Header, wire.HeaderKey)):
+			return bad("the stored header %q carries the key, which differs for each operation", h)
+		}
+	}
+	for _, h := range slices.Concat(p.ReplayMarkers, p.ShouldRetry) {
+		if !wire.Token(h) {
+			return bad("the response header is %q, it must be a header name", h)
 		}
 	}
 	return nil
+}
+
+const codeRule = ", which is no code of package taxonomy that a server can give"
+
+// means reports whether a server's response can have the code: it is in a family of package taxonomy, and not the
+// caller's own.
+func means(code taxonomy.Code) bool {
+	return code.Hint() != "" && !code.In(taxonomy.Caller)
 }

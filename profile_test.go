@@ -168,6 +168,63 @@ func TestProfileRefuses(t *testing.T) {
 			func(p *Profile) { p.StoredHeaders = []string{"Stripe-Version", "x-api-key"} },
 			`the header "x-api-key" carries credentials: it is never stored`,
 		},
+		{
+			"a header that net/http writes", func(p *Profile) { p.Header = "Host" },
+			`the header "Host" has another meaning in HTTP`,
+		},
+		{
+			"a header that net/http drops", func(p *Profile) { p.Header = "transfer-encoding" },
+			`the header "transfer-encoding" has another meaning in HTTP`,
+		},
+		{
+			"a time in the place of the content's type", func(p *Profile) { p.FirstSentHeader = "Content-Type" },
+			`the header "Content-Type" has another meaning in HTTP`,
+		},
+		{
+			"a timeout in the place of credentials", func(p *Profile) { p.TimeoutHeader = "Authorization" },
+			`the header "Authorization" carries credentials`,
+		},
+		{
+			"a time in the timeout's place", func(p *Profile) { p.TimeoutHeader, p.FirstSentHeader = "X-T", "x-t" },
+			`the timeout and the time of the first request are both to be sent as "X-T"`,
+		},
+		{
+			"a status without a code", func(p *Profile) { p.Statuses = map[int]taxonomy.Code{409: ""} },
+			`status 409 has the code ""` + codeRule,
+		},
+		{
+			"a status with the caller's code",
+			func(p *Profile) { p.Statuses = map[int]taxonomy.Code{409: taxonomy.CallerCanceled} },
+			`status 409 has the code "CALLER.canceled"` + codeRule,
+		},
+		{
+			"a code of no family", func(p *Profile) { p.Codes = map[string]taxonomy.Code{"late": "SLOW.down"} },
+			`the API's code "late" has the code "SLOW.down"` + codeRule,
+		},
+		{
+			"a method in lower case", func(p *Profile) { p.Methods = []string{"post"} },
+			`method "post" is not a method's name in capitals`,
+		},
+		{
+			"two methods in one", func(p *Profile) { p.Methods = []string{"POST, PATCH"} },
+			`method "POST, PATCH" is not a method's name in capitals`,
+		},
+		{
+			"a stored header that is no name", func(p *Profile) { p.StoredHeaders = []string{"a b"} },
+			`the stored header is "a b", it must be a header name`,
+		},
+		{
+			"a stored header with the key", func(p *Profile) { p.StoredHeaders = []string{"idempotency-key"} },
+			`the stored header "idempotency-key" carries the key, which differs for each operation`,
+		},
+		{
+			"a marker without a name", func(p *Profile) { p.ReplayMarkers = []string{""} },
+			`the response header is "", it must be a header name`,
+		},
+		{
+			"a directive that is no name", func(p *Profile) { p.ShouldRetry = []string{"X:"} },
+			`the response header is "X:", it must be a header name`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := RedoProfile()
@@ -185,15 +242,20 @@ func statuses(status int) func(*Profile) {
 // The twin of the test above.
 func TestProfileTakesItsLimits(t *testing.T) {
 	for name, change := range map[string]func(*Profile){
-		"the shortest key":               func(p *Profile) { p.MaxKey = 1 },
-		"the longest key":                func(p *Profile) { p.MaxKey = 255 },
-		"the lowest status":              statuses(400),
-		"the highest status":             statuses(499),
-		"the shortest retention":         func(p *Profile) { p.Retention = 1 },
-		"another timeout header":         func(p *Profile) { p.Header, p.TimeoutHeader = "X-Key", "Idempotency-Key" },
-		"a token that is no usual name":  func(p *Profile) { p.Header = "I-Twilio-Idempotency-Token" },
-		"a method of the API's own":      func(p *Profile) { p.Methods = []string{"REFUND"} },
-		"a stored header of no secrets":  func(p *Profile) { p.StoredHeaders = []string{"X-Author-Id"} },
+		"the shortest key":              func(p *Profile) { p.MaxKey = 1 },
+		"the longest key":               func(p *Profile) { p.MaxKey = 255 },
+		"the lowest status":             statuses(400),
+		"the highest status":            statuses(499),
+		"the shortest retention":        func(p *Profile) { p.Retention = 1 },
+		"another timeout header":        func(p *Profile) { p.Header, p.TimeoutHeader = "X-Key", "Idempotency-Key" },
+		"a token that is no usual name": func(p *Profile) { p.Header = "I-Twilio-Idempotency-Token" },
+		"a method of the API's own":     func(p *Profile) { p.Methods = []string{"REFUND"} },
+		"a stored header of no secrets": func(p *Profile) { p.StoredHeaders = []string{"X-Author-Id"} },
+		"a code of the API's own family": func(p *Profile) {
+			p.Codes = map[string]taxonomy.Code{"late": taxonomy.Provider + ".late"}
+		},
+		"a family":                       func(p *Profile) { p.Statuses = map[int]taxonomy.Code{418: taxonomy.Validation} },
+		"no directives":                  func(p *Profile) { p.ShouldRetry = []string{} },
 		"verbatim, in an API of no keys": func(p *Profile) { p.Verbatim, p.NoKeys = true, true },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,9 +4,8 @@ import "net/http"
 
 // Transport returns the client as a RoundTripper for an http.Client or another SDK. It is safe for concurrent use. It
 // has net/http's semantics: it returns a response of any status without an error. It does not change the request, and
-// always closes its body. The http.Client above follows redirects, with two exceptions for unsafe requests. A 307 or
-// 308 on the same origin is followed with the same key. A 307 or 308 of a keyed request to another origin is an
-// error.
+// always closes its body. The http.Client above follows redirects, with two exceptions for unsafe requests with a
+// key. A 307 or 308 on the same origin is followed with the same key. A 307 or 308 to another origin is an error.
 //
 // The request's context names the operation, as for [Client.Do]. The operation's key replaces the key that an SDK
 // sets for each call. An unsafe request without a name gets no key and is sent once, unless [WithKeys] or

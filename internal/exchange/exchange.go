@@ -17,7 +17,7 @@ type Exchange struct {
 	Transport http.RoundTripper
 	// Connections counts the connections of Transport. Its Watch made the context that Begin gets.
 	Connections *Connections
-	// Outer is true if an http.Client above sets the time limit and follows the redirects of safe requests.
+	// Outer is true if an http.Client above sets the time limit and follows the redirects of requests without a key.
 	Outer bool
 	// Keyed is true if the request carries a key. The key has a meaning at its own origin only.
 	Keyed bool

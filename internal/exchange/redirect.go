@@ -38,7 +38,7 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 		return nil, nil
 	}
 	location := resp.Header.Get("Location")
-	if location == "" || x.NoRedirects || x.Outer && safe {
+	if location == "" || x.NoRedirects || x.Outer && (safe || !x.Keyed) {
 		return nil, nil
 	}
 	to, err := r.URL.Parse(location)
@@ -55,11 +55,11 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 	}
 	same := wire.SameOrigin(r.URL, to)
 	switch {
-	case !same && !safe && (x.Keyed || !x.Outer):
+	case !same && !safe:
 		return nil, refuse(resp, taxonomy.RedirectNotFollowed,
 			"redo: status %d redirects to another origin, %s: the request is not repeated there",
 			resp.StatusCode, to.Scheme+"://"+to.Host+to.EscapedPath())
-	case x.Outer && !same, !x.Body.Replayable():
+	case !x.Body.Replayable():
 		return nil, nil
 	case x.hops >= maxRedirects:
 		return nil, refuse(resp, taxonomy.TooManyRedirects, "redo: stopped after %d redirects", maxRedirects)

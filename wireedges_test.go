@@ -176,7 +176,7 @@ func TestAStoredHeaderOfAnotherSpellingIsSentOnce(t *testing.T) {
 		}), redo.WithStore(openStore(t)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 		for range 2 {
 			req := post(t, redo.WithOperation(t.Context(), "op"), "https://bank.test", payment)
-			req.Header = http.Header{"content-type": {"text/plain"}, "X-trace": {"1"}}
+			req.Header = http.Header{"content-type": {"text/plain"}, "X-Trace": {"1"}}
 			fail(t, client, req)
 		}
 		for _, h := range sent {
@@ -187,7 +187,7 @@ func TestAStoredHeaderOfAnotherSpellingIsSentOnce(t *testing.T) {
 				}
 			}
 			require.Equal(t, 1, lines, h)
-			require.Equal(t, []string{"1"}, h["X-trace"])
+			require.Equal(t, []string{"1"}, h["X-Trace"])
 		}
 	})
 }

@@ -60,11 +60,17 @@ func (w *world) newApp(name, host string) *app {
 	return a
 }
 
-// keys makes random keys from the seed.
+// keys makes random keys from the seed, another one each time.
 func (w *world) keys(place string) redo.KeyFunc {
+	var mu sync.Mutex
+	made := map[string]int{}
 	return func(name string) (string, error) {
+		mu.Lock()
+		made[name]++
+		n := made[name]
+		mu.Unlock()
 		var b [16]byte
-		rng := w.draw(place + name)
+		rng := w.draw(fmt.Sprint(place, name, n))
 		for i := range b {
 			b[i] = byte(rng.Uint32())
 		}

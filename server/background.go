@@ -50,6 +50,7 @@ type Background struct {
 func RunIn(b *Background) Option {
 	return optionFunc(func(c *config) {
 		c.check(b != nil, "RunIn", "the Background must not be nil")
+		c.check(b == nil || b.Limit >= 0, "RunIn", "the Background's Limit must not be negative")
 		c.background = b
 	})
 }
@@ -168,8 +169,8 @@ func (b *Background) finish() {
 
 // An ownedKey is a key whose handler runs in this process, or has run without its outcome being recorded.
 type ownedKey struct {
-	gate *gate
-	id   store.ID
+	records any
+	id      store.ID
 }
 
 // own makes judge exclude other requests with the key, even after its lease has ended in the store.
@@ -179,7 +180,7 @@ func (b *Background) own(g *gate, rec store.Record) {
 	if b.owned == nil {
 		b.owned = map[ownedKey]store.Record{}
 	}
-	b.owned[ownedKey{g, rec.ID}] = rec
+	b.owned[ownedKey{g.records, rec.ID}] = rec
 	b.owns.Store(int32(len(b.owned)))
 }
 
@@ -190,7 +191,7 @@ func (b *Background) disown(g *gate, l store.Lease) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key := ownedKey{g, l.ID}
+	key := ownedKey{g.records, l.ID}
 	if b.owned[key].Fence == l.Fence {
 		delete(b.owned, key)
 		b.owns.Store(int32(len(b.owned)))
@@ -203,7 +204,7 @@ func (b *Background) judge(g *gate, c store.Claim) (store.Grant, bool) {
 		return store.Grant{}, false
 	}
 	b.mu.Lock()
-	rec, ok := b.owned[ownedKey{g, c.ID}]
+	rec, ok := b.owned[ownedKey{g.records, c.ID}]
 	b.mu.Unlock()
 	if !ok {
 		return store.Grant{}, false

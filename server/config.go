@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -121,6 +122,7 @@ func (c *config) validate() error {
 	for _, m := range c.methods {
 		c.check(m != "", "Methods", "a method is empty")
 		c.check(m == "" || !wire.SafeMethod(m), "Methods", "%s never reserves a key", m)
+		c.check(m == "" || wire.Token(m) && m == strings.ToUpper(m), "Methods", "%q is not a method's name in capitals", m)
 	}
 	c.check(c.inFlightStatus == http.StatusConflict || c.inFlightStatus == http.StatusTooEarly,
 		"InFlightStatus", "%d is neither 409 nor 425", c.inFlightStatus)

@@ -54,6 +54,9 @@ type execution struct {
 func (c *execution) execute(g store.Grant) {
 	c.takenOver = g.Verdict == store.TakenOver
 	c.event.To = store.StatePending
+	if c.failOpen {
+		c.exclude() // without the store, only this process knows that the handler runs
+	}
 
 	began := time.Now()
 	ctx, cancel := context.WithDeadline(c.own.context(began), began.Add(c.timeLimit()))
@@ -79,6 +82,12 @@ func (c *execution) execute(g store.Grant) {
 			return
 		}
 	}
+	defer func() {
+		// net/http removes the files of its own request's form only.
+		if f := r.MultipartForm; f != nil && f != c.r.MultipartForm {
+			_ = f.RemoveAll()
+		}
+	}()
 	next.ServeHTTP(&c.out, r)
 	returned = true
 	c.duration.add(time.Since(began))
@@ -113,10 +122,10 @@ func (c *execution) getBody() (io.ReadCloser, error) {
 	return b, nil
 }
 
-// timeLimit returns the shorter one of the route's limit and the client's.
+// timeLimit returns the shorter one of the route's limit and the rest of the client's, who has waited already.
 func (c *execution) timeLimit() time.Duration {
 	if d, ok := budget(c.r.Header); ok {
-		return min(d, c.handlerTimeout)
+		return min(d-time.Since(c.started), c.handlerTimeout)
 	}
 	return c.handlerTimeout
 }
@@ -179,7 +188,7 @@ func (c *execution) finish(ctx context.Context) {
 	}
 	c.out.finish()
 	c.event.Status = c.out.status
-	e := endingOf(c.out.status, override, effect, c.keeps(c.out.status))
+	e := endingOf(c.out.status, override, effect, c.keepsResponse())
 	if c.out.abandonedInside() && !effect && e != endFailed {
 		c.outliveHandler()
 		return
@@ -206,7 +215,11 @@ func (c *execution) finish(ctx context.Context) {
 
 // finishStored records the response and sends it.
 func (c *execution) finishStored(e ending, undo bool) {
+	cut := c.out.cut()
 	result, kept := c.out.envelope(c.maxResponse, c.replayHeader)
+	if cut {
+		result, kept = wire.AppendTombstone(nil, c.out.status), false
+	}
 	err := c.record(e, undo, result)
 	if errors.Is(err, store.ErrInvalid) && kept && c.begin == nil {
 		// The store does not accept this result. Even so the handler must not run again.
@@ -217,7 +230,7 @@ func (c *execution) finishStored(e ending, undo bool) {
 		c.refuseLost(err)
 		return
 	}
-	c.out.send(kept, true)
+	c.out.send(kept, !cut)
 }
 
 // giveUp ends the ownership without an outcome.
@@ -232,7 +245,7 @@ func (c *execution) giveUp(e ending) error {
 // first byte is sent.
 func (c *execution) overflow() captureMode {
 	override, effect := c.reported()
-	e := endingOf(c.out.status, override, effect, c.keeps(c.out.status))
+	e := endingOf(c.out.status, override, effect, c.keepsResponse())
 	if e != endRelease && e != endHandBack {
 		c.event.Status = c.out.status
 		if err := c.record(e, false, wire.AppendTombstone(nil, c.out.status)); err != nil {

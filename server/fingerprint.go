@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"mime"
 	"net/http"
 	"strings"
@@ -12,7 +13,11 @@ import (
 func (c *execution) identify() (store.Fingerprint, error) {
 	switch {
 	case c.fingerprint != nil:
-		return c.fingerprint(c.r, c.payload)
+		fp, err := c.fingerprint(c.r, c.payload)
+		if err == nil && fp == (store.Fingerprint{}) {
+			err = errors.New("server: the fingerprint function returned the zero Fingerprint")
+		}
+		return fp, err
 	case c.canonicalJSON && isJSON(c.r.Header):
 		return c.identifyAs(store.CanonicalJSONV1)
 	default:
@@ -21,17 +26,27 @@ func (c *execution) identify() (store.Fingerprint, error) {
 }
 
 // identifyAs returns the request's fingerprint by one algorithm. It returns the zero Fingerprint, which equals no
-// record's, for an unknown one. The path is the raw path, because the record's scope has only the route's pattern.
+// record's, for an unknown one. The path is part of it, because the record's scope has only the route's pattern.
 func (c *execution) identifyAs(version byte) (store.Fingerprint, error) {
-	u := c.r.URL
+	path, query := paths(c.r), c.r.URL.RawQuery
 	switch version {
 	case store.RawV1:
-		return store.Raw(c.r.Method, u.EscapedPath(), u.RawQuery, c.payload), nil
+		return store.Raw(c.r.Method, path, query, c.payload), nil
 	case store.CanonicalJSONV1:
-		return store.CanonicalJSON(c.r.Method, u.EscapedPath(), u.RawQuery, c.payload)
+		return store.CanonicalJSON(c.r.Method, path, query, c.payload)
 	default:
 		return store.Fingerprint{}, nil
 	}
+}
+
+// paths returns the path of the request. If a layer outside has changed it, the path that the client sent comes first:
+// http.StripPrefix makes requests for two routes look alike.
+func paths(r *http.Request) string {
+	path := r.URL.EscapedPath()
+	if sent, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(sent, "/") && sent != path {
+		return sent + "\n" + path
+	}
+	return path
 }
 
 // reserveRecord claims the ID. The record may have a fingerprint by another algorithm, from an older version or from
@@ -63,8 +78,10 @@ func (c *execution) reserveRecord() (store.Grant, error) {
 	return g, err
 }
 
-// isJSON reports whether the Content-Type is JSON: application/json, or a type with the suffix +json (RFC 6839).
+// isJSON reports whether the Content-Type is JSON: application/json, or a type with the suffix +json (RFC 6839). The
+// bytes of an encoded body are no JSON.
 func isJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && (media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))
+	_, encoded := h["Content-Encoding"]
+	return err == nil && !encoded && (media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -50,6 +51,9 @@ func newMiddleware(st store.Store, cfg config, err error) (func(http.Handler) ht
 		cfg.background = new(Background)
 	}
 	g := &gate{config: cfg, store: &observedStore{st, cfg.observer}, begin: begin}
+	if g.records = g; reflect.TypeOf(st).Comparable() {
+		g.records = st
+	}
 	if cfg.wait > 0 {
 		if waiter, ok := st.(store.Waiter); ok {
 			g.waiter = waiter
@@ -71,10 +75,11 @@ var errNoStore = errors.New("server: the store must not be nil")
 // A gate is one middleware: its options, its store and the requests that wait.
 type gate struct {
 	config
-	store  *observedStore
-	begin  opener // nil: by lease
-	waiter store.Waiter
-	seats  seats
+	store   *observedStore
+	records any    // the store as an identity: several middlewares may share its records
+	begin   opener // nil: by lease
+	waiter  store.Waiter
+	seats   seats
 }
 
 // A route is one handler behind a gate.
@@ -227,7 +232,7 @@ func (c *execution) replay(rec store.Record) {
 	c.event.Kind, c.event.Status = Replayed, resp.Status
 	h := c.w.Header()
 	for name, list := range resp.Header {
-		if c.replayHeader == nil || c.replayHeader(name) {
+		if c.replayHeader == nil || c.replayHeader(http.CanonicalHeaderKey(name)) {
 			h[name] = list
 		}
 	}

@@ -20,13 +20,14 @@ func TestSettlementOf(t *testing.T) {
 			false, false, endComplete,
 		},
 		{
-			"terminal errors are failed", []int{400, 404, 409, 410, 412, 413, 422, 428, 451, 499}, overrideNone,
+			"terminal errors are failed", []int{400, 404, 409, 410, 412, 413, 422, 428, 451, 498}, overrideNone,
 			false, false, endFailed,
 		},
 		{
 			"errors that ask for a retry are released",
-			[]int{401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 504, 599}, overrideNone, false, false, endRelease,
+			[]int{401, 403, 407, 408, 425, 429, 499, 500, 501, 502, 503, 504, 599}, overrideNone, false, false, endRelease,
 		},
+		{"redirects that repeat the request are released", []int{307, 308}, overrideNone, false, true, endRelease},
 		{"a status beyond 599 is a server error", []int{600, 999}, overrideNone, false, false, endRelease},
 		{"a switch of protocols is no outcome", []int{101}, overrideNone, false, false, endRelease},
 		{"with Keep those are failed", []int{500, 502, 503, 504}, overrideNone, false, true, endFailed},

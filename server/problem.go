@@ -2,7 +2,9 @@ package server
 
 import (
 	"errors"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -143,20 +145,23 @@ func (c *execution) refuse(code taxonomy.Code, detail string) {
 // refuseFor sends a refusal. If wait is positive, Retry-After is about that time. It is spread at random, so that
 // clients that came together do not retry together.
 func (c *execution) refuseFor(wait time.Duration, code taxonomy.Code, detail string) {
-	p := c.problem(code, detail)
+	c.refuseAs(wait, c.problem(code, detail))
+}
+
+func (c *execution) refuseAs(wait time.Duration, p Problem) {
 	p.Key = c.key
 	if wait > 0 {
 		p.RetryAfter = time.Duration(seconds(wait, random())) * time.Second
 	}
 	switch {
-	case code.In(taxonomy.Conflict):
+	case p.Code.In(taxonomy.Conflict):
 		c.event.Kind = Conflicted
-	case code.In(taxonomy.Dependency):
+	case p.Code.In(taxonomy.Dependency) && p.Status != http.StatusRequestTimeout:
 		c.event.Kind = Unavailable
 	default:
 		c.event.Kind = Refused
 	}
-	c.event.Code = code
+	c.event.Code = p.Code
 	c.event.Status = c.send(c.w, c.r, p)
 }
 
@@ -201,13 +206,25 @@ func unreadable(err error) *refused {
 
 func (c *execution) refuseBody(err error) {
 	var outside *http.MaxBytesError
+	var broken *net.OpError
 	switch {
 	case errors.Is(err, errBodyTooLarge), errors.As(err, &outside):
+		limit := int64(c.maxBody)
+		if outside != nil {
+			limit = outside.Limit
+		}
 		// The rest of the body is not read.
 		c.w.Header().Set("Connection", "close")
-		c.refuse(taxonomy.ContentTooLarge, "The body has more than "+strconv.Itoa(c.maxBody)+" bytes.")
+		c.refuse(taxonomy.ContentTooLarge, "The body has more than "+strconv.FormatInt(limit, 10)+" bytes.")
 	case errors.Is(err, errBodyConsumed):
 		c.refuse(Misconfigured, "The body was read before the idempotency middleware saw it.")
+	case errors.Is(err, os.ErrDeadlineExceeded): // the ReadTimeout of the http.Server
+		c.w.Header().Set("Connection", "close")
+		p := c.problem(taxonomy.Timeout, "The body did not arrive in time.")
+		p.Status, p.Title = http.StatusRequestTimeout, "Request timed out"
+		c.refuseAs(time.Second, p)
+	case errors.As(err, &broken):
+		c.refuse(taxonomy.BadRequest, "The body could not be read.") // the error has addresses
 	default:
 		c.refuse(taxonomy.BadRequest, "The body could not be read: "+plain(err)+".")
 	}

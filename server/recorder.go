@@ -176,6 +176,17 @@ func (o *recorder) envelope(limit int, filter func(name string) bool) (result []
 	return wire.AppendFields(nil, o.status, header, o.body), true
 }
 
+// cut reports whether the body is shorter than the handler declared. net/http then breaks the connection off.
+func (o *recorder) cut() bool {
+	for _, f := range o.head.fields {
+		if f.Name == "Content-Length" && len(f.Values) == 1 && bodyAllowed(o.status) {
+			n, err := strconv.ParseInt(f.Values[0], 10, 64)
+			return err == nil && n > int64(len(o.body))
+		}
+	}
+	return false
+}
+
 // send sends the held response. Headers that the handler set after the status are trailers: they are set again after
 // the body.
 func (o *recorder) send(stored, whole bool) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/redo-go/redo/internal/wire"
 )
@@ -60,13 +61,13 @@ func (s *snapshot) equal(h http.Header) bool {
 func (s *snapshot) keep(dst []wire.Field, before http.Header, filter func(string) bool) []wire.Field {
 	var hop http.Header // the Connection header, which can name others
 	for _, f := range s.fields {
-		if f.Name == "Connection" {
-			hop = http.Header{f.Name: f.Values}
+		if strings.EqualFold(f.Name, "Connection") {
+			hop = http.Header{"Connection": f.Values}
 		}
 	}
 	for _, f := range s.fields {
 		if !wire.Replayable(f.Name) || hop != nil && wire.ConnectionNames(hop, f.Name) ||
-			filter != nil && !filter(f.Name) {
+			filter != nil && !filter(http.CanonicalHeaderKey(f.Name)) {
 			continue
 		}
 		if old, ok := before[f.Name]; ok && slices.Equal(old, f.Values) {

@@ -50,12 +50,13 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 // contentHeaders lists the headers that describe a body, other than its length and type, or that mark a stored
 // response.
 var contentHeaders = [...]string{
-	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
+	"Accept-Ranges", "Content-Disposition", "Content-Language", "Content-Location",
 	"Content-Md5", "Content-Range", "Digest", "Etag", "Expires", "Last-Modified", "Content-Digest",
 	"Location", "Repr-Digest", "Trailer", "Transfer-Encoding", HeaderStatus, HeaderReplayed,
 }
 
-// ClearContent removes the headers that describe a body, for a response that replaces another one. It keeps all others.
+// ClearContent removes the headers that describe a body, for a response that replaces another one. It keeps all others,
+// and Content-Encoding: a layer outside that compresses has set it, and compresses the new body too.
 func ClearContent(h http.Header) {
 	for _, name := range contentHeaders {
 		delete(h, name)

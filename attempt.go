@@ -151,8 +151,11 @@ func (a *attempt) header() http.Header {
 		// Another spelling of the key header would be a second key on the wire.
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return name != p.Header && wire.SameName(name, p.Header) })
 	}
-	if k.header != nil { // another spelling of a stored header would send it twice
-		maps.DeleteFunc(h, func(name string, _ []string) bool { return k.header[http.CanonicalHeaderKey(name)] != nil })
+	if k.restored { // another spelling of a stored header would send it twice
+		maps.DeleteFunc(h, func(name string, _ []string) bool {
+			name = http.CanonicalHeaderKey(name)
+			return k.header[name] != nil || k.client.meaning.Replaces(name)
+		})
 		maps.Copy(h, k.header)
 	}
 	switch {

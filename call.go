@@ -25,20 +25,21 @@ const (
 
 // A call is one Do, Call or RoundTrip: the request, its operation and its bounds. Its attempts do not change it.
 type call struct {
-	client  *Client
-	ctx     context.Context // the caller's, or the observer's on top of it
-	req     *http.Request   // the caller's; never changed
-	mode    mode
-	policy  RetryPolicy
-	op      operation
-	body    exchange.Body
-	header  http.Header // stored header values that replace the request's own; nil: none
-	start   time.Time
-	prior   bool          // another call under the same key may have had the effect
-	unknown bool          // an earlier call of the stored operation may have had the effect
-	resumed bool          // the operation was pending or complete when the call began
-	usable  time.Duration // how long the key may still be sent, from start
-	first   time.Time     // when the operation was first sent
+	client   *Client
+	ctx      context.Context // the caller's, or the observer's on top of it
+	req      *http.Request   // the caller's; never changed
+	mode     mode
+	policy   RetryPolicy
+	op       operation
+	body     exchange.Body
+	header   http.Header // stored header values that replace the request's own, if restored
+	start    time.Time
+	prior    bool          // another call under the same key may have had the effect
+	unknown  bool          // an earlier call of the stored operation may have had the effect
+	resumed  bool          // the operation was pending or complete when the call began
+	restored bool          // body and headers are those of the record
+	usable   time.Duration // how long the key may still be sent, from start
+	first    time.Time     // when the operation was first sent
 }
 
 // An outcome is the result of a call.

@@ -61,7 +61,7 @@ func New(opts ...Option) (*Client, error) {
 	c.retention.Know(c.profile.Retention)
 	p := &c.profile
 	own := []string{p.Header, p.TimeoutHeader, p.FirstSentHeader}
-	c.meaning = journal.Rules{Stored: p.StoredHeaders, Own: own, Keep: p.KeepHeaders}
+	c.meaning = journal.Rules{Stored: p.StoredHeaders, Own: own, Keep: p.KeepHeaders, Any: p.AnyHeaders}
 	c.journal = journal.Journal{Store: c.store, Scope: c.scope, Keep: c.keep}
 	if c.base = c.transport; c.base == nil {
 		c.base = http.DefaultTransport

@@ -65,6 +65,9 @@ type Profile struct {
 	StoredHeaders []string
 	// KeepHeaders stores all other headers without credentials too. They are not part of the fingerprint.
 	KeepHeaders bool
+	// AnyHeaders leaves every header out of the fingerprint. A call with other headers than the first one continues a
+	// pending operation with the stored headers. It does not go together with StoredHeaders.
+	AnyHeaders bool
 	// Classifier changes the meaning of single responses. Default: none. That of [WithClassifier] is called after it.
 	Classifier Classifier
 }
@@ -150,6 +153,8 @@ func (p Profile) validate() error {
 		return bad("the key and the time of the first request are both to be sent as %q", p.FirstSentHeader)
 	case p.TimeoutHeader != "" && strings.EqualFold(p.TimeoutHeader, p.FirstSentHeader):
 		return bad("the timeout and the time of the first request are both to be sent as %q", p.TimeoutHeader)
+	case p.AnyHeaders && len(p.StoredHeaders) > 0:
+		return bad("AnyHeaders and StoredHeaders contradict each other")
 	case p.Quoted && p.Verbatim:
 		return bad("Quoted and Verbatim contradict each other")
 	case p.KeyInBody && p.NoKeys:

@@ -146,6 +146,10 @@ func TestProfileRefuses(t *testing.T) {
 			"a key in the payload that is none", func(p *Profile) { p.KeyInBody, p.NoKeys = true, true },
 			"KeyInBody and NoKeys contradict each other",
 		},
+		{
+			"headers that mean something and nothing", func(p *Profile) { p.AnyHeaders, p.StoredHeaders = true, []string{"X-A"} },
+			"AnyHeaders and StoredHeaders contradict each other",
+		},
 		{"a negative key length", func(p *Profile) { p.MaxKey = -1 }, "MaxKey is -1, it must be from 1 to 255"},
 		{"a key longer than any", func(p *Profile) { p.MaxKey = 256 }, "MaxKey is 256, it must be from 1 to 255"},
 		{

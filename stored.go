@@ -238,7 +238,7 @@ func (k *call) restore(pending journal.Request) {
 	if pending.Body != nil {
 		k.body.Replace(pending.Body)
 	}
-	k.header = pending.Header
+	k.header, k.restored = pending.Header, true
 }
 
 // recall returns a complete operation's outcome. It comes from the store, or from the server if the store does not hold

@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redo-go/redo"
@@ -36,12 +37,16 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	if upstream == nil || upstream.Host == "" || upstream.Scheme != "http" && upstream.Scheme != "https" {
 		err = errors.Join(fmt.Errorf("gateway: the upstream %v is not an absolute http or https URL", upstream), err)
 	}
+	if err == nil {
+		err = plain(upstream)
+	}
 	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{config: c}
 	profile := redo.RedoProfile()
 	profile.KeepHeaders = true // an app's headers must not keep Run from continuing its requests
+	profile.AnyHeaders = true  // a repetition is known by its key, path and body, as in the middleware in front
 	g.client, err = redo.New(slices.Concat(
 		[]redo.Option{redo.WithProfile(profile)}, c.client,
 		[]redo.Option{redo.WithStore(st), redo.WithScope("gateway")})...)
@@ -62,6 +67,24 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	g.proxy = g.newProxy(upstream)
 	g.guarded = guard(http.HandlerFunc(g.forward))
 	return g, nil
+}
+
+// plain returns an error for an upstream with a part that would be lost.
+func plain(upstream *url.URL) error {
+	switch {
+	case upstream.User != nil:
+		return errors.New("gateway: the upstream has credentials in its URL: set them with Client(redo.WithCredentials(f))")
+	case upstream.Fragment != "":
+		return fmt.Errorf("gateway: the upstream has the fragment %q, which is never sent", upstream.Fragment)
+	case upstream.Hostname() == "":
+		return fmt.Errorf("gateway: the upstream %q has no host name", upstream.Host)
+	}
+	if port := upstream.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("gateway: the upstream has the port %q, it must be from 1 to 65535", port)
+		}
+	}
+	return nil
 }
 
 // guards returns the options of the middleware that the gateway sets itself. All routes of an upstream share one scope:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A hedger sends a GET or HEAD a second time if there is no response after a delay. The first response with a status
+// A hedger sends a GET or HEAD, which asks for no other protocol, a second time if there is no response after a delay. The first response with a status
 // below 500 wins. If there is none, the last response does.
 type hedger struct {
 	next  http.RoundTripper
@@ -16,7 +16,8 @@ type hedger struct {
 
 // RoundTrip implements http.RoundTripper.
 func (h *hedger) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method != http.MethodGet && req.Method != http.MethodHead || req.Body != nil && req.Body != http.NoBody {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead || req.Body != nil && req.Body != http.NoBody ||
+		req.Header.Get("Upgrade") != "" {
 		return h.next.RoundTrip(req)
 	}
 	var cancels [2]context.CancelFunc

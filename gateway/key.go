@@ -46,7 +46,8 @@ func tapOf(ctx context.Context) tap {
 func (c *config) read(r *http.Request) (*http.Request, tap) {
 	var t tap
 	lines := wire.Lines(r.Header, wire.HeaderKey)
-	if id := r.Header.Get(c.requestID); len(lines) == 0 && !wire.SafeMethod(r.Method) && wire.CheckKey(id) == nil {
+	id := r.Header.Get(c.requestID)
+	if len(lines) == 0 && !wire.SafeMethod(r.Method) && wire.CheckKey(id) == nil && c.principal(r) != "" {
 		r = keyed(r, id)
 		lines = wire.Lines(r.Header, wire.HeaderKey)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,12 +37,13 @@ func Principal(f func(*http.Request) string) Option {
 // Secret sets the secret of the upstream keys, at least 16 bytes. It is required, and the same for all gateways of an
 // upstream. A new secret gives new upstream keys: replace it only while no operation is pending.
 func Secret(secret []byte) Option {
+	secret = slices.Clone(secret) // the caller may wipe it
 	return optionFunc(func(c *config) { c.secret = secret })
 }
 
 // RequestID makes the key of a request without one from the request id of the app, which is in this header. The app
-// must send the same id when it repeats a request, and another id with another request. By default a repetition of a
-// request without a key is another request.
+// must send the same id when it repeats a request, and another id with another request. A request without a principal
+// gets no key from its id. By default a repetition of a request without a key is another request.
 func RequestID(header string) Option {
 	return optionFunc(func(c *config) {
 		if err := wire.CheckKeyHeader(header); err != nil {
@@ -74,6 +77,9 @@ func Wait(d time.Duration) Option {
 func StatusPath(path string) Option {
 	return optionFunc(func(c *config) {
 		c.check(strings.HasPrefix(path, "/"), "StatusPath", "%q does not start with a slash", path)
+		u, err := url.Parse(path)
+		c.check(err == nil && u.Host == "" && u.Path == path && u.EscapedPath() == path, "StatusPath",
+			"%q is not a path alone, without a host, a query and escapes", path)
 		c.statusPath = path
 	})
 }

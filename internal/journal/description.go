@@ -33,12 +33,17 @@ type Rules struct {
 	Stored []string // change a request's meaning, beside the common ones
 	Own    []string // are set by the client itself, and change no meaning
 	Keep   bool     // all others without credentials are stored too, and change no meaning
+	Any    bool     // none changes the meaning
 }
+
+// Replaces reports whether a stored request has the header, or deliberately has none of that name.
+func (r Rules) Replaces(name string) bool { return r.Any && slices.Contains(alwaysStored, name) }
 
 // A Description holds the parts of a request that give it its meaning, without credentials. Make it with
 // [Rules.Describe].
 type Description struct {
 	method, origin, host string
+	any                  bool        // no header is part of the fingerprint
 	url                  url.URL     // without credentials
 	secret               bool        // the URL's query had credentials
 	header               http.Header // to be stored, part of the fingerprint; nil if there is none
@@ -48,7 +53,7 @@ type Description struct {
 
 // Describe returns the description of req.
 func (r Rules) Describe(req *http.Request) Description {
-	d := Description{method: req.Method, origin: req.URL.Scheme + "://" + req.URL.Host, host: req.Host}
+	d := Description{method: req.Method, origin: req.URL.Scheme + "://" + req.URL.Host, host: req.Host, any: r.Any}
 	d.url, d.secret = wire.WithoutCredentials(req.URL)
 	for name, values := range req.Header {
 		canonical := http.CanonicalHeaderKey(name)
@@ -121,6 +126,9 @@ func (d Description) Fingerprint(payload io.Reader) (store.Fingerprint, error) {
 // boundary of a multipart body, which differs on each call.
 func (d Description) headerText() string {
 	var b strings.Builder
+	if d.any {
+		return ""
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.header)) {
 		for _, v := range d.header[name] {
 			if name == "Content-Type" {

@@ -239,6 +239,21 @@ func TestTheFingerprintHasNothingElse(t *testing.T) {
 	})
 }
 
+func TestNoHeaderChangesAFingerprintUnderAny(t *testing.T) {
+	of := func(loose bool, language string) store.Fingerprint {
+		req, err := http.NewRequest(http.MethodPost, "https://bank.test/refunds", nil)
+		require.NoError(t, err)
+		req.Header.Set("Accept-Language", language)
+		d := Rules{Any: loose}.Describe(req)
+		require.Equal(t, []string{language}, d.Request("k1", nil, true).Header["Accept-Language"], "it is stored")
+		f, err := d.Fingerprint(http.NoBody)
+		require.NoError(t, err)
+		return f
+	}
+	require.Equal(t, of(true, "de"), of(true, "fr"))
+	require.NotEqual(t, of(false, "de"), of(false, "fr"))
+}
+
 func TestKeptHeadersAreStoredAndChangeNoFingerprint(t *testing.T) {
 	request := func(app string) *http.Request {
 		r, err := http.NewRequest(http.MethodPost, "https://shop.test/refunds", strings.NewReader("1000"))

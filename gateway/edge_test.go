@@ -1,0 +1,150 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/gateway"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// A phone may come back with another language or another release of the app. Key, path and body make the request.
+func TestARepetitionWithOtherHeadersContinuesTheRequest(t *testing.T) {
+	var mu sync.Mutex
+	var seen []http.Header
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen = append(seen, r.Header); len(seen) <= 10 && r.Header.Get("Authorization") == "Bearer old" {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(upstream.Close)
+	front, _ := open(t, upstream.URL, nil)
+	first := tap{"ann", "k1", `{"amount":1000}`}
+	status, _, _ := send(t, front.URL, first, "Authorization", "Bearer old", "Accept-Language", "de")
+	require.Equal(t, http.StatusInternalServerError, status)
+	status, _, body := send(t, front.URL, first, "Authorization", "Bearer new", "Accept-Language", "fr",
+		"Content-Type", "application/json; charset=utf-8", "If-Match", "x", "Accept", "text/html")
+	require.Equal(t, http.StatusCreated, status, body)
+	last := seen[len(seen)-1]
+	require.Equal(t, "de", last.Get("Accept-Language"), "the stored request is sent")
+	require.Empty(t, last.Get("If-Match"))
+	require.Equal(t, "Bearer new", last.Get("Authorization"), "credentials are never stored")
+	for _, h := range seen {
+		require.Equal(t, seen[0].Get("Idempotency-Key"), h.Get("Idempotency-Key"))
+	}
+	status, _, _ = send(t, front.URL, tap{"ann", "k1", `{"amount":1001}`})
+	require.Equal(t, http.StatusConflict, status, "another body is another request")
+}
+
+func TestTheCallerMayWipeTheSecret(t *testing.T) {
+	var keys []string
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	t.Cleanup(upstream.Close)
+	own := slices.Clone(secret)
+	front, _ := open(t, upstream.URL, memstore.New(), gateway.Secret(own))
+	_, _, _ = send(t, front.URL, tap{"ann", "k1", "1"})
+	clear(own)
+	_, _, _ = send(t, front.URL, tap{"ann", "k1", "1"})
+	require.Greater(t, len(keys), 1)
+	require.Len(t, slices.Compact(keys), 1)
+}
+
+func TestAnUpstreamWithPartsThatWouldBeLostIsRefused(t *testing.T) {
+	for address, says := range map[string]string{
+		"http://user:pw@bank.test": "credentials", "http://bank.test/#a": `the fragment "a"`, "http://:80": "no host name",
+		"http://bank.test:99999": `the port "99999"`, "http://bank.test:0": `the port "0"`,
+		"http://bank.test": "", "https://bank.test:8443/v1?tenant=1": "", "http://[::1]:80/": "",
+	} {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		_, err = gateway.New(u, memstore.New(), gateway.Principal(user), gateway.Secret(secret))
+		if says == "" {
+			require.NoError(t, err, address)
+			continue
+		}
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), "pw")
+	}
+	bank, _ := url.Parse("http://bank.test")
+	for path, ok := range map[string]bool{
+		"/status": true, "/v1/status/": true, "/": true, "status": false, "/s?x=1": false, "/a%20b": false, "//other.test/x": false,
+		"/s#a": false,
+	} {
+		_, err := gateway.New(bank, memstore.New(), gateway.Principal(user), gateway.Secret(secret), gateway.StatusPath(path))
+		require.Equal(t, ok, err == nil, "%s: %v", path, err)
+	}
+}
+
+// A login has no principal yet, and needs no key.
+func TestAnAnonymousRequestGetsNoKeyFromItsID(t *testing.T) {
+	var keys []string
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+	}))
+	t.Cleanup(upstream.Close)
+	front, _ := open(t, upstream.URL, nil, gateway.RequestID("X-Request-Id"))
+	for _, name := range []string{"", "ann"} {
+		status, _, body := send(t, front.URL, tap{name, "", "1"}, "X-Request-Id", "id-1")
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	require.Len(t, keys, 2)
+	require.NotEqual(t, len(keys[0]), len(keys[1]), "the client's own key, and one of the principal: %v", keys)
+	status, _, _ := send(t, front.URL, tap{"", "k1", "1"})
+	require.Equal(t, http.StatusUnauthorized, status, "a key needs a principal")
+}
+
+// A handshake for another protocol is not sent twice, and its connection can be written to.
+func TestAnUpgradeIsNotHedged(t *testing.T) {
+	handshakes := make(chan struct{}, 9)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handshakes <- struct{}{}
+		time.Sleep(20 * time.Millisecond)
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n")
+		line, _ := buf.ReadString('\n')
+		_, _ = fmt.Fprintf(conn, "got %s", line)
+	}))
+	t.Cleanup(upstream.Close)
+	front, _ := open(t, upstream.URL, nil, gateway.Hedge(time.Millisecond))
+	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n")
+	require.NoError(t, err)
+	r := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(r, nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
+	_, err = conn.Write([]byte("hello\n"))
+	require.NoError(t, err)
+	got, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(got, []byte("got hello")), "%s", got)
+	require.Len(t, handshakes, 1)
+	require.False(t, strings.Contains(string(got), "502"))
+}

@@ -27,7 +27,7 @@ var errUnary = errors.New("this procedure serves only the unary protocol of conn
 func Handler(mw func(http.Handler) http.Handler, h http.Handler, opts ...connect.HandlerOption) http.Handler {
 	unary, refusals := mw(h), connect.NewErrorWriter(opts...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		media := r.Header.Get("Content-Type")
+		media := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Type"))) // as connect reads it
 		if strings.HasPrefix(media, "application/grpc") || strings.HasPrefix(media, "application/connect+") {
 			_ = refusals.Write(w, r, connect.NewError(connect.CodeUnimplemented, errUnary))
 			return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -168,6 +169,34 @@ func TestGRPCIsRefusedBeforeTheHandlerRuns(t *testing.T) {
 			_, err := s.call(t, "ok", "k", protocol)
 			require.Equal(t, connect.CodeUnimplemented, connect.CodeOf(err), "%v", err)
 			require.Zero(t, s.effects.Load())
+		})
+	}
+}
+
+func TestTheCaseOfAMediaTypeMakesNoDifference(t *testing.T) {
+	for media, want := range map[string]struct {
+		record  string
+		effects int64
+	}{
+		"Application/gRPC":                {"", 0},
+		"application/GRPC+proto":          {"", 0},
+		"APPLICATION/gRPC-Web":            {"", 0},
+		" application/grpc":               {"", 0},
+		"Application/Connect+JSON":        {"", 0},
+		"Application/JSON":                {"stored", 1},
+		"application/JSON; charset=UTF-8": {"stored", 1},
+	} {
+		t.Run(media, func(t *testing.T) {
+			s := serve(t, right)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+procedure, strings.NewReader(`"ok"`))
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", media)
+			r.Header.Set("Idempotency-Key", "k")
+			resp, err := s.http.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, want.record, resp.Header.Get("Idempotency-Status"))
+			require.Equal(t, want.effects, s.effects.Load())
 		})
 	}
 }

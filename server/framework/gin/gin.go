@@ -16,8 +16,10 @@
 package redogin
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -81,9 +83,9 @@ func next(w http.ResponseWriter, r *http.Request) {
 }
 
 // A writer is a gin.ResponseWriter that writes to the middleware. Its rules are those of gin's own: a status is sent
-// with the first byte, or when the handler returns.
+// with the first byte, or when the handler returns. Nothing bypasses a record: while there is one, Hijack fails.
 type writer struct {
-	gin.ResponseWriter // for Hijack, CloseNotify and Pusher
+	gin.ResponseWriter // for CloseNotify and Pusher
 	to                 http.ResponseWriter
 	status, size       int
 	set                bool // the handler has set a status
@@ -125,4 +127,14 @@ func (w *writer) WriteString(s string) (int, error) {
 func (w *writer) Flush() {
 	w.WriteHeaderNow()
 	_ = http.NewResponseController(w.to).Flush()
+}
+
+// Hijack implements http.Hijacker. While the response is recorded, it returns an error that wraps
+// http.ErrNotSupported.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.to).Hijack()
+	if err == nil {
+		w.size = max(w.size, 0)
+	}
+	return conn, rw, err
 }

@@ -1,6 +1,7 @@
 package redogin_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,10 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/server"
 	redogin "github.com/redo-go/redo/server/framework/gin"
 	"github.com/redo-go/redo/server/framework/internal/frametest"
+	"github.com/redo-go/redo/store/memstore"
 )
 
 func TestGin(t *testing.T) {
@@ -104,4 +107,57 @@ func wrong(t *testing.T, a *frametest.App) string {
 func TestContextNamesTheMissingMiddleware(t *testing.T) {
 	require.PanicsWithValue(t, "redogin: the request did not pass Middleware, so it has no gin context",
 		func() { redogin.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })
+}
+
+// serve serves handler behind a middleware that needs no key.
+func serve(t *testing.T, handler gin.HandlerFunc, opts ...server.Option) (url string) {
+	t.Helper()
+	gin.SetMode(gin.TestMode)
+	mw, err := server.New(memstore.New(), append(opts, server.SharedKeys())...)
+	require.NoError(t, err)
+	e := base()
+	e.POST("/charges", redogin.Middleware(mw), handler)
+	return frametest.Serve(t, e) + "/charges"
+}
+
+// send sends a request, with a key if key is not empty, and returns the response and its body.
+func send(ctx context.Context, url, key string) (*http.Response, string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
+	if err != nil {
+		return nil, "", err
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	body, err := io.ReadAll(resp.Body)
+	return resp, string(body), errors.Join(err, resp.Body.Close())
+}
+
+func TestHijackIsRefusedWhileTheResponseIsRecorded(t *testing.T) {
+	url := serve(t, func(c *gin.Context) {
+		conn, rw, err := c.Writer.Hijack()
+		if err != nil {
+			c.String(http.StatusNotImplemented, "%t", errors.Is(err, http.ErrNotSupported))
+			return
+		}
+		_, _ = rw.WriteString("HTTP/1.1 201 Created\r\nContent-Length: 8\r\nConnection: close\r\n\r\nhijacked")
+		_ = rw.Flush()
+		_ = conn.Close()
+	})
+	for key, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		"k": {http.StatusNotImplemented, "true"},
+		"":  {http.StatusCreated, "hijacked"}, // without a key nothing is recorded
+	} {
+		resp, body, err := send(t.Context(), url, key)
+		require.NoError(t, err)
+		require.Equal(t, want.status, resp.StatusCode, body)
+		require.Equal(t, want.body, body)
+	}
 }

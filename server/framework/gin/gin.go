@@ -74,7 +74,7 @@ func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 func next(w http.ResponseWriter, r *http.Request) {
 	c := callOf(r)
 	c.ran = true
-	inner := &writer{ResponseWriter: c.Writer, to: w, status: http.StatusOK, size: -1}
+	inner := &writer{ResponseWriter: c.Writer, to: w, ctx: r.Context(), status: http.StatusOK, size: -1}
 	c.Writer, c.Request = inner, r
 	c.Next()
 	if inner.set {
@@ -83,10 +83,12 @@ func next(w http.ResponseWriter, r *http.Request) {
 }
 
 // A writer is a gin.ResponseWriter that writes to the middleware. Its rules are those of gin's own: a status is sent
-// with the first byte, or when the handler returns. Nothing bypasses a record: while there is one, Hijack fails.
+// with the first byte, or when the handler returns. Nothing bypasses a record: while there is one, Hijack fails, and
+// CloseNotify reports the end of the handler's context.
 type writer struct {
-	gin.ResponseWriter // for CloseNotify and Pusher
+	gin.ResponseWriter // for Pusher
 	to                 http.ResponseWriter
+	ctx                context.Context // the handler's
 	status, size       int
 	set                bool // the handler has set a status
 }
@@ -137,4 +139,14 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		w.size = max(w.size, 0)
 	}
 	return conn, rw, err
+}
+
+// CloseNotify implements http.CloseNotifier, which Context.Stream uses.
+func (w *writer) CloseNotify() <-chan bool {
+	if to, ok := w.to.(interface{ CloseNotify() <-chan bool }); ok {
+		return to.CloseNotify() // there is no record
+	}
+	ended := make(chan bool, 1)
+	context.AfterFunc(w.ctx, func() { ended <- true })
+	return ended
 }

@@ -109,36 +109,30 @@ func TestContextNamesTheMissingMiddleware(t *testing.T) {
 		func() { redogin.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })
 }
 
-// serve serves handler behind a middleware that needs no key.
-func serve(t *testing.T, handler gin.HandlerFunc, opts ...server.Option) (url string) {
+// engine returns an engine whose handler is behind a middleware that needs no key.
+func engine(t *testing.T, handler gin.HandlerFunc, opts ...server.Option) http.Handler {
 	t.Helper()
 	gin.SetMode(gin.TestMode)
 	mw, err := server.New(memstore.New(), append(opts, server.SharedKeys())...)
 	require.NoError(t, err)
 	e := base()
 	e.POST("/charges", redogin.Middleware(mw), handler)
-	return frametest.Serve(t, e) + "/charges"
+	return e
 }
 
-// send sends a request, with a key if key is not empty, and returns the response and its body.
-func send(ctx context.Context, url, key string) (*http.Response, string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
-	if err != nil {
-		return nil, "", err
-	}
+// request returns a request with a key, or without one if key is "".
+func request(t *testing.T, url, key string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/charges", http.NoBody)
+	require.NoError(t, err)
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, "", err
-	}
-	body, err := io.ReadAll(resp.Body)
-	return resp, string(body), errors.Join(err, resp.Body.Close())
+	return r
 }
 
 func TestHijackIsRefusedWhileTheResponseIsRecorded(t *testing.T) {
-	url := serve(t, func(c *gin.Context) {
+	url := frametest.Serve(t, engine(t, func(c *gin.Context) {
 		conn, rw, err := c.Writer.Hijack()
 		if err != nil {
 			c.String(http.StatusNotImplemented, "%t", errors.Is(err, http.ErrNotSupported))
@@ -147,7 +141,7 @@ func TestHijackIsRefusedWhileTheResponseIsRecorded(t *testing.T) {
 		_, _ = rw.WriteString("HTTP/1.1 201 Created\r\nContent-Length: 8\r\nConnection: close\r\n\r\nhijacked")
 		_ = rw.Flush()
 		_ = conn.Close()
-	})
+	}))
 	for key, want := range map[string]struct {
 		status int
 		body   string
@@ -155,9 +149,55 @@ func TestHijackIsRefusedWhileTheResponseIsRecorded(t *testing.T) {
 		"k": {http.StatusNotImplemented, "true"},
 		"":  {http.StatusCreated, "hijacked"}, // without a key nothing is recorded
 	} {
-		resp, body, err := send(t.Context(), url, key)
+		resp, err := http.DefaultClient.Do(request(t, url, key))
 		require.NoError(t, err)
-		require.Equal(t, want.status, resp.StatusCode, body)
-		require.Equal(t, want.body, body)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want.status, resp.StatusCode)
+		require.Equal(t, want.body, string(body))
 	}
+}
+
+// A disconnected is the writer of a client that has gone.
+type disconnected struct{ *httptest.ResponseRecorder }
+
+func (disconnected) CloseNotify() <-chan bool {
+	gone := make(chan bool, 1)
+	gone <- true
+	return gone
+}
+
+func TestARecordedStreamOutlivesTheClient(t *testing.T) {
+	e := engine(t, func(c *gin.Context) {
+		n := 0
+		c.Stream(func(w io.Writer) bool {
+			n++
+			_, _ = fmt.Fprint(w, n)
+			return n < 3
+		})
+	})
+	for key, want := range map[string]string{"k": "123", "": ""} { // without a key nothing is recorded
+		w := disconnected{httptest.NewRecorder()}
+		e.ServeHTTP(w, request(t, "", key))
+		require.Equal(t, want, w.Body.String())
+	}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, request(t, "", "k"))
+	require.Equal(t, "replayed", w.Header().Get("Idempotency-Status"))
+	require.Equal(t, "123", w.Body.String())
+}
+
+func TestCloseNotifyReportsTheEndOfTheHandlersContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	e := engine(t, func(c *gin.Context) {
+		ended := c.Writer.CloseNotify()
+		require.Empty(t, ended)
+		cancel()
+		require.True(t, <-ended)
+		c.Status(http.StatusNoContent)
+	}, server.CancelOnDisconnect())
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, request(t, "", "k").WithContext(ctx))
+	require.Equal(t, http.StatusNoContent, w.Code)
 }

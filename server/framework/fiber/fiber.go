@@ -8,7 +8,7 @@
 //	}))
 //	app.Post("/charges/:id", redofiber.Middleware(mw), createCharge)
 //
-// Give it to routes, not to app.Use, which runs before the route is known.
+// Give it to routes, not to Use or Group, which run it before the route is known.
 package redofiber
 
 import (
@@ -35,7 +35,8 @@ func Context(r *http.Request) fiber.Ctx {
 	return c
 }
 
-var errNoRoute = errors.New("redofiber: Middleware was given to app.Use, which knows no route: give it to each route")
+var errNoRoute = errors.New(
+	"redofiber: Middleware was given to Use or Group, which know no route: give it to each route")
 
 // Middleware returns mw, made by server.New or server.Middleware, as a handler of fiber. The scope of a key is the
 // method and fiber's route, "POST /charges/:id". The handler's context ends with the middleware's: use Ctx.Context,
@@ -46,7 +47,7 @@ var errNoRoute = errors.New("redofiber: Middleware was given to app.Use, which k
 func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
 	h := mw(http.HandlerFunc(next))
 	return func(c fiber.Ctx) error {
-		if len(c.Route().Handlers) < 2 {
+		if !c.Matched() || len(c.Route().Handlers) < 2 {
 			return errNoRoute
 		}
 		r, err := request(c)

@@ -105,14 +105,48 @@ func wrong(t *testing.T, a *frametest.App) string {
 	return serve(t, app)
 }
 
-func TestUseHasNoRoute(t *testing.T) {
-	app := fiber.New()
-	app.Use(redofiber.Middleware(func(h http.Handler) http.Handler { return h }))
-	app.Post("/charges", func(c fiber.Ctx) error { return c.SendStatus(http.StatusCreated) })
-	resp, err := http.Post(serve(t, app)+"/charges", "", nil)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+func TestUseAndGroupHaveNoRoute(t *testing.T) {
+	once := redofiber.Middleware(func(h http.Handler) http.Handler { return h })
+	auth := func(c fiber.Ctx) error { return c.Next() }
+	created := func(c fiber.Ctx) error { return c.SendStatus(http.StatusCreated) }
+	for name, test := range map[string]struct {
+		wire   func(app *fiber.App)
+		status int
+	}{
+		"Use": {func(app *fiber.App) { app.Use(once); app.Post("/charges", created) }, http.StatusInternalServerError},
+		"Use behind another handler": {func(app *fiber.App) {
+			app.Use(auth, once)
+			app.Post("/charges", created)
+		}, http.StatusInternalServerError},
+		"Use before another Use": {func(app *fiber.App) {
+			app.Use(once)
+			app.Use(auth)
+			app.Post("/charges", created)
+		}, http.StatusInternalServerError},
+		"Use with a path": {func(app *fiber.App) { app.Use("/charges", once, created) }, http.StatusInternalServerError},
+		"Group": {func(app *fiber.App) {
+			app.Group("/", auth, once).Post("/charges", created)
+		}, http.StatusInternalServerError},
+		"a route": {func(app *fiber.App) { app.Use(auth); app.Post("/charges", auth, once, created) }, http.StatusCreated},
+		"a route of a group": {func(app *fiber.App) {
+			app.Group("/", auth).Post("/charges", once, created)
+		}, http.StatusCreated},
+		"a route of another app": {func(app *fiber.App) {
+			sub := fiber.New()
+			sub.Post("/", once, created)
+			app.Use("/charges", auth, sub)
+		}, http.StatusCreated},
+		"a route for all methods": {func(app *fiber.App) { app.All("/*", once, created) }, http.StatusCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := fiber.New()
+			test.wire(app)
+			resp, err := app.Test(httptest.NewRequest(http.MethodPost, "/charges", nil))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, test.status, resp.StatusCode)
+		})
+	}
 }
 
 func TestContextNamesTheMissingMiddleware(t *testing.T) {

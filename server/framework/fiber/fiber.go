@@ -117,7 +117,7 @@ func next(w http.ResponseWriter, r *http.Request) {
 func take(to http.Header, c fiber.Ctx) {
 	for name, value := range c.Response().Header.All() {
 		switch key := http.CanonicalHeaderKey(string(name)); key {
-		case "Content-Length", "Connection", "Date", "Server", "Transfer-Encoding":
+		case "Content-Length", "Date", "Server", "Transfer-Encoding":
 		case "Content-Type":
 			if len(c.Response().Body()) > 0 { // else it is a default
 				to.Set(key, string(value))

@@ -13,8 +13,10 @@ import (
 	recovery "github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/server"
 	redofiber "github.com/redo-go/redo/server/framework/fiber"
 	"github.com/redo-go/redo/server/framework/internal/frametest"
+	"github.com/redo-go/redo/store/memstore"
 )
 
 func TestFiber(t *testing.T) {
@@ -146,6 +148,31 @@ func TestUseAndGroupHaveNoRoute(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, test.status, resp.StatusCode)
 		})
+	}
+}
+
+func TestAHeaderThatConnectionNamesIsNotReplayed(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys())
+	require.NoError(t, err)
+	app := fiber.New()
+	app.Post("/charges", redofiber.Middleware(mw), func(c fiber.Ctx) error {
+		c.Set("Connection", "X-Hop")
+		c.Set("X-Hop", "1")
+		c.Set("X-End", "2")
+		return c.SendStatus(http.StatusCreated)
+	})
+	for _, want := range []http.Header{
+		{"Idempotency-Status": {"stored"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "X-End": {"2"}},
+		{"Idempotency-Status": {"replayed"}, "Connection": nil, "X-Hop": nil, "X-End": {"2"}},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/charges", nil)
+		r.Header.Set("Idempotency-Key", "k")
+		resp, err := app.Test(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		for name, values := range want {
+			require.Equal(t, values, resp.Header.Values(name), name)
+		}
 	}
 }
 

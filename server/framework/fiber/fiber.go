@@ -16,8 +16,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"mime/multipart"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/gofiber/fiber/v3"
 )
@@ -79,7 +82,7 @@ func request(c fiber.Ctx) (*http.Request, error) {
 	if err != nil {
 		return nil, fiber.NewError(http.StatusBadRequest, "the request's target can't be parsed")
 	}
-	body := c.Request().Body()
+	body, unread := requestBody(c)
 	r := &http.Request{
 		Method: string(c.Request().Header.Method()), URL: u, RequestURI: uri, Host: string(c.Request().Host()),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.RequestCtx().RemoteAddr().String(),
@@ -89,8 +92,65 @@ func request(c fiber.Ctx) (*http.Request, error) {
 		r.Header.Add(string(name), string(value))
 	}
 	r.Header.Del("Host")
+	if unread != nil {
+		broken, w := io.Pipe() // the middleware refuses the request, but only if it has a key
+		_ = w.CloseWithError(unread)
+		r.Body, r.ContentLength = broken, -1
+	}
 	r.Pattern = r.Method + " " + c.Route().Path
 	return r.WithContext(context.WithValue(c.Context(), contextKey{}, c)), nil
+}
+
+var errMultipart = errors.New("the boundary of the multipart body is invalid, or a file of it can't be read")
+
+// requestBody returns the body. By default fasthttp parses a multipart body of known length and drops its bytes. Its
+// Body method then writes the fields in a random order, so that a retry would look like another request. requestBody
+// sorts them by name.
+func requestBody(c fiber.Ctx) ([]byte, error) {
+	r := c.Request()
+	boundary := string(r.Header.MultipartFormBoundary())
+	if boundary == "" || r.Header.ContentLength() <= 0 || len(r.Header.ContentEncoding()) > 0 || r.IsBodyStream() ||
+		c.App().Config().DisablePreParseMultipartForm {
+		return r.Body(), nil
+	}
+	if form, err := r.MultipartForm(); err == nil {
+		return marshal(form, boundary)
+	}
+	return r.Body(), nil // outer middleware has replaced the body
+}
+
+// marshal returns the form as a multipart body. It differs for different forms, because no part contains the boundary.
+func marshal(form *multipart.Form, boundary string) ([]byte, error) {
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	err := w.SetBoundary(boundary)
+	for _, name := range slices.Sorted(maps.Keys(form.Value)) {
+		for _, value := range form.Value[name] {
+			err = errors.Join(err, w.WriteField(name, value))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(form.File)) {
+		for _, file := range form.File[name] {
+			err = errors.Join(err, writeFile(w, file))
+		}
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, errMultipart // err can name a temporary file, and the client gets the text
+	}
+	return body.Bytes(), nil
+}
+
+func writeFile(w *multipart.Writer, file *multipart.FileHeader) error {
+	part, err := w.CreatePart(file.Header)
+	if err != nil {
+		return err
+	}
+	f, err := file.Open()
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(part, f)
+	return errors.Join(err, f.Close())
 }
 
 // next runs the rest of fiber's chain, and writes its response to the middleware.

@@ -2,7 +2,10 @@ package redofiber_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
+	"io"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -173,6 +176,98 @@ func TestAHeaderThatConnectionNamesIsNotReplayed(t *testing.T) {
 		for name, values := range want {
 			require.Equal(t, values, resp.Header.Values(name), name)
 		}
+	}
+}
+
+// upload returns a multipart body with the boundary "b". Each field, and a file of the same name, has the value.
+func upload(t *testing.T, value string, fields ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	require.NoError(t, w.SetBoundary("b"))
+	for _, name := range fields {
+		require.NoError(t, w.WriteField(name, value))
+		f, err := w.CreateFormFile(name, name+".txt")
+		require.NoError(t, err)
+		_, err = io.WriteString(f, value)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func TestAMultipartRequestIsKnownByItsContent(t *testing.T) {
+	for name, cfg := range map[string]fiber.Config{
+		"parsed by fasthttp":                 {},
+		"parsed by the handler":              {DisablePreParseMultipartForm: true},
+		"streamed":                           {StreamRequestBody: true},
+		"streamed and parsed by the handler": {DisablePreParseMultipartForm: true, StreamRequestBody: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mw, err := server.New(memstore.New(), server.SharedKeys())
+			require.NoError(t, err)
+			app := fiber.New(cfg)
+			app.Post("/charges", redofiber.Middleware(mw), func(c fiber.Ctx) error {
+				form, err := c.MultipartForm()
+				if err != nil {
+					return err
+				}
+				return c.Status(http.StatusCreated).JSON(form.Value)
+			})
+			post := func(body []byte) (status int, state, content string) {
+				r := httptest.NewRequest(http.MethodPost, "/charges", bytes.NewReader(body))
+				r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+				r.Header.Set("Idempotency-Key", "k")
+				resp, err := app.Test(r)
+				require.NoError(t, err)
+				b, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				return resp.StatusCode, resp.Header.Get("Idempotency-Status"), string(b)
+			}
+			first := upload(t, "1000", "cents", "from", "to", "note", "date")
+			for i := range 20 {
+				status, state, content := post(first)
+				require.Equal(t, http.StatusCreated, status, content)
+				require.Equal(t, i > 0, state == "replayed", state)
+				require.JSONEq(t, `{"cents":["1000"],"from":["1000"],"to":["1000"],"note":["1000"],"date":["1000"]}`, content)
+			}
+			for _, other := range [][]byte{
+				upload(t, "1000", "cents", "from", "to", "note"),
+				upload(t, "1001", "cents", "from", "to", "note", "date"),
+				bytes.Replace(first, []byte("to.txt"), []byte("no.txt"), 1),
+				bytes.Replace(first, []byte("Content-Type: application/octet-stream"), []byte("Content-Type: text/plain"), 1),
+			} {
+				status, _, content := post(other)
+				require.Equal(t, http.StatusConflict, status, content)
+			}
+		})
+	}
+}
+
+func TestAMultipartRequestWithAWrongBoundaryIsRefused(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys())
+	require.NoError(t, err)
+	app := fiber.New()
+	app.Post("/charges", redofiber.Middleware(mw), func(c fiber.Ctx) error { return c.SendStatus(http.StatusCreated) })
+	for _, test := range []struct {
+		boundary, key string
+		status        int
+	}{
+		{"b", "k1", http.StatusCreated},
+		{"b@", "k2", http.StatusBadRequest},
+		{"b@", "", http.StatusCreated}, // nothing is recorded, so the body need not be identified
+	} {
+		body := bytes.ReplaceAll(upload(t, "1000", "cents"), []byte("--b"), []byte("--"+test.boundary))
+		r := httptest.NewRequest(http.MethodPost, "/charges", bytes.NewReader(body))
+		r.Header.Set("Content-Type", "multipart/form-data; boundary="+test.boundary)
+		if test.key != "" {
+			r.Header.Set("Idempotency-Key", test.key)
+		}
+		resp, err := app.Test(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, test.status, resp.StatusCode, "%+v", test)
 	}
 }
 

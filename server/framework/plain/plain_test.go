@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/server/framework/internal/frametest"
+	"github.com/redo-go/redo/store/memstore"
 )
 
 type userKey struct{}
@@ -57,6 +60,64 @@ func TestChi(t *testing.T) {
 		Principal: principal,
 		Hints:     true,
 	})
+}
+
+// chi runs the middleware of a router before it matches a route below that router. The second route then shares the
+// scope of the first, and its handler does not run.
+func TestChiRoutesHaveScopesOfTheirOwn(t *testing.T) {
+	type middleware = func(http.Handler) http.Handler
+	for name, test := range map[string]struct {
+		wire func(r chi.Router, mw middleware, h http.HandlerFunc)
+		runs int
+	}{
+		"With": {func(r chi.Router, mw middleware, h http.HandlerFunc) {
+			r.With(mw).Post("/v1/charges", h)
+			r.With(mw).Post("/v1/refunds", h)
+		}, 2},
+		"Group": {func(r chi.Router, mw middleware, h http.HandlerFunc) {
+			r.Group(func(r chi.Router) {
+				r.Use(mw)
+				r.Post("/v1/charges", h)
+				r.Post("/v1/refunds", h)
+			})
+		}, 2},
+		"With inside Route": {func(r chi.Router, mw middleware, h http.HandlerFunc) {
+			r.Route("/v1", func(r chi.Router) {
+				r.With(mw).Post("/charges", h)
+				r.With(mw).Post("/refunds", h)
+			})
+		}, 2},
+		"Use inside Route": {func(r chi.Router, mw middleware, h http.HandlerFunc) {
+			r.Route("/v1", func(r chi.Router) {
+				r.Use(mw)
+				r.Post("/charges", h)
+				r.Post("/refunds", h)
+			})
+		}, 1},
+		"With before Route": {func(r chi.Router, mw middleware, h http.HandlerFunc) {
+			r.With(mw).Route("/v1", func(r chi.Router) {
+				r.Post("/charges", h)
+				r.Post("/refunds", h)
+			})
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mw, err := server.New(memstore.New(), server.SharedKeys(), server.SilentOK())
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs, router := 0, chi.NewRouter()
+			test.wire(router, mw, func(http.ResponseWriter, *http.Request) { runs++ })
+			for _, path := range []string{"/v1/charges", "/v1/refunds"} {
+				r := httptest.NewRequest(http.MethodPost, path, nil)
+				r.Header.Set("Idempotency-Key", "k")
+				router.ServeHTTP(httptest.NewRecorder(), r)
+			}
+			if runs != test.runs {
+				t.Errorf("%d runs, want %d", runs, test.runs)
+			}
+		})
+	}
 }
 
 // recoverer is chi's, which serves net/http as well, without its log.

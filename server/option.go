@@ -277,8 +277,9 @@ func MaxWaitersPerKey(n int) Option { return optionFunc(func(c *config) { c.maxW
 //
 // When f is called, the headers Error-Code and Retry-After are set as p requires. Headers that describe a body of the
 // handler are removed. f sends a status and a body. A response without a status, or with one below 400, gets p.Status:
-// a client must not take a refusal for a success. If f sends nothing, p is sent as a problem document. f must be safe
-// for concurrent use.
+// a client must not take a refusal for a success. If f sends nothing, p is sent as a problem document. A function
+// that writes to a framework's own context goes through the Refusal of the framework's adapter. f must be safe for
+// concurrent use.
 func Refusal(f func(w http.ResponseWriter, r *http.Request, p Problem)) Option {
 	return optionFunc(func(c *config) {
 		c.check(f != nil, "Refusal", "the function must not be nil")

@@ -10,8 +10,10 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/server"
 	redoecho "github.com/redo-go/redo/server/framework/echo"
 	"github.com/redo-go/redo/server/framework/internal/frametest"
+	"github.com/redo-go/redo/store/memstore"
 )
 
 func TestEcho(t *testing.T) {
@@ -22,6 +24,12 @@ func TestEcho(t *testing.T) {
 			return user
 		},
 		Wrong: wrong,
+		Refusal: redoecho.Refusal(func(c echo.Context, p server.Problem) error {
+			if p.Status == http.StatusConflict {
+				return nil
+			}
+			return c.JSON(http.StatusOK, map[string]any{"refused": p.Code})
+		}),
 	})
 }
 
@@ -105,4 +113,9 @@ func wrong(t *testing.T, a *frametest.App) string {
 func TestContextNamesTheMissingMiddleware(t *testing.T) {
 	require.PanicsWithValue(t, "redoecho: the request did not pass Middleware, so it has no echo context",
 		func() { redoecho.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })
+}
+
+func TestRefusalNeedsAFunction(t *testing.T) {
+	_, err := server.New(memstore.New(), server.SharedKeys(), server.Refusal(redoecho.Refusal(nil)))
+	require.ErrorContains(t, err, "Refusal: the function must not be nil")
 }

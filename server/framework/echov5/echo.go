@@ -17,13 +17,16 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v5"
+
+	"github.com/redo-go/redo/server"
 )
 
 type contextKey struct{}
 
 // Context returns the echo context of a request that [Middleware] passed on, for server.Principal and the other
 // functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
-// needs it, must run inside [Middleware] too.
+// needs it, must run inside [Middleware] too. Do not write a refusal to it in a function
+// for server.Refusal, because a problem document follows: use [Refusal].
 func Context(r *http.Request) *echo.Context {
 	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
@@ -69,5 +72,22 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	c.SetResponse(echo.NewResponse(w, c.Logger()))
 	if err := c.next(c.Context); err != nil {
 		c.Echo().HTTPErrorHandler(c.Context, err)
+	}
+}
+
+// Refusal returns an argument for server.Refusal that lets f write the refusal p to echo's context. An error of f is
+// rendered by echo's HTTPErrorHandler. If f writes nothing, p is sent as a problem document. f must be safe for
+// concurrent use.
+func Refusal(f func(c *echo.Context, p server.Problem) error) func(http.ResponseWriter, *http.Request, server.Problem) {
+	if f == nil {
+		return nil // server.New returns the error
+	}
+	return func(w http.ResponseWriter, r *http.Request, p server.Problem) {
+		c := Context(r)
+		defer c.SetResponse(c.Response())
+		c.SetResponse(echo.NewResponse(w, c.Logger()))
+		if err := f(c, p); err != nil {
+			c.Echo().HTTPErrorHandler(c, err)
+		}
 	}
 }

@@ -23,13 +23,16 @@ import (
 	"slices"
 
 	"github.com/gofiber/fiber/v3"
+
+	"github.com/redo-go/redo/server"
 )
 
 type contextKey struct{}
 
 // Context returns the fiber context of a request that [Middleware] passed on, for server.Principal and the other
 // functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
-// needs it, must run inside [Middleware] too. It must not be used after the handler has returned.
+// needs it, must run inside [Middleware] too. It must not be used after the handler has returned. Do not
+// write a refusal to it in a function for server.Refusal, because it is lost: use [Refusal].
 func Context(r *http.Request) fiber.Ctx {
 	c, ok := r.Context().Value(contextKey{}).(fiber.Ctx)
 	if !ok {
@@ -158,11 +161,7 @@ func next(w http.ResponseWriter, r *http.Request) {
 	c := Context(r)
 	c.SetContext(r.Context())
 	before := c.Response().Header.Len()
-	if err := c.Next(); err != nil {
-		if err := c.App().ErrorHandler(c, err); err != nil {
-			c.Status(http.StatusInternalServerError)
-		}
-	}
+	render(c, c.Next())
 	status, body := c.Response().StatusCode(), c.Response().Body()
 	if status == http.StatusOK && len(body) == 0 && c.Response().Header.Len() == before {
 		return // the handler wrote nothing
@@ -171,6 +170,39 @@ func next(w http.ResponseWriter, r *http.Request) {
 	take(w.Header(), c)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
+}
+
+// Refusal returns an argument for server.Refusal that lets f write the refusal p to fiber's context. An error of f is
+// rendered by the app's ErrorHandler. If f writes nothing, p is sent as a problem document. f must be safe for
+// concurrent use.
+func Refusal(f func(c fiber.Ctx, p server.Problem) error) func(http.ResponseWriter, *http.Request, server.Problem) {
+	if f == nil {
+		return nil // server.New returns the error
+	}
+	return func(w http.ResponseWriter, r *http.Request, p server.Problem) {
+		c := Context(r)
+		c.Response().Reset() // w has the headers of outer middleware
+		render(c, f(c, p))
+		status, body := c.Response().StatusCode(), c.Response().Body()
+		if status == http.StatusOK && len(body) == 0 {
+			return // f wrote nothing
+		}
+		own := http.Header{}
+		take(own, c)
+		maps.Copy(w.Header(), own)
+		w.WriteHeader(status)
+		_, _ = w.Write(body)
+	}
+}
+
+// render lets the app make a response of an error.
+func render(c fiber.Ctx, err error) {
+	if err == nil {
+		return
+	}
+	if err := c.App().ErrorHandler(c, err); err != nil {
+		c.Status(http.StatusInternalServerError)
+	}
 }
 
 // take copies the response's headers that are not fasthttp's own.

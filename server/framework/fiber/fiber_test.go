@@ -27,6 +27,12 @@ func TestFiber(t *testing.T) {
 		Serve:     func(t *testing.T, a *frametest.App) string { return serve(t, routes(a)) },
 		Principal: func(r *http.Request) string { return fiber.Locals[string](redofiber.Context(r), "user") },
 		Wrong:     wrong,
+		Refusal: redofiber.Refusal(func(c fiber.Ctx, p server.Problem) error {
+			if p.Status == http.StatusConflict {
+				return nil
+			}
+			return c.JSON(fiber.Map{"refused": p.Code})
+		}),
 	})
 }
 
@@ -274,4 +280,9 @@ func TestAMultipartRequestWithAWrongBoundaryIsRefused(t *testing.T) {
 func TestContextNamesTheMissingMiddleware(t *testing.T) {
 	require.PanicsWithValue(t, "redofiber: the request did not pass Middleware, so it has no fiber context",
 		func() { redofiber.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })
+}
+
+func TestRefusalNeedsAFunction(t *testing.T) {
+	_, err := server.New(memstore.New(), server.SharedKeys(), server.Refusal(redofiber.Refusal(nil)))
+	require.ErrorContains(t, err, "Refusal: the function must not be nil")
 }

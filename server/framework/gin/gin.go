@@ -23,13 +23,16 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/redo-go/redo/server"
 )
 
 type contextKey struct{}
 
 // Context returns the gin context of a request that [Middleware] passed on, for server.Principal and the other
 // functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
-// needs it, must run inside [Middleware] too.
+// needs it, must run inside [Middleware] too. Do not write a refusal to it in a function
+// for server.Refusal, because a problem document follows: use [Refusal].
 func Context(r *http.Request) *gin.Context {
 	return callOf(r).Context
 }
@@ -79,6 +82,25 @@ func next(w http.ResponseWriter, r *http.Request) {
 	c.Next()
 	if inner.set {
 		inner.WriteHeaderNow()
+	}
+}
+
+// Refusal returns an argument for server.Refusal that lets f write the refusal p to gin's context. If f writes nothing,
+// p is sent as a problem document. f must be safe for concurrent use.
+func Refusal(f func(c *gin.Context, p server.Problem)) func(http.ResponseWriter, *http.Request, server.Problem) {
+	if f == nil {
+		return nil // server.New returns the error
+	}
+	return func(w http.ResponseWriter, r *http.Request, p server.Problem) {
+		c := Context(r)
+		outer := c.Writer
+		defer func() { c.Writer = outer }()
+		inner := &writer{ResponseWriter: outer, to: w, ctx: r.Context(), status: p.Status, size: -1}
+		c.Writer = inner
+		f(c, p)
+		if inner.set {
+			inner.WriteHeaderNow()
+		}
 	}
 }
 

@@ -24,6 +24,11 @@ func TestGin(t *testing.T) {
 		Serve:     func(t *testing.T, a *frametest.App) string { return frametest.Serve(t, router(a)) },
 		Principal: func(r *http.Request) string { return redogin.Context(r).GetString("user") },
 		Wrong:     wrong,
+		Refusal: redogin.Refusal(func(c *gin.Context, p server.Problem) {
+			if p.Status != http.StatusConflict {
+				c.JSON(http.StatusOK, gin.H{"refused": p.Code})
+			}
+		}),
 	})
 }
 
@@ -200,4 +205,9 @@ func TestCloseNotifyReportsTheEndOfTheHandlersContext(t *testing.T) {
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, request(t, "", "k").WithContext(ctx))
 	require.Equal(t, http.StatusNoContent, w.Code)
+}
+
+func TestRefusalNeedsAFunction(t *testing.T) {
+	_, err := server.New(memstore.New(), server.SharedKeys(), server.Refusal(redogin.Refusal(nil)))
+	require.ErrorContains(t, err, "Refusal: the function must not be nil")
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+
+	"github.com/redo-go/redo/server"
 )
 
 // Secret is the value that the /panic route panics with.
@@ -28,6 +30,10 @@ type Wiring struct {
 
 	// Principal returns the user from the request that the middleware has, by way of the framework's context.
 	Principal func(*http.Request) string
+
+	// Refusal is the adapter's Refusal. Its function writes a refusal of status 409 not at all, and any other one as
+	// 200 with JSON {"refused":"<code>"}. Nil: there is no adapter.
+	Refusal func(http.ResponseWriter, *http.Request, server.Problem)
 
 	// Hints is set where the framework lets a handler send informational responses through the middleware.
 	Hints bool

@@ -1,6 +1,7 @@
 package frametest
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"github.com/stretchr/testify/require"
@@ -8,10 +9,11 @@ import (
 
 // A testCase is one rule. wrong runs it against the wrong wiring.
 type testCase struct {
-	rule  string
-	run   func(c *client)
-	skip  func(w Wiring) bool
-	wrong bool
+	rule    string
+	run     func(c *client)
+	skip    func(w Wiring) bool
+	wrong   bool
+	refusal bool // the middleware has the wiring's Refusal
 }
 
 var cases = []testCase{
@@ -111,6 +113,25 @@ var cases = []testCase{
 		c.effects("silent", 1)
 		require.Contains(c, c.log.String(), "level=ERROR")
 	}},
+	{
+		rule:    "a refusal is rendered once, before and after the handler",
+		skip:    func(w Wiring) bool { return w.Refusal == nil },
+		refusal: true,
+		run: func(c *client) {
+			before, after := c.post("/charges/1", "", "alice"), c.post("/silent", "k", "alice")
+			require.Equal(c, http.StatusBadRequest, before.status, "a success hides a refusal")
+			require.Equal(c, http.StatusInternalServerError, after.status, "a success hides a refusal")
+			for _, r := range []reply{before, after} {
+				require.Contains(c, r.header.Get("Content-Type"), "application/json")
+				require.JSONEq(c, `{"refused":"`+r.header.Get("Error-Code")+`"}`, r.body)
+			}
+			require.Equal(c, http.StatusCreated, c.post("/charges/1", "k", "alice").status)
+			unwritten := c.post("/charges/2", "k", "alice")
+			require.Equal(c, http.StatusConflict, unwritten.status)
+			require.Equal(c, "application/problem+json", unwritten.header.Get("Content-Type"))
+			require.True(c, json.Valid([]byte(unwritten.body)), unwritten.body)
+		},
+	},
 	{
 		rule:  "a wrong wiring is loud",
 		skip:  func(w Wiring) bool { return w.Wrong == nil },

@@ -28,7 +28,11 @@ func Run(t *testing.T, w Wiring) {
 			if c.wrong {
 				serve, principal = w.Wrong, func(r *http.Request) string { return r.Header.Get("X-User") }
 			}
-			c.run(start(t, serve, principal))
+			var opts []server.Option
+			if c.refusal {
+				opts = append(opts, server.Refusal(w.Refusal))
+			}
+			c.run(start(t, serve, principal, opts...))
 		})
 	}
 }
@@ -41,11 +45,16 @@ type client struct {
 	log *record
 }
 
-func start(t *testing.T, serve func(*testing.T, *App) string, principal func(*http.Request) string) *client {
+func start(
+	t *testing.T,
+	serve func(*testing.T, *App) string,
+	principal func(*http.Request) string,
+	opts ...server.Option,
+) *client {
 	t.Helper()
 	log := &record{}
-	mw, err := server.New(memstore.New(), server.Principal(principal), server.Required(),
-		server.Logger(slog.New(slog.NewTextHandler(log, nil))))
+	mw, err := server.New(memstore.New(), append(opts, server.Principal(principal), server.Required(),
+		server.Logger(slog.New(slog.NewTextHandler(log, nil))))...)
 	require.NoError(t, err)
 	a := &App{Middleware: mw, effects: map[string]int{}, entered: make(chan struct{}, 1), release: make(chan struct{})}
 	return &client{T: t, app: a, url: serve(t, a), log: log}

@@ -122,9 +122,16 @@ func (p *httpPublisher) Publish(ctx context.Context, ev Event) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode < http.StatusMultipleChoices {
+	switch status := resp.StatusCode; {
+	case status/100 == 2:
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
 		return nil
+	case status < http.StatusOK:
+		// The body is not read. With a 101 it is the connection, which the attempt's timeout does not end.
+		return &statusError{
+			status: status, code: taxonomy.Transient,
+			text: fmt.Sprintf("outbox: the response (status %d) is no 2xx, and acknowledges nothing", status),
+		}
 	}
 	return &statusError{
 		status: resp.StatusCode, head: headOf(resp.Body), code: taxonomy.RedirectNotFollowed,

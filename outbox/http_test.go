@@ -78,6 +78,7 @@ func TestHTTPAnswers(t *testing.T) {
 		retry  bool
 	}{
 		{rule: "204 acknowledges", status: 204},
+		{rule: "the last 2xx acknowledges", status: 299},
 		{rule: "a replay acknowledges", status: 200, header: map[string]string{"Idempotency-Status": "replayed"}},
 		{
 			rule: "a duplicate acknowledges", status: 409,
@@ -104,6 +105,7 @@ func TestHTTPAnswers(t *testing.T) {
 			retry: true,
 		},
 		{rule: "304 is no acknowledgement", status: 304, code: taxonomy.RedirectNotFollowed, retry: true},
+		{rule: "101 is no acknowledgement", status: 101, code: taxonomy.Transient, retry: true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -163,6 +165,23 @@ func TestHTTPAnswers(t *testing.T) {
 		require.Equal(t, outbox.Dead, o.Result)
 		require.Equal(t, taxonomy.BadURL, o.Failure.Code)
 	})
+}
+
+// The attempt's timeout does not end the reading of a connection that a 101 has handed over.
+func TestHTTPDoesNotWaitForTheEndOfASwitchedConnection(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	})
+	o := outbox.Judge(publisher(t, once(t)).Publish(t.Context(), outbox.Event{ID: "k", Destination: url}))
+	require.Equal(t, outbox.Waiting, o.Result)
+	require.Equal(t, 101, o.Failure.Status)
+	require.Contains(t, o.Failure.Reason, "status 101")
 }
 
 func TestHTTPResolvesDestinations(t *testing.T) {

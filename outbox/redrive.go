@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -18,6 +19,7 @@ func (f redriveOption) applyRedrive(r *redrive) { f(r) }
 
 type redrive struct {
 	dry       bool
+	limited   bool // by perSecond
 	perSecond float64
 }
 
@@ -25,8 +27,11 @@ type redrive struct {
 func DryRun() RedriveOption { return redriveOption(func(r *redrive) { r.dry = true }) }
 
 // PerSecond bounds the number of dead letters that are redriven in a second, so that a destination that has just
-// recovered is not flooded. The default is no limit.
-func PerSecond(n float64) RedriveOption { return redriveOption(func(r *redrive) { r.perSecond = n }) }
+// recovered is not flooded. The default is no limit. n must be positive and finite, and its interval, 1/n seconds,
+// must fit in a time.Duration. RedriveAll refuses any other n with store.ErrInvalid.
+func PerSecond(n float64) RedriveOption {
+	return redriveOption(func(r *redrive) { r.limited, r.perSecond = true, n })
+}
 
 // Redriven is the result of [RedriveAll].
 type Redriven struct {
@@ -53,8 +58,8 @@ func RedriveAll(ctx context.Context, b Backlog, s Selection, opts ...RedriveOpti
 	if s.State != 0 && s.State != StateDead {
 		return done, fmt.Errorf("outbox: %w: only dead letters can be redriven", store.ErrInvalid)
 	}
-	if r.perSecond < 0 {
-		return done, fmt.Errorf("outbox: %w: option PerSecond: %v is negative", store.ErrInvalid, r.perSecond)
+	if err := r.validate(); err != nil {
+		return done, err
 	}
 	s.State = StateDead
 	start := time.Now()
@@ -84,12 +89,25 @@ func RedriveAll(ctx context.Context, b Backlog, s Selection, opts ...RedriveOpti
 	return done, ctx.Err()
 }
 
+// validate returns an error for a rate that can't be kept.
+func (r *redrive) validate() error {
+	if n := r.perSecond; r.limited && (!(n > 0) || math.IsInf(n, 1) || float64(time.Second)/n >= math.MaxInt64) {
+		return fmt.Errorf("outbox: %w: option PerSecond: %v, it must be positive and finite, "+
+			"and its interval must fit in a time.Duration", store.ErrInvalid, n)
+	}
+	return nil
+}
+
 // wait waits until the rate allows one letter after n.
 func (r *redrive) wait(ctx context.Context, start time.Time, n int) error {
-	if r.perSecond == 0 {
+	if !r.limited {
 		return ctx.Err()
 	}
-	t := time.NewTimer(time.Until(start.Add(time.Duration(float64(n) / r.perSecond * float64(time.Second)))))
+	pause := time.Duration(math.MaxInt64)
+	if d := float64(n) / r.perSecond * float64(time.Second); d < math.MaxInt64 {
+		pause = time.Duration(d)
+	}
+	t := time.NewTimer(time.Until(start.Add(pause)))
 	defer t.Stop()
 	select {
 	case <-t.C:

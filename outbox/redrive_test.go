@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"testing"
 	"time"
 
@@ -104,12 +105,62 @@ func TestRedriveAll(t *testing.T) {
 		inBubble(t, func(g *rig) {
 			_, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{State: outbox.StateWaiting})
 			require.ErrorIs(t, err, store.ErrInvalid)
-			_, err = outbox.RedriveAll(ctx, g.queue, outbox.Selection{}, outbox.PerSecond(-1))
-			require.ErrorIs(t, err, store.ErrInvalid)
 			_, err = outbox.RedriveAll(ctx, g.queue, outbox.Selection{}, nil)
 			require.Error(t, err)
 		})
 	})
+}
+
+func TestRedriveAllRefusesARateThatItCantKeep(t *testing.T) {
+	ctx := context.Background()
+	for value, n := range map[string]float64{
+		"NaN": math.NaN(), "+Inf": math.Inf(1), "-Inf": math.Inf(-1), "-1": -1, "0": 0, "1e-10": 1e-10,
+		"5e-324": math.SmallestNonzeroFloat64,
+	} {
+		t.Run(value, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				g.bury(2, "a")
+				for _, opts := range [][]outbox.RedriveOption{nil, {outbox.DryRun()}} {
+					done, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{},
+						append(opts, outbox.PerSecond(n))...)
+					require.ErrorIs(g, err, store.ErrInvalid)
+					require.ErrorContains(g, err, "option PerSecond: "+value+", it must be positive and finite")
+					require.Zero(g, done)
+				}
+				g.stats(0, 2)
+			})
+		})
+	}
+}
+
+func TestRedriveAllKeepsAnyOtherRate(t *testing.T) {
+	for _, c := range []struct {
+		n        float64
+		redriven int // of three, within 100 years
+		after    time.Duration
+	}{
+		{1.1e-10, 1, 100 * 365 * 24 * time.Hour}, // the interval is 288 years, and twice that is no time.Duration
+		{1.0 / (1 << 30), 3, 1 << 31 * time.Second},
+		{0.5, 3, 4 * time.Second},
+		{math.MaxFloat64, 3, 0},
+	} {
+		t.Run(fmt.Sprint(c.n), func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				g.bury(3, "a")
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(context.Background(), 100*365*24*time.Hour)
+				defer cancel()
+				done, err := outbox.RedriveAll(ctx, g.queue, outbox.Selection{}, outbox.PerSecond(c.n))
+				require.Equal(g, c.redriven, done.Redriven)
+				require.Equal(g, c.after, time.Since(start))
+				if c.redriven < 3 {
+					require.ErrorIs(g, err, context.DeadlineExceeded)
+				} else {
+					require.NoError(g, err)
+				}
+			})
+		})
+	}
 }
 
 // An edited backlog lists other entries before its own.

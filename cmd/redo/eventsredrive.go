@@ -87,9 +87,13 @@ func (r *redriving) run(ctx context.Context, q queue, sel outbox.Selection, ids 
 		sel.ID = id
 		selections = append(selections, sel)
 	}
+	var limit []outbox.RedriveOption
+	if rate > 0 {
+		limit = append(limit, outbox.PerSecond(rate))
+	}
 	matched := 0
 	for _, sel := range selections {
-		found, err := outbox.RedriveAll(ctx, q, sel, outbox.DryRun())
+		found, err := outbox.RedriveAll(ctx, q, sel, append(limit, outbox.DryRun())...)
 		switch {
 		case err != nil:
 			return err
@@ -108,7 +112,7 @@ func (r *redriving) run(ctx context.Context, q queue, sel outbox.Selection, ids 
 	var done, unreadable int
 	defer func() { fmt.Fprintf(r.out, "%d of %d redriven\n", done, matched) }()
 	for _, sel := range selections {
-		n, err := outbox.RedriveAll(ctx, q, sel, outbox.PerSecond(rate))
+		n, err := outbox.RedriveAll(ctx, q, sel, limit...)
 		done, unreadable = done+n.Redriven, unreadable+n.Unreadable
 		if err != nil {
 			return err

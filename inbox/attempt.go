@@ -181,17 +181,6 @@ func (in *Inbox) outcome(failed bool, n note) store.Outcome {
 	return store.Outcome{Failed: failed, Result: n.encode(), Retention: in.retention}
 }
 
-// settle completes the event under the attempt's lease. If the response is lost, it reads the record.
-func (a *attempt) settle(ctx context.Context) error {
-	ctx, done := a.in.storeContext(ctx)
-	defer done()
-	err := a.in.st.Complete(ctx, a.lease, a.outcome())
-	if errors.Is(err, store.ErrUnknown) {
-		return a.confirm(ctx, a.lease, err)
-	}
-	return err
-}
-
 // confirm returns nil if the record was settled under the lease. Otherwise it returns the lost response's error: the
 // store may still be writing.
 func (a *attempt) confirm(ctx context.Context, l store.Lease, lost error) error {

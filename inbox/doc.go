@@ -21,8 +21,8 @@
 //
 // A delivery is acknowledged only after its outcome is on record. With [Transactional] the record and the handler's
 // writes are one commit. No crash then loses an acknowledged event or applies one twice. An [Inbox] leaves one gap.
-// If its process dies between the handler's effect and the record, or can't reach the store then, another attempt
-// follows.
+// If its process dies between the handler's effect and the record, or can't reach the store then for the whole
+// [StoreTimeout], another attempt follows.
 //
 // # Attempts and dead letters
 //

@@ -269,58 +269,6 @@ func TestAStaleOwnerBuriesNothing(t *testing.T) {
 	})
 }
 
-func TestAnOutcomeThatIsNotRecordedIsNotAcknowledged(t *testing.T) {
-	down := errors.New("connection reset")
-	for _, c := range []struct {
-		name     string
-		complete error
-		applied  bool // the write was made although its response was lost
-		code     taxonomy.Code
-	}{
-		{"refused", errors.Join(store.ErrUnavailable, down), false, taxonomy.Unavailable},
-		{"unknown and not made", errors.Join(store.ErrUnknown, down), false, taxonomy.Unavailable},
-		{"unknown and made", errors.Join(store.ErrUnknown, down), true, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st *memstore.Store) {
-				in := newInbox(t, &lossy{Store: st, err: c.complete, applied: c.applied})
-				h := &scripted{}
-				r, err := in.Receive(t.Context(), event, h.handle)
-				if c.code == "" {
-					require.NoError(t, err)
-					require.Equal(t, inbox.Processed, r.Status)
-					return
-				}
-				refused(t, err, c.code)
-				require.ErrorIs(t, err, down)
-				_, err = in.Receive(t.Context(), event, h.handle)
-				refused(t, err, taxonomy.InFlight)
-				time.Sleep(inbox.DefaultLeaseTTL)
-				r, err = in.Receive(t.Context(), event, h.handle)
-				require.NoError(t, err)
-				require.Equal(t, 2, r.Attempts, "the gap that only a transaction closes")
-			})
-		})
-	}
-}
-
-// A lossy store loses the response to the first Complete.
-type lossy struct {
-	*memstore.Store
-	err     error
-	applied bool
-}
-
-func (l *lossy) Complete(ctx context.Context, lease store.Lease, o store.Outcome) error {
-	err := l.err
-	if l.err = nil; err == nil || l.applied {
-		if e := l.Store.Complete(ctx, lease, o); e != nil {
-			return e
-		}
-	}
-	return err
-}
-
 func TestTheOutcomeIsWrittenAlthoughTheDeliveryHasEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		in := newInbox(t, st)

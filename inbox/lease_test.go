@@ -122,7 +122,7 @@ func (h *hanging) Extend(ctx context.Context, l store.Lease, d time.Duration, me
 // The response to this owner's Complete was lost, and the record shows another owner's outcome.
 func TestAnotherOwnersOutcomeDoesNotConfirmOnesOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
-		in := newInbox(t, &lossy{Store: st, err: store.ErrUnknown})
+		in := newInbox(t, &lossy{Store: st, err: store.ErrUnknown, until: time.Now().Add(1)})
 		_, err := in.Receive(t.Context(), event, func(ctx context.Context, _ inbox.Event) error {
 			rec, err := st.Find(ctx, eventRecord)
 			require.NoError(t, err)
@@ -130,8 +130,8 @@ func TestAnotherOwnersOutcomeDoesNotConfirmOnesOwn(t *testing.T) {
 			_, err = newInbox(t, st).Receive(ctx, event, (&scripted{}).handle)
 			return err
 		})
-		refused(t, err, taxonomy.Unavailable)
-		require.ErrorIs(t, err, store.ErrUnknown)
+		refused(t, err, taxonomy.InFlight)
+		require.ErrorIs(t, err, store.ErrLost)
 	})
 }
 

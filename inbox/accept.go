@@ -53,6 +53,9 @@ type Acceptor struct {
 // and outbox.HoldKeys keeps an ordering key behind its dead letter. [HandlerTimeout] is the attempt's timeout.
 // [MaxAttempts] and [Backoff] have no effect.
 //
+// If the inbox's store can't be reached before the handler runs, the attempt is not counted. The event's source then
+// rests for a second at first, and for up to a minute while the outage lasts.
+//
 // The sources are the relay's destinations, so that none delays another. A source is never disabled, because one event
 // that fails must not stop the others. So outbox.OnDisabled has no effect.
 //
@@ -195,8 +198,8 @@ func (a *Acceptor) publish(ctx context.Context, out outbox.Event) error {
 	if err != nil {
 		return outbox.Reject(err)
 	}
-	_, err = a.in.receive(ctx, ev, call{queued: true, received: received}, a.mode)
-	if err == nil {
+	at := a.in.delivery(ctx, ev, call{queued: true, received: received}, a.mode)
+	if err = at.err; err == nil {
 		return nil
 	}
 	f := &queueError{code: taxonomy.Internal, err: err, ended: ctx.Err()}
@@ -211,6 +214,9 @@ func (a *Acceptor) publish(ctx context.Context, out outbox.Event) error {
 	}
 	if f.code == effectUnknown || errors.Is(err, ErrRejected) {
 		return outbox.Reject(f)
+	}
+	if f.code == taxonomy.Unavailable && !at.begun {
+		return outbox.NotSent(f) // an outage of the inbox's store must not use up the event's attempts
 	}
 	return f
 }

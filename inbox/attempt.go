@@ -21,6 +21,7 @@ type attempt struct {
 	held  time.Time // this process's clock before the lease was last granted
 	read  time.Time // the store's clock when the event was reserved
 	since time.Time // this process's clock at the same time
+	begun bool      // the handler was called
 
 	receipt Receipt // the result of the delivery, also if the handler panics
 	err     error

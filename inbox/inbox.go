@@ -63,11 +63,17 @@ type call struct {
 
 // receive makes one delivery and reports it.
 func (in *Inbox) receive(ctx context.Context, ev Event, c call, m mode) (Receipt, error) {
+	a := in.delivery(ctx, ev, c, m)
+	return a.receipt, a.err
+}
+
+// delivery is receive. It returns the attempt with its result.
+func (in *Inbox) delivery(ctx context.Context, ev Event, c call, m mode) *attempt {
 	start := time.Now()
 	a := &attempt{in: in, ev: ev, call: c, note: note{Attempts: 1, Received: c.received}, held: start}
 	defer func() { in.report(ctx, ev, c, a.receipt, a.err, start) }()
 	a.receipt, a.err = a.deliver(ctx, m)
-	return a.receipt, a.err
+	return a
 }
 
 // deliver reserves the event, and makes an attempt if this delivery owns it.

@@ -44,6 +44,7 @@ func (p plain) run(ctx context.Context, a *attempt) error {
 	}()
 	bounded, done := context.WithTimeout(held, a.in.timeout)
 	defer done()
+	a.begun = true
 	err := p.h(bounded, a.ev)
 	returned = true
 	return err

@@ -136,6 +136,7 @@ func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) error {
 			a.receipt, a.err = a.finish(ctx, w.undo(ctx, tx, a, errPanicked))
 		}
 	}()
+	a.begun = true
 	err := w.h(bounded, tx.Tx(), a.ev)
 	returned = true
 	if err != nil {

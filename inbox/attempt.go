@@ -85,6 +85,8 @@ func (a *attempt) count(ctx context.Context, earlier note) error {
 		a.note.State, a.note.Changed = dead, earlier.Changed
 	}
 	a.held = time.Now()
+	ctx, done := a.in.storeContext(ctx)
+	defer done()
 	return a.write(ctx, a.claim.Lease)
 }
 
@@ -134,7 +136,7 @@ func (a *attempt) fail(ctx context.Context, failed error) error {
 		e.RetryAfter = a.in.rest(a.note.Attempts)
 	}
 	a.note.State, a.note.Changed = resting, a.now()
-	if err := a.write(ctx, e.RetryAfter); err != nil {
+	if err := a.record(ctx, e.RetryAfter); err != nil {
 		e.Err = errors.Join(failed, err) // the lease expires, and the attempt stays counted
 	}
 	return e
@@ -143,7 +145,7 @@ func (a *attempt) fail(ctx context.Context, failed error) error {
 // bury makes a dead letter of the event, in one write.
 func (a *attempt) bury(ctx context.Context) error {
 	a.note.State, a.note.Changed = dead, a.now()
-	if err := a.write(ctx, 0); err != nil {
+	if err := a.record(ctx, 0); err != nil {
 		return err
 	}
 	return &settledError{a.note.receipt(a.ev, a.claim.Fingerprint, DeadLettered)}
@@ -155,8 +157,6 @@ func (a *attempt) write(ctx context.Context, d time.Duration) error {
 	if !a.queued {
 		n.Kept, n.payload = true, a.ev.Payload
 	}
-	ctx, done := a.in.storeContext(ctx)
-	defer done()
 	return a.in.st.Extend(ctx, a.lease, d, n.encode())
 }
 

@@ -57,8 +57,7 @@ func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.le
 func HandlerTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.timeout = d }) }
 
 // StoreTimeout sets the time that the write of an outcome may take, retries included. The default is 5 seconds. The
-// end of the delivery's context does not stop that write. A delivery to an [Inbox] whose handler has succeeded waits
-// so long for a store that fails.
+// end of the delivery's context does not stop that write. A delivery waits so long for a store that fails.
 func StoreTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.storeTimeout = d }) }
 
 // Fingerprint identifies payloads by f instead of a hash of their bytes, for a producer whose deliveries differ, for

@@ -36,6 +36,14 @@ func (a *attempt) settle(ctx context.Context) error {
 	})
 }
 
+// record writes the note of a failure. The lease ends d from then. If the payload were not kept, and the producer gave
+// up, the event would be lost. So record tries again until StoreTimeout has passed.
+func (a *attempt) record(ctx context.Context, d time.Duration) error {
+	ctx, done := a.in.storeContext(ctx)
+	defer done()
+	return a.in.repeat(ctx, func() error { return a.write(ctx, d) })
+}
+
 // verify returns nil if the record shows a write whose response was lost. It returns store.ErrLost if the write can't
 // be made any more, and otherwise the cause with store.ErrUnknown.
 func (a *attempt) verify(ctx context.Context, cause error) error {

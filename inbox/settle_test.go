@@ -111,6 +111,67 @@ func TestAnOutcomeThatIsNotRecordedIsNotAcknowledged(t *testing.T) {
 	}
 }
 
+// The producer may have made its last attempt.
+func TestAFailureIsRecordedOnceTheStoreIsBack(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		failed error
+		err    error
+		down   time.Duration
+		made   bool // although the response was lost
+		dead   bool
+		after  time.Duration
+	}{
+		{"it is not down", errHandler, nil, 0, false, false, 0},
+		{"one try is refused", errHandler, errDown, 1, false, false, 50 * ms},
+		{"a response is lost, and the write was made", errHandler, errUnknown, 1, true, false, 50 * ms},
+		{"a dead letter", inbox.Reject(errHandler), errDown, 4 * second, false, true, 4550 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, mem *memstore.Store) {
+				start := time.Now()
+				in := newInbox(t, &forgetful{Store: mem, err: c.err, until: start.Add(c.down), made: c.made})
+				h := &scripted{errs: []error{c.failed}}
+				r, err := in.Receive(t.Context(), event, h.handle)
+				require.Equal(t, c.after, time.Since(start))
+				if c.dead {
+					require.NoError(t, err)
+					require.Equal(t, inbox.DeadLettered, r.Status)
+					require.Equal(t, event.Payload, letters(t, in, "")[0].Payload)
+					return
+				}
+				require.ErrorIs(t, refused(t, err, inbox.HandlerFailed), errHandler)
+				require.NotErrorIs(t, err, c.err)
+				list := waiting(t, in, "")
+				require.Len(t, list, 1)
+				require.Equal(t, event.Payload, list[0].Payload)
+				require.Equal(t, errHandler.Error(), list[0].Failure)
+				_, err = in.Receive(t.Context(), event, h.handle)
+				require.Equal(t, second, refused(t, err, taxonomy.InFlight).RetryAfter, "it rests")
+			})
+		})
+	}
+}
+
+// A forgetful store fails each write of a note until a time.
+type forgetful struct {
+	*memstore.Store
+	err   error
+	until time.Time
+	made  bool
+}
+
+func (f *forgetful) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	failing := meta != nil && time.Now().Before(f.until)
+	if failing && !f.made {
+		return f.err
+	}
+	if err := f.Store.Extend(ctx, l, d, meta); err != nil || !failing {
+		return err
+	}
+	return f.err
+}
+
 // While a success waits for the store, no other delivery may take the event over.
 func TestTheLeaseIsRenewedUntilASuccessIsRecorded(t *testing.T) {
 	bubble(t, func(t *testing.T, mem *memstore.Store) {

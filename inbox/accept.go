@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,7 +234,7 @@ type queueError struct {
 	ended error // of the attempt's context, or nil
 }
 
-func (f *queueError) Error() string { return f.err.Error() }
+func (f *queueError) Error() string { return cmp.Or(f.err.Error(), errNoText) }
 
 func (f *queueError) Unwrap() []error {
 	if f.ended == nil {

@@ -96,6 +96,24 @@ func TestAHandlersErrorIsNotTakenForASuccess(t *testing.T) {
 }
 
 // The queue's lists are not one snapshot: the event is claimed between two of them.
+// A receipt with a failure is a dead letter's.
+func TestADeadLetterWhoseErrorHasNoTextIsDead(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "an error without a text", "the ledger is closed": "the ledger is closed",
+	} {
+		accepting(t, func(t *testing.T, a *acceptance) {
+			failed := errors.New(text)
+			a.h.errs = []error{failed, failed, failed}
+			a.accept(t, event, inbox.Accepted)
+			a.work(t, time.Minute)
+			r := a.accept(t, event, inbox.Replayed)
+			require.True(t, r.Dead())
+			require.Equal(t, want, r.Failure)
+			require.Equal(t, want, letters(t, a, "")[0].Failure)
+		})
+	}
+}
+
 func TestAnEventThatAListMissesIsFoundByTheNext(t *testing.T) {
 	accepting(t, func(t *testing.T, a *acceptance) {
 		q := &missing{Queue: a.queue}

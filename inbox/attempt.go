@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ func (*settledError) Error() string { return "inbox: settled by another delivery
 var (
 	errPanicked = errors.New("the handler panicked")
 	errNoEnd    = "the attempt did not end"
+	errNoText   = "an error without a text"
 )
 
 // begin counts the attempt. For a new event, Reserve has counted it. The error is nil if the handler may run.
@@ -123,10 +125,7 @@ func (a *attempt) finish(ctx context.Context, err error) (Receipt, error) {
 
 // fail records that the handler has failed. The event rests, or becomes a dead letter.
 func (a *attempt) fail(ctx context.Context, failed error) error {
-	a.note.Err = failed.Error()
-	if a.note.Err == "" {
-		a.note.Err = "an error without a text"
-	}
+	a.note.Err = cmp.Or(failed.Error(), errNoText)
 	last := a.redriven || a.note.Attempts >= a.in.maxAttempts || errors.Is(failed, ErrRejected)
 	if last && !a.queued {
 		return a.bury(ctx)

@@ -78,6 +78,10 @@ func TestOptions(t *testing.T) {
 		_, err := newConfig([]Option{opt})
 		require.ErrorContains(t, err, rule)
 	}
+	_, err = newConfig([]Option{PollInterval(maxWait + 1)})
+	require.ErrorContains(t, err, "PollInterval: 8784h0m0.000000001s, it must be positive and at most 8784h0m0s")
+	_, err = newConfig([]Option{PollInterval(maxWait)})
+	require.NoError(t, err)
 	_, err = newConfig([]Option{Workers(-3), PollInterval(-1)})
 	require.ErrorContains(t, err, "Workers")
 	require.ErrorContains(t, err, "PollInterval", "every wrong option is named")

@@ -53,7 +53,7 @@ func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.le
 
 // PollInterval sets how often the relay polls the queue when nothing wakes it, a quarter more or less. The default
 // is one second. Polling finds retries and expired leases. While the queue can't be reached, the pause doubles up
-// to 30 seconds.
+// to 30 seconds. The maximum is 366 days.
 func PollInterval(d time.Duration) Option { return optionFunc(func(c *config) { c.poll = d }) }
 
 // Drain sets how long deliveries may continue after Run's context has ended. The default is 30 seconds. Deliveries
@@ -159,7 +159,7 @@ func (c *config) validate() error {
 	check(c.perDestination >= 0, "PerDestination", "%d is negative", c.perDestination)
 	check(c.breaker >= 0, "Breaker", "%d is negative", c.breaker)
 	check(CheckLease(c.lease) == nil, "LeaseTTL", "%v, it must be from %v to %v", c.lease, time.Millisecond, maxWait)
-	check(c.poll > 0, "PollInterval", "%v is not positive", c.poll)
+	check(c.poll > 0 && c.poll <= maxWait, "PollInterval", "%v, it must be positive and at most %v", c.poll, maxWait)
 	check(c.drain >= 0, "Drain", "%v is negative", c.drain)
 	check(c.queueTimeout > 0, "QueueTimeout", "%v is not positive", c.queueTimeout)
 	check(c.attemptTimeout > 0, "AttemptTimeout", "%v is not positive", c.attemptTimeout)

@@ -48,6 +48,19 @@ func TestALeaseThatIsNotRenewedForTwoThirdsOfItEndsTheHandler(t *testing.T) {
 	}
 }
 
+func TestALeaseMayHaveAnyLength(t *testing.T) {
+	for _, d := range []time.Duration{time.Millisecond, store.Forever / 2, store.Forever/2 + 1, store.Forever - 1} {
+		t.Run(d.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st *memstore.Store) {
+				in := newInbox(t, st, inbox.Retention(store.Forever), inbox.LeaseTTL(d))
+				r, err := in.Receive(t.Context(), event, returns(nil))
+				require.NoError(t, err)
+				require.Equal(t, inbox.Processed, r.Status)
+			})
+		})
+	}
+}
+
 func TestALeaseThatIsRenewedLateIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, mem *memstore.Store) {
 		st := &hanging{Store: mem, after: 1}

@@ -21,7 +21,7 @@ type plain struct {
 func (p plain) lease() time.Duration { return p.in.config.lease }
 
 func (p plain) attempt(ctx context.Context, a *attempt) error {
-	if time.Since(a.held) >= 2*p.lease()/3 { // by now another delivery may own the event
+	if time.Since(a.held) >= safe(p.lease()) { // by now another delivery may own the event
 		a.giveBack(ctx)
 		return a.ev.fail(taxonomy.InFlight, errLate).after(a.note.Attempts)
 	}
@@ -30,6 +30,9 @@ func (p plain) attempt(ctx context.Context, a *attempt) error {
 	}
 	return a.settle(ctx)
 }
+
+// safe returns the part of a lease within which the handler may run: two thirds.
+func safe(lease time.Duration) time.Duration { return lease - lease/3 }
 
 // run calls the handler while hold renews the lease. A handler that does not return, because of a panic or Goexit,
 // has failed.
@@ -80,7 +83,7 @@ func (a *attempt) renew(ctx context.Context, quit <-chan struct{}) error {
 			return nil
 		case <-timer.C:
 		}
-		asked, limit := time.Now(), a.held.Add(2*ttl/3)
+		asked, limit := time.Now(), a.held.Add(safe(ttl))
 		write, done := context.WithDeadline(ctx, limit)
 		err := a.in.st.Extend(write, a.lease, ttl, nil)
 		done()

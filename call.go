@@ -108,7 +108,7 @@ func (k *call) end(out outcome, report *Report) {
 		})
 	}
 	if report != nil {
-		report.set(out)
+		report.set(out, k.resumed)
 	}
 }
 

@@ -80,6 +80,13 @@ func TestAReportShowsWhatAnSDKDoesNot(t *testing.T) {
 		require.Equal(t, []any{422, redo.NotApplied, "b", 1},
 			[]any{e.StatusCode, e.Effect, e.Operation, len(second.Attempts())})
 		require.Nil(t, report.Err(), "each report has its own calls")
+		require.False(t, report.Resumed() || second.Resumed())
+
+		again, third := redo.WithReport(redo.WithOperation(t.Context(), "a"))
+		resp, err = sdk.Do(post(t, again, srv.URL+"/refunds", payment))
+		require.NoError(t, err)
+		drain(t, resp)
+		require.True(t, third.Resumed(), "an earlier call began the operation")
 
 		// The last call counts: a success clears the error.
 		resp, err = sdk.Do(post(t, ctx, srv.URL+"/refunds", payment))

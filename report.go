@@ -12,6 +12,7 @@ type Report struct {
 	mu       sync.Mutex
 	err      *Error
 	attempts []Attempt
+	resumed  bool
 }
 
 // WithReport returns a context and a report that the calls on that context fill. Under [Client.Transport] an SDK
@@ -37,8 +38,15 @@ func (r *Report) Attempts() []Attempt {
 	return slices.Clone(r.attempts)
 }
 
-func (r *Report) set(out outcome) {
+// Resumed reports whether the last call continued a stored operation that an earlier call had begun.
+func (r *Report) Resumed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.err, r.attempts = out.err, out.attempts
+	return r.resumed
+}
+
+func (r *Report) set(out outcome, resumed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.attempts, r.resumed = out.err, out.attempts, resumed
 }

@@ -148,3 +148,50 @@ func TestAnUpgradeIsNotHedged(t *testing.T) {
 	require.Len(t, handshakes, 1)
 	require.False(t, strings.Contains(string(got), "502"))
 }
+
+// The draft of the header has no code for a request that is still at work: a plain 409 says so. It is not the outcome.
+func TestAPlainConflictAfterALostResponseIsNoOutcome(t *testing.T) {
+	var mu sync.Mutex
+	requests, done := 0, false
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch requests++; {
+		case requests == 1:
+			panic(http.ErrAbortHandler) // the work goes on
+		case !done:
+			w.WriteHeader(http.StatusConflict)
+		default:
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, "order")
+		}
+	}))
+	t.Cleanup(upstream.Close)
+	front, _ := open(t, upstream.URL, nil)
+	first := tap{"ann", "k1", "1"}
+	status, header, _ := send(t, front.URL, first)
+	require.Equal(t, http.StatusConflict, status)
+	require.Empty(t, header.Get("Idempotency-Status"))
+	mu.Lock()
+	done = true
+	mu.Unlock()
+	status, header, body := send(t, front.URL, first)
+	require.Equal(t, []any{http.StatusCreated, "order"}, []any{status, body})
+	require.Equal(t, "stored", header.Get("Idempotency-Status"))
+}
+
+// The twin of the test above: a conflict on the first request is the upstream's own refusal.
+func TestAConflictOfTheFirstRequestIsItsOutcome(t *testing.T) {
+	requests := 0
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		w.WriteHeader(http.StatusConflict)
+	}))
+	t.Cleanup(upstream.Close)
+	front, _ := open(t, upstream.URL, nil)
+	for _, state := range []string{"stored", "replayed"} {
+		status, header, _ := send(t, front.URL, tap{"ann", "k1", "1"})
+		require.Equal(t, []any{http.StatusConflict, state}, []any{status, header.Get("Idempotency-Status")})
+	}
+	require.Equal(t, 1, requests)
+}

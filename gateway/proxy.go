@@ -44,6 +44,10 @@ func (g *Gateway) check(resp *http.Response) error {
 	report, _ := ctx.Value(reportKey{}).(*redo.Report)
 	if e := report.Err(); e != nil {
 		mark(ctx, e)
+		if e.StatusCode == http.StatusConflict && e.Effect == redo.EffectUnknown &&
+			(len(e.Attempts) > 1 || report.Resumed()) {
+			server.Unknown(ctx) // many servers send a plain 409 while an earlier attempt is still at work
+		}
 		hint(resp.Header, e)
 		if limited(ctx, e) {
 			return e
@@ -99,7 +103,10 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		if limited(r.Context(), e) {
 			p.Code, p.Status = string(taxonomy.Unavailable), http.StatusServiceUnavailable
 		}
-		if e.Effect == redo.NotApplied {
+		switch {
+		case e.Code == taxonomy.PayloadMismatch:
+			p.Detail = "The key was used for another request."
+		case e.Effect == redo.NotApplied:
 			p.Detail = "The upstream service was not reached, or refused the request. Nothing was done."
 		}
 		hint(w.Header(), e)

@@ -2,9 +2,11 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -42,6 +44,14 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		}
 		r = r.WithContext(context.WithValue(r.Context(), authorKey{}, name))
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			status := http.StatusBadRequest
+			if _, long := errors.AsType[*http.MaxBytesError](err); long {
+				status = http.StatusRequestEntityTooLarge
+			}
+			http.Error(w, "console: the form can't be read: "+err.Error(), status)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -54,12 +64,15 @@ func author(r *http.Request) string {
 	return name
 }
 
+// proxied are the headers that a proxy sets, beside those of a common prefix.
+var proxied = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip"}
+
 // local reports whether the request comes from this machine and is addressed to it. A page of another site whose
 // name was rebound to a loopback address has that site's Host. A proxy on this machine may pass on requests of
 // others.
 func local(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
-		if _, forwarded := r.Header[name]; forwarded {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Cf-") || slices.Contains(proxied, name) {
 			return false
 		}
 	}

@@ -40,7 +40,10 @@ func TestWithoutAuthenticateOnlyThisMachineIsServed(t *testing.T) {
 	for _, peer := range []string{"203.0.113.9:5555", "[2001:db8::1]:5555", "10.0.0.1:5555", "", "@"} {
 		require.Equal(t, http.StatusForbidden, from("localhost", peer), peer)
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"} {
+	for _, name := range []string{
+		"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-IP",
+		"True-Client-IP", "CF-Connecting-IP",
+	} {
 		require.Equal(t, http.StatusForbidden, from("localhost", "127.0.0.1:5555", name), name)
 	}
 }
@@ -162,4 +165,14 @@ func TestConsoleWorksBelowAPrefix(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, "/ops/console/operation", resp.Request.URL.Path)
+}
+
+func TestAFormThatCannotBeReadIsRefused(t *testing.T) {
+	r := newRig(t)
+	of := func(n int) int {
+		return r.do(http.MethodPost, "settle", url.Values{"name": {"none"}, "evidence": {strings.Repeat("x", n)}}).Code
+	}
+	require.Equal(t, http.StatusRequestEntityTooLarge, of(64<<10))
+	require.Equal(t, http.StatusNotFound, of(60<<10), "there is no such operation")
+	require.Equal(t, http.StatusBadRequest, r.do(http.MethodGet, "./?q=%zz", nil).Code)
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // learned holds the facts that a run learns about its target before it judges. Servers that keep the rules differ
@@ -95,5 +97,9 @@ func (t *trial) use(o Operation) Operation {
 	return o
 }
 
-// isOurs reports whether a response has a header of redo, so that the rules of redo apply to the server.
-func isOurs(h http.Header) bool { return h.Get("Idempotency-Status") != "" }
+// isOurs reports whether a response has a header of redo, so that the rules of redo apply to the server. Another server
+// may have a header of that name with other values.
+func isOurs(h http.Header) bool {
+	status := h.Get(wire.HeaderStatus)
+	return status == wire.StatusStored || status == wire.StatusReplayed
+}

@@ -53,7 +53,7 @@ func (l *Ledger) Effects(key string) int {
 	defer l.mu.Unlock()
 	n := 0
 	for _, e := range l.entries {
-		if e.Key == key {
+		if e.Key == bare(key) {
 			n++
 		}
 	}
@@ -104,7 +104,7 @@ func (l *Ledger) Requests(key string) int {
 	defer l.mu.Unlock()
 	n := 0
 	for _, r := range l.requests {
-		if r.Key == key {
+		if r.Key == bare(key) {
 			n++
 		}
 	}
@@ -117,12 +117,12 @@ func (l *Ledger) history(key string) string {
 	defer l.mu.Unlock()
 	var b strings.Builder
 	for _, r := range l.requests {
-		if r.Key == key {
+		if r.Key == bare(key) {
 			fmt.Fprintf(&b, "\trequest %d: %s %s, step %q\n", r.Number, r.Method, r.Path, r.Step)
 		}
 	}
 	for _, e := range l.entries {
-		if e.Key == key {
+		if e.Key == bare(key) {
 			fmt.Fprintf(&b, "\teffect %s: by request %d\n", e.ID, e.Request)
 		}
 	}

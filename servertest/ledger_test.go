@@ -81,6 +81,8 @@ func TestAssertEffectsTellsTheKeysHistory(t *testing.T) {
 	statuses(t, srv, "k1", "other", "k1")
 	fake := &fakeTB{TB: t}
 	srv.Ledger().AssertEffects(fake, "k1", 2)
+	srv.Ledger().AssertEffects(fake, `"k1"`, 2) // the same key
+	require.Equal(t, 2, srv.Ledger().Requests(`"k1"`))
 	require.Empty(t, fake.errors)
 	srv.Ledger().AssertEffects(fake, "k1", 1)
 	require.Equal(t, []string{`servertest: key "k1" had 2 effects, want 1

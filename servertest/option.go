@@ -43,7 +43,7 @@ func KeyHeader(name string) Option {
 // first step, and so on. Requests after the last step are served as with [OK]. The empty key means requests
 // without one. A key is the same with and without quotes. Several scripts for a key follow each other.
 func Script(key string, steps ...Fault) Option {
-	return optionFunc(func(s *setup) { s.scripts.add(key, "", steps) })
+	return optionFunc(func(s *setup) { s.scripts.add(bare(key), "", steps) })
 }
 
 // ScriptNext sets a script for the next key that arrives without its own script. Of several such scripts, the

@@ -51,6 +51,11 @@ func TestScriptOrder(t *testing.T) {
 			keys: []string{`"k1"`, "k1"}, want: []int{501, 502},
 		},
 		{
+			rule: "so is the key of a script",
+			opts: []servertest.Option{servertest.Script(`"k1"`, servertest.Status(501), servertest.Status(502))},
+			keys: []string{`"k1"`, "k1"}, want: []int{501, 502},
+		},
+		{
 			rule: "the empty key is a request without one",
 			opts: []servertest.Option{servertest.Script("", servertest.Status(501))},
 			keys: []string{"k1", ""}, want: []int{201, 501},

@@ -54,13 +54,22 @@ func reusing(all *testing.T, create func(t testing.TB) place) func(t testing.TB)
 			p, free = free[last], free[:last]
 		} else {
 			p = create(all)
-			p.pool = pgtest.NewPool(all, p.url, p.conns, p.change...)
+			p.pool = pgtest.NewPool(all, p.url, p.conns, append(p.change, func(cfg *pgxpool.Config) {
+				cfg.ConnConfig.RuntimeParams["application_name"] = p.schema
+			})...)
 		}
 		t.Cleanup(func() {
+			// A Begin that was refused may still be rolling back, and would hold its ID in the next test. Postgres gives
+			// up the locks of its tables before those of IDs.
 			for _, table := range p.tables {
-				// A Begin that was refused may still be rolling back, and would hold its ID in the next test.
 				pgtest.Exec(t, conn, "BEGIN; LOCK TABLE "+table+"; DELETE FROM "+table+"; COMMIT")
 			}
+			require.Eventually(t, func() bool {
+				var held int
+				err := conn.QueryRow(context.Background(), "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) "+
+					"WHERE locktype = 'advisory' AND application_name = $1", p.schema).Scan(&held)
+				return err == nil && held == 0
+			}, 10*time.Second, time.Millisecond)
 			free = append(free, p)
 		})
 		return p

@@ -34,10 +34,11 @@ func resume(ctx context.Context, operations int, dir string, out io.Writer) erro
 	}
 	opened := time.Since(begun)
 	client, err := redo.New(redo.WithStore(st), redo.WithBudget(limit.Budget{Unlimited: true}),
-		redo.WithRetry(redo.RetryPolicy{MaxElapsed: time.Nanosecond})) // no earlier call may still run
+		redo.WithRetry(redo.RetryPolicy{MaxElapsed: elapsed}))
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	time.Sleep(elapsed) // until then an earlier call might still run
 	running, stop := context.WithCancelCause(ctx)
 	left, failed := operations, error(nil)
 	begun = time.Now()
@@ -57,6 +58,9 @@ func resume(ctx context.Context, operations int, dir string, out io.Writer) erro
 		operations, opened.Round(time.Millisecond), took.Round(time.Millisecond), peer.requests.Load(), peer.most)
 	return peer.judge(operations)
 }
+
+// elapsed bounds the calls of the client that resumes.
+const elapsed = 2 * time.Second
 
 // resumeWorkers is the number of operations that the documentation of ResumeEvery promises not to exceed.
 const resumeWorkers = 4

@@ -85,11 +85,16 @@ func request(c fiber.Ctx) (*http.Request, error) {
 	if err != nil {
 		return nil, fiber.NewError(http.StatusBadRequest, "the request's target can't be parsed")
 	}
-	body, unread := requestBody(c)
 	r := &http.Request{
 		Method: string(c.Request().Header.Method()), URL: u, RequestURI: uri, Host: string(c.Request().Host()),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.RequestCtx().RemoteAddr().String(),
-		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Header: http.Header{},
+	}
+	body, unread := bufferedBody(c)
+	if r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body)); c.Request().IsBodyStream() {
+		// The middleware reads it up to its own limit, and notices that it is cut off.
+		length := max(-1, c.Request().Header.ContentLength())
+		r.Body, r.ContentLength = streamed{io.NopCloser(c.Request().BodyStream())}, int64(length)
 	}
 	for name, value := range c.Request().Header.All() {
 		r.Header.Add(string(name), string(value))
@@ -106,13 +111,19 @@ func request(c fiber.Ctx) (*http.Request, error) {
 
 var errMultipart = errors.New("the boundary of the multipart body is invalid, or a file of it can't be read")
 
-// requestBody returns the body. By default fasthttp parses a multipart body of known length and drops its bytes. Its
-// Body method then writes the fields in a random order, so that a retry would look like another request. requestBody
-// sorts them by name.
-func requestBody(c fiber.Ctx) ([]byte, error) {
+// A streamed body is one that fiber has not read yet (fiber.Config.StreamRequestBody).
+type streamed struct{ io.ReadCloser }
+
+// bufferedBody returns the body that fiber has read. By default fasthttp parses a multipart body of known length and
+// drops its bytes. Its Body method then writes the fields in a random order, so that a retry would look like another
+// request. bufferedBody sorts them by name.
+func bufferedBody(c fiber.Ctx) ([]byte, error) {
 	r := c.Request()
+	if r.IsBodyStream() {
+		return nil, nil
+	}
 	boundary := string(r.Header.MultipartFormBoundary())
-	if boundary == "" || r.Header.ContentLength() <= 0 || len(r.Header.ContentEncoding()) > 0 || r.IsBodyStream() ||
+	if boundary == "" || r.Header.ContentLength() <= 0 || len(r.Header.ContentEncoding()) > 0 ||
 		c.App().Config().DisablePreParseMultipartForm {
 		return r.Body(), nil
 	}
@@ -160,6 +171,10 @@ func writeFile(w *multipart.Writer, file *multipart.FileHeader) error {
 func next(w http.ResponseWriter, r *http.Request) {
 	c := Context(r)
 	c.SetContext(r.Context())
+	if _, unread := r.Body.(streamed); c.Request().IsBodyStream() && !unread {
+		payload, _ := io.ReadAll(r.Body) // from memory: the middleware has read the stream
+		c.Request().SetBodyRaw(payload)
+	}
 	before := c.Response().Header.Len()
 	render(c, c.Next())
 	status, body := c.Response().StatusCode(), c.Response().Body()

@@ -286,3 +286,54 @@ func TestRefusalNeedsAFunction(t *testing.T) {
 	_, err := server.New(memstore.New(), server.SharedKeys(), server.Refusal(redofiber.Refusal(nil)))
 	require.ErrorContains(t, err, "Refusal: the function must not be nil")
 }
+
+// With StreamRequestBody fiber has not read the body. The middleware notices that it is cut off or too long.
+func TestAStreamedBodyIsReadByTheMiddleware(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys(), server.MaxBody(100_000))
+	require.NoError(t, err)
+	app := fiber.New(fiber.Config{StreamRequestBody: true, BodyLimit: 1000})
+	var got []int
+	app.Post("/x", redofiber.Middleware(mw), func(c fiber.Ctx) error {
+		got = append(got, len(c.Body()))
+		return c.Status(http.StatusCreated).SendString("done")
+	})
+	url := serve(t, app)
+	body := bytes.Repeat([]byte("y"), 50_000)
+
+	conn, err := net.Dial("tcp", url[len("http://"):])
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "POST /x HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body[:20_000])
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode, "it is cut off")
+	require.NoError(t, conn.Close())
+	require.Empty(t, got)
+
+	do := func(key string, body io.Reader, length int64) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", body)
+		require.NoError(t, err)
+		if req.ContentLength = length; key != "" {
+			req.Header.Set("Idempotency-Key", key)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode, resp.Header.Get("Idempotency-Status")
+	}
+	for _, want := range []string{"stored", "replayed", "replayed"} {
+		length := int64(len(body))
+		if want == "replayed" {
+			length = -1 // in chunks it is the same body
+		}
+		status, state := do("k", bytes.NewReader(body), length)
+		require.Equal(t, []any{http.StatusCreated, want}, []any{status, state})
+	}
+	status, _ := do("", bytes.NewReader(body), int64(len(body)))
+	require.Equal(t, http.StatusCreated, status, "a request without a key is not read by the middleware")
+	require.Equal(t, []int{len(body), len(body)}, got)
+	status, _ = do("long", bytes.NewReader(bytes.Repeat(body, 3)), 150_000)
+	require.Equal(t, http.StatusRequestEntityTooLarge, status)
+}

@@ -33,6 +33,12 @@ func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
 		"a mode that cuts values": {migration, func(cfg *mysql.Config) {
 			cfg.Params = map[string]string{"sql_mode": "''"}
 		}, mysqlstore.ErrServer},
+		"connections that commit nothing": {migration, func(cfg *mysql.Config) {
+			cfg.Params = map[string]string{"autocommit": "0"}
+		}, mysqlstore.ErrServer},
+		"connections that read what is not committed": {migration, func(cfg *mysql.Config) {
+			cfg.Params = map[string]string{isolationVariable(t): "'READ-UNCOMMITTED'"}
+		}, mysqlstore.ErrServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "another engine" && os.Getenv("REDO_TEST_MYSQL_SERVER") != "" {
@@ -58,6 +64,62 @@ func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// variable returns the one of a session variable's names that the server has.
+func variable(t *testing.T, names string) (name string) {
+	t.Helper()
+	p := newPlace(t, mysqltest.DSN(t))
+	var value string
+	require.NoError(t, p.admin.QueryRow("SHOW SESSION VARIABLES WHERE Variable_name IN ("+names+")").Scan(&name, &value))
+	return name
+}
+
+func isolationVariable(t *testing.T) string { return variable(t, "'transaction_isolation', 'tx_isolation'") }
+
+// A program that calls no Check would get grants for records that are lost with the connection.
+func TestNothingIsGrantedWithoutACommit(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	p.open(t) // it makes the table
+	st, err := mysqlstore.New(p.pool(t, p.dsn, func(cfg *mysql.Config) {
+		cfg.Params = map[string]string{"autocommit": "0"}
+	}))
+	require.NoError(t, err)
+	_, err = st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, mysqlstore.ErrServer)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	_, _, err = st.Begin(t.Context(), unleased("k"))
+	require.ErrorIs(t, err, mysqlstore.ErrServer)
+}
+
+// The other levels keep the promises.
+func TestOtherIsolationLevelsAreTaken(t *testing.T) {
+	for _, level := range []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"} {
+		p := newPlace(t, mysqltest.DSN(t))
+		p.open(t)
+		st, err := mysqlstore.New(p.pool(t, p.dsn, func(cfg *mysql.Config) {
+			cfg.Params = map[string]string{isolationVariable(t): "'" + level + "'"}
+		}))
+		require.NoError(t, err)
+		require.NoError(t, st.Check(t.Context()), level)
+		reserve(t, st, claim("k"), store.Acquired)
+		reserve(t, st, claim("k"), store.InFlight)
+	}
+}
+
+// With rejectReadOnly the driver calls each refusal of a read-only server a bad connection.
+func TestAReadOnlyServerIsNotAskedForEver(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	p.open(t)
+	st, err := mysqlstore.New(p.pool(t, p.dsn, func(cfg *mysql.Config) {
+		cfg.RejectReadOnly = true
+		cfg.Params = map[string]string{variable(t, "'transaction_read_only', 'tx_read_only'"): "1"}
+	}))
+	require.NoError(t, err)
+	_, err = st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorIs(t, err, mysqlstore.ErrReadOnly)
+	require.NotErrorIs(t, err, store.ErrUnknown)
 }
 
 func TestCheckTakesWhatTheProgramsOwnToolHasMade(t *testing.T) {

@@ -40,9 +40,13 @@ type read struct{ error }
 
 func (r read) Unwrap() error { return r.error }
 
+// maxBad is the number of bad connections that a call tries, of those that the pool kept over a restart of the server.
+const maxBad = 64
+
 // run calls f with a connection until no obstacle is left, and translates its error. writes reports whether f may
 // have changed something if its connection is lost.
 func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) error) error {
+	bad := 0
 	for attempt := 0; ; attempt++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -57,6 +61,12 @@ func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) err
 		err = f(conn)
 		if !errors.Is(err, errKept) {
 			_ = conn.Close() // it fails only if f has closed it
+		}
+		if errors.Is(err, driver.ErrBadConn) {
+			// With rejectReadOnly each connection to a read-only server is a bad one, and a new one does not help.
+			if bad++; bad == maxBad {
+				return fmt.Errorf("%w: %w: %w", ErrReadOnly, store.ErrUnavailable, err)
+			}
 		}
 		if !again(err) {
 			return s.failure(ctx, err, writes)

@@ -66,7 +66,13 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@session.sql_mode, t.engine, t.table_comment
+const noAutocommit = "autocommit is off in the connections, so that no write would be committed"
+
+// isolationSQL finds the variable of MySQL, and that of MariaDB before 11.1.
+const isolationSQL = `SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`
+
+const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@session.sql_mode, @@session.autocommit,
+t.engine, t.table_comment
 FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?`
 
 // Check implements [store.Checker]. It returns nil if the server can be written to, keeps values whole, and has the
@@ -75,9 +81,14 @@ FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_sc
 func (s *Store) Check(ctx context.Context) error {
 	return s.run(ctx, false, func(conn *sql.Conn) error {
 		var readOnly, packet int64
-		var mode string
+		var mode, variable, isolation string
+		var autocommit bool
 		var engine, comment sql.NullString
-		err := conn.QueryRowContext(ctx, checkSQL, s.table).Scan(&readOnly, &packet, &mode, &engine, &comment)
+		err := conn.QueryRowContext(ctx, checkSQL, s.table).
+			Scan(&readOnly, &packet, &mode, &autocommit, &engine, &comment)
+		if err == nil {
+			err = conn.QueryRowContext(ctx, isolationSQL).Scan(&variable, &isolation)
+		}
 		if err != nil {
 			return err
 		}
@@ -91,6 +102,12 @@ func (s *Store) Check(ctx context.Context) error {
 			return unfit(ErrServer, "max_allowed_packet is %d, it must be at least %d", packet, minPacket)
 		case !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"):
 			return unfit(ErrServer, "the sql_mode %q is not strict, so that values may be cut", mode)
+		case strings.Contains(mode, "EMPTY_STRING_IS_NULL"):
+			return unfit(ErrServer, "the sql_mode %q stores an empty text as NULL", mode)
+		case !autocommit:
+			return unfit(ErrServer, noAutocommit)
+		case isolation == "READ-UNCOMMITTED":
+			return unfit(ErrServer, "%s is %s, so that a record may be read that is never committed", variable, isolation)
 		case !engine.Valid && !comment.Valid:
 			return unfit(ErrNoTable, "create it with Migrate, or apply the text of Migration")
 		case !strings.HasPrefix(comment.String, markerOf):

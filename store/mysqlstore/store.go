@@ -25,12 +25,15 @@ type snapshot struct {
 
 // look reads an ID's row by one of the statements look and lockRow.
 func (s *Store) look(ctx context.Context, on sqltx.Queryer, text string, id store.ID) (now snapshot, err error) {
-	var at int64
+	var at sql.NullInt64
 	var row sqltx.Row
 	err = on.QueryRowContext(ctx, text, s.lockOf(id), []byte(id.Scope), []byte(id.Key)).
 		Scan(append([]any{&at, &now.held, &now.expired, &now.row}, row.Dest()...)...)
+	if err == nil && !at.Valid {
+		err = fmt.Errorf("%w: %s: %w", ErrServer, noAutocommit, store.ErrUnavailable)
+	}
 	if err == nil {
-		now.at = time.UnixMicro(at).UTC()
+		now.at = time.UnixMicro(at.Int64).UTC()
 		now.rec, err = row.Record(id, now.at)
 	}
 	if err != nil {

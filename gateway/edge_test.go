@@ -17,7 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/gateway"
+	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store/memstore"
 )
 
@@ -194,4 +196,62 @@ func TestAConflictOfTheFirstRequestIsItsOutcome(t *testing.T) {
 		require.Equal(t, []any{http.StatusConflict, state}, []any{status, header.Get("Idempotency-Status")})
 	}
 	require.Equal(t, 1, requests)
+}
+
+// A double tap is a double tap with every unsafe method.
+func TestAKeyIsKeptWithEveryUnsafeMethod(t *testing.T) {
+	var mu sync.Mutex
+	keys := map[string][]string{}
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys[r.Method] = append(keys[r.Method], r.Header.Get("Idempotency-Key"))
+	}))
+	t.Cleanup(upstream.Close)
+	front, _ := open(t, upstream.URL, nil)
+	do := func(method, name string) int {
+		req, err := http.NewRequestWithContext(t.Context(), method, front.URL+"/v1/orders/1", strings.NewReader("1"))
+		require.NoError(t, err)
+		req.Header.Set("X-User", name)
+		req.Header.Set("Idempotency-Key", "k-"+method)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	for method, requests := range map[string]int{"POST": 1, "PATCH": 1, "PUT": 1, "DELETE": 1, "LINK": 2, "GET": 2} {
+		for range 2 {
+			require.Equal(t, http.StatusOK, do(method, "ann"), method)
+		}
+		require.Len(t, keys[method], requests, method)
+		require.Len(t, slices.Compact(keys[method]), 1, method)
+		require.Equal(t, method != "GET", keys[method][0] != "", method)
+		require.NotContains(t, keys[method][0], "k-", "the phone's key stays here")
+	}
+	require.Equal(t, http.StatusUnauthorized, do("PUT", ""))
+}
+
+// The upstream may have another key header, and the middleware can be given one. A phone sets neither.
+func TestNoPhoneChoosesTheUpstreamKey(t *testing.T) {
+	var mu sync.Mutex
+	var keys []string
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, r.Header.Get("X-Up-Key"))
+	}))
+	t.Cleanup(upstream.Close)
+	front, _ := open(t, upstream.URL, nil, gateway.Middleware(server.Header("X-Idem")),
+		gateway.Client(redo.WithProfile(redo.Profile{Name: "up", Header: "X-Up-Key"})))
+	for _, name := range []string{"ann", "bob"} {
+		status, _, _ := send(t, front.URL, tap{name, "", "1"}, "X-Up-Key", "1")
+		require.Equal(t, http.StatusOK, status)
+		for range 2 {
+			status, _, _ = send(t, front.URL, tap{name, "k1", "1"}, "X-Up-Key", "1")
+			require.Equal(t, http.StatusOK, status)
+		}
+	}
+	require.Len(t, keys, 4, "a key of Idempotency-Key runs once")
+	require.NotContains(t, keys, "1")
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(keys))), 4)
 }

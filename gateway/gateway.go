@@ -53,7 +53,7 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := slices.Concat(c.middleware, g.guards())
+	options := slices.Concat([]server.Option{server.Methods(guardedMethods...)}, c.middleware, g.guards())
 	guard, err := server.New(newLazyStore(st), options...)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func plain(upstream *url.URL) error {
 func (g *Gateway) guards() []server.Option {
 	return []server.Option{
 		server.Principal(func(r *http.Request) string { return tapOf(r.Context()).user }),
-		server.Route("gateway"), server.MaxBody(g.maxBuffered), server.Wait(g.wait), server.RunIn(&g.background),
+		server.Header(wire.HeaderKey), server.Route("gateway"), server.MaxBody(g.maxBuffered), server.Wait(g.wait), server.RunIn(&g.background),
 	}
 }
 
@@ -113,10 +113,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.guarded.ServeHTTP(w, r)
 }
 
-// forward is the handler behind the middleware. A request without a key goes upstream as it is.
+// guardedMethods are the methods whose requests the middleware records, unless an option sets others.
+var guardedMethods = []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
+
+// forward is the handler behind the middleware. A request without a key goes upstream as it is. A key goes upstream
+// with any other unsafe method too.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
+	t := tapOf(r.Context())
 	if key := server.Key(r.Context()); key != "" {
-		r = r.WithContext(named(r.Context(), g.upstreamKey(tapOf(r.Context()).user, key)))
+		r = r.WithContext(named(r.Context(), g.upstreamKey(t.user, key)))
+	} else if t.key != "" && t.user != "" && !wire.SafeMethod(r.Method) {
+		r = r.WithContext(redo.WithKey(r.Context(), g.upstreamKey(t.user, t.key)))
 	}
 	g.proxy.ServeHTTP(w, r)
 }

@@ -28,6 +28,7 @@ func (g *Gateway) newProxy(upstream *url.URL) *httputil.ReverseProxy {
 			p.SetURL(upstream)
 			p.SetXForwarded()
 			p.Out.Header.Del(wire.HeaderKey) // the phone's; the client sets that of the upstream
+			p.Out.Header.Del(g.client.KeyHeader())
 			ctx, report := redo.WithReport(p.Out.Context())
 			p.Out = p.Out.WithContext(context.WithValue(ctx, reportKey{}, report))
 		},

@@ -75,7 +75,9 @@ func variable(t *testing.T, names string) (name string) {
 	return name
 }
 
-func isolationVariable(t *testing.T) string { return variable(t, "'transaction_isolation', 'tx_isolation'") }
+func isolationVariable(t *testing.T) string {
+	return variable(t, "'transaction_isolation', 'tx_isolation'")
+}
 
 // A program that calls no Check would get grants for records that are lost with the connection.
 func TestNothingIsGrantedWithoutACommit(t *testing.T) {

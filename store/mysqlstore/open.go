@@ -53,6 +53,9 @@ func WithMigrate() Option { return func(c *config) { c.migrate = true } }
 func newConfig(opts []Option) (config, error) {
 	c := config{table: "redo_records"}
 	for _, o := range opts {
+		if o == nil {
+			return c, fmt.Errorf("mysqlstore: %w: an option is nil", store.ErrInvalid)
+		}
 		o(&c)
 	}
 	odd := !utf8.ValidString(c.table) || strings.Contains(c.table, "\x00") || strings.HasSuffix(c.table, " ")

@@ -52,7 +52,13 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	}
 	cfg := config{now: time.Now}
 	for _, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("sqlitestore: %w: an option is nil", store.ErrInvalid)
+		}
 		o(&cfg)
+	}
+	if cfg.now == nil {
+		return nil, fmt.Errorf("sqlitestore: %w: option WithClock: the clock is nil", store.ErrInvalid)
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

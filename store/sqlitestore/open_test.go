@@ -241,3 +241,10 @@ func reserve(t testing.TB, st store.Store, c store.Claim, want store.Verdict) st
 	require.Equal(t, want, g.Verdict)
 	return g
 }
+
+func TestNilOptionsAreRefused(t *testing.T) {
+	for _, o := range []sqlitestore.Option{nil, sqlitestore.WithClock(nil)} {
+		_, err := sqlitestore.Open(t.Context(), newFile(t), o)
+		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+}

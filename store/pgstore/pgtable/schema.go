@@ -65,7 +65,8 @@ func (t Table) Migrate(ctx context.Context, conns Conns) error {
 func (t Table) migrate(ctx context.Context, conn *pgx.Conn) error {
 	version, err := t.version(ctx, conn)
 	for err == nil && version < t.Version() {
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// At any other level the transaction would not see what the process before it has done.
+		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			// One process at a time applies a step. Another one may have applied it before the lock was granted.
 			_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = '%s'; SELECT pg_advisory_xact_lock(%d)",
 				lockWait, int64(t.Hash())))
@@ -130,12 +131,26 @@ func (t Table) version(ctx context.Context, conn *pgx.Conn) (int, error) {
 // that is the reason. A partitioned table is accepted.
 func (t Table) Check(ctx context.Context, conns Conns) error {
 	var f finding
+	var unreadable pgx.ScanArgError
 	err := t.Run(ctx, conns, false, func(conn *pgx.Conn) (err error) {
-		f, err = t.find(ctx, conn)
+		if f, err = t.find(ctx, conn); err != nil {
+			return err
+		}
+		var at time.Time
+		var b []byte
+		// In the modes exec and simple_protocol the driver reads values as the session writes them.
+		err = conn.QueryRow(ctx, "SELECT clock_timestamp(), decode('00ff', 'hex')").Scan(&at, &b)
+		if unreadable, _ = errors.AsType[pgx.ScanArgError](err); unreadable.Err != nil {
+			return nil
+		}
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	if unreadable.Err != nil {
+		return t.unavailable(fmt.Errorf("%s: the driver can't read the session's values: it needs a DateStyle of ISO and "+
+			"a bytea_output of hex, or the query exec mode cache_statement: %w", t, unreadable))
 	}
 	version, err := t.versionOf(f)
 	switch next := t.Version() + 1; {

@@ -62,7 +62,7 @@ func (s *Store) reserveReplicated(ctx context.Context, c store.Claim, keys, args
 			return err
 		}
 		if err = s.acknowledged(ctx, conn.Do(ctx, s.waitCommand(conn))); err != nil {
-			s.giveUp(ctx, conn, keys, g)
+			s.giveUp(ctx, keys, g)
 		}
 		return err
 	})
@@ -72,14 +72,19 @@ func (s *Store) reserveReplicated(ctx context.Context, c store.Claim, keys, args
 	return g, nil
 }
 
+const giveUpTimeout = time.Second
+
 // giveUp lets others claim the ID, because the caller learns only that the claim is unknown. The outcome of giveUp
-// itself changes nothing. After a take-over the record stays, since its work may have begun before.
-func (s *Store) giveUp(ctx context.Context, conn rueidis.DedicatedClient, keys []string, g store.Grant) {
+// itself changes nothing. After a take-over the record stays, since its work may have begun before. The caller's context
+// may have ended, and its connection may still wait for replicas.
+func (s *Store) giveUp(ctx context.Context, keys []string, g store.Grant) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpTimeout)
+	defer cancel()
 	sc, args := releaseScript, []string{fenceText(g.Lease.Fence)}
 	if g.Verdict == store.TakenOver {
 		sc, args = extendScript, append(args, "0")
 	}
-	_ = s.runOnce(ctx, conn, sc, keys, args)
+	_ = s.runOnce(ctx, s.client, sc, keys, args)
 }
 
 // completeReplicated runs the script and the WAIT in one round trip.

@@ -200,3 +200,19 @@ func TestReplicasOnADeadPrimary(t *testing.T) {
 	require.ErrorIs(t, st.Complete(t.Context(), store.Lease{ID: claim("k").ID, Fence: 1}, store.Outcome{}),
 		store.ErrUnavailable)
 }
+
+// The caller's deadline may end the wait for the replicas. The claim is given up all the same.
+func TestAClaimIsGivenUpAfterItsContextHasEnded(t *testing.T) {
+	e := privateEngine(t)
+	plain := open(t, e.url())
+	st := open(t, e.url(), redisstore.WithReplicas(1, patience))
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	_, err := st.Reserve(ctx, claim("k"))
+	require.ErrorIs(t, err, store.ErrUnknown)
+	until(t, "the claim is given up", func() bool {
+		_, err := plain.Find(t.Context(), claim("k").ID)
+		return errors.Is(err, store.ErrNotFound)
+	})
+	acquire(t, plain, claim("k"))
+}

@@ -32,8 +32,11 @@
 //
 // A call returns after Postgres has acknowledged its commit. An event whose transaction commits late is not skipped:
 // the cursor keeps which transactions were open when the log was read, and looks for their events. A transaction that
-// stays open delays no event of others. Leases and waits are judged by clock_timestamp() of the server. After a dump
-// and a restore the queue goes on where the dump was made.
+// stays open delays no event of others. Leases and waits are judged by clock_timestamp() of the server.
+//
+// After a dump and a restore the queue goes on where the dump was made. In another cluster an event that was sent, or a
+// dead letter, may be claimed again. This is possible as long as the cluster's transaction numbers are lower than those
+// of the old one. Consumers recognise the event by its ID.
 //
 // An event's place is drawn from a sequence when it is enqueued. Two transactions that enqueue for one line at the same
 // time may commit in the other order. Lock a row of the line before Enqueue if that matters.

@@ -31,8 +31,8 @@ type contextKey struct{}
 
 // Context returns the gin context of a request that [Middleware] passed on, for server.Principal and the other
 // functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
-// needs it, must run inside [Middleware] too. Do not write a refusal to it in a function
-// for server.Refusal, because a problem document follows: use [Refusal].
+// needs it, must run inside [Middleware] too. Do not write
+// a refusal to it in a function for server.Refusal, because a problem document follows: use [Refusal].
 func Context(r *http.Request) *gin.Context {
 	return callOf(r).Context
 }

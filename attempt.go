@@ -7,10 +7,10 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
+	"github.com/redo-go/redo/internal/decision"
 	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/limit"
@@ -68,7 +68,7 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 	}
 	res := a.result(resp, err)
 	res.ctx, res.queued = ctx, a.start.Sub(now)
-	a.reportHealth(health(res))
+	a.reportHealth(decision.Health(res.verdict, res.resp != nil))
 	if c.limiter != nil && res.resp != nil {
 		limited := res.verdict.Code.In(taxonomy.RateLimit)
 		left, reset, ok := wire.Quota(res.resp.Header, now, limited)
@@ -85,16 +85,16 @@ func (a *attempt) admit(ctx context.Context, total time.Duration) error {
 			total = min(total, k.usable-time.Since(k.start)) // the key grows old in the queue too
 		}
 		wait, cancel := context.WithTimeout(ctx, total)
-		err := l.Wait(wait)
+		err := limit.Wait(wait, l)
 		cancel()
+		if caller := exchange.Ended(k.req); err != nil && caller != nil {
+			return cmp.Or(context.Cause(ctx), caller)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return ErrLimited // the deadline was this wait's own, and no caller's
+		}
 		if err != nil {
-			if caller := k.ended(); caller != nil {
-				return cmp.Or(context.Cause(ctx), caller)
-			}
-			if errors.Is(err, context.DeadlineExceeded) {
-				return ErrLimited // the deadline was this wait's own, and no caller's
-			}
-			return errors.Join(ErrLimited, err)
+			return err
 		}
 	}
 	if c.breaker != nil {
@@ -130,7 +130,7 @@ func (a *attempt) send(ctx context.Context) (*http.Response, error) {
 	if err := a.Body.Attach(out); err != nil {
 		return nil, &exchange.Refused{Code: taxonomy.BodyNotReplayable, Effect: NotApplied, Err: err}
 	}
-	if err := a.authorize(out); err != nil {
+	if err := a.Authorize(out, a.call.client.credentials); err != nil {
 		if out.Body != nil {
 			_ = out.Body.Close()
 		}
@@ -189,25 +189,6 @@ func (a *attempt) patience() (wait time.Duration, bounded bool) {
 	return wait, bounded
 }
 
-// authorize calls the caller's credentials function on the attempt's request, and records which headers it set.
-func (a *attempt) authorize(out *http.Request) error {
-	credentials := a.call.client.credentials
-	if credentials == nil {
-		return nil
-	}
-	before, u := out.Header, *out.URL
-	out.Header = before.Clone() // Header.Add would write into the caller's values
-	out.URL = &u                // a function may sign it
-	if err := credentials(out); err != nil {
-		return err
-	}
-	a.Private = map[string]bool{}
-	for name, values := range out.Header {
-		a.Private[name] = !slices.Equal(before[name], values)
-	}
-	return exchange.CheckHeader(out.Header)
-}
-
 // result reads the part of the response that the client needs, and classifies the attempt.
 func (a *attempt) result(resp *http.Response, err error) result {
 	k, p := a.call, &a.call.client.profile
@@ -234,12 +215,13 @@ func (a *attempt) result(resp *http.Response, err error) result {
 	}
 	if res.err != nil {
 		// A response that arrived whole counts, even if the caller's context has ended.
-		if answer.Caller = k.ended(); answer.Caller != nil {
-			res.err = k.withReason(answer.Caller, res.err)
+		if answer.Caller = exchange.Ended(k.req); answer.Caller != nil {
+			res.err = exchange.WithReason(k.req, answer.Caller, res.err)
 		}
 	}
-	if answer.Caller == nil { // the cause of a context that has ended may be another call's error
-		res.verdict, res.local = localVerdict(res.err)
+	// The cause of a context that has ended may be another call's error, and the transport may be another client.
+	if _, foreign := errors.AsType[*Error](res.err); answer.Caller == nil && !foreign {
+		res.verdict, res.local = decision.Refusal(res.err)
 	}
 	if !res.local {
 		res.verdict = taxonomy.Classify(answer)
@@ -307,39 +289,4 @@ func (r *result) attempt(number int) Attempt {
 		rec.WireSends = 1
 	}
 	return rec
-}
-
-// health returns the evidence that the attempt gives about its destination.
-func health(r result) limit.Health {
-	switch {
-	case r.verdict.Code.In(taxonomy.Caller):
-		return limit.Neutral
-	case r.verdict.Class == taxonomy.ClassTransient && !r.verdict.Code.In(taxonomy.Conflict):
-		return limit.Unhealthy
-	case r.resp == nil:
-		return limit.Neutral // no evidence: no credentials, an unknown host, an untrusted certificate
-	}
-	return limit.Healthy
-}
-
-// localVerdict classifies an attempt that this client refused itself. It returns false for any other attempt. The error
-// of another client, which is the transport of this one, is no refusal of this client.
-func localVerdict(err error) (taxonomy.Verdict, bool) {
-	v := taxonomy.Verdict{Class: taxonomy.ClassTransient, Effect: NotApplied}
-	_, foreign := errors.AsType[*Error](err)
-	switch {
-	case err == nil || foreign:
-		return v, false
-	case errors.Is(err, ErrBreakerOpen):
-		v.Code = taxonomy.Unavailable
-	case errors.Is(err, ErrLimited):
-		v.Code = taxonomy.RateLimited
-	default:
-		refused, ok := errors.AsType[*exchange.Refused](err)
-		if !ok {
-			return v, false
-		}
-		v.Code, v.Class, v.Effect = refused.Code, taxonomy.ClassTerminal, refused.Effect
-	}
-	return v, true
 }

@@ -2,7 +2,6 @@ package redo
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -154,7 +153,7 @@ func (k *call) refused(code taxonomy.Code, effect Effect, err error) outcome {
 
 // bodyFailure returns the outcome of a call whose body could not be read.
 func (k *call) bodyFailure(err error, effect Effect) outcome {
-	if caller := k.ended(); caller != nil {
+	if caller := exchange.Ended(k.req); caller != nil {
 		return k.gaveUp(caller, err, effect)
 	}
 	return k.refused(taxonomy.InvalidRequest, effect, err)
@@ -162,7 +161,8 @@ func (k *call) bodyFailure(err error, effect Effect) outcome {
 
 // gaveUp returns the outcome of a call whose caller's context ended before the first attempt.
 func (k *call) gaveUp(caller, err error, effect Effect) outcome {
-	return k.refused(taxonomy.Classify(taxonomy.Answer{Caller: caller}).Code, effect, k.withReason(caller, err))
+	return k.refused(taxonomy.Classify(taxonomy.Answer{Caller: caller}).Code, effect,
+		exchange.WithReason(k.req, caller, err))
 }
 
 // unsent returns the known effect of an operation whose call is refused before its record is read. It is a claim about
@@ -202,42 +202,6 @@ func (k *call) keyed() bool { return k.op.key != "" && !k.client.profile.NoKeys 
 // destination returns the origin of the call. A redirect does not change it.
 func (k *call) destination() limit.Destination {
 	return limit.Destination{Scheme: k.req.URL.Scheme, Host: k.req.URL.Host}
-}
-
-// ended returns the error of the caller's context, with its cause. It returns nil if the context has not ended.
-func (k *call) ended() error {
-	ctx := k.req.Context()
-	err := ctx.Err()
-	if err == nil {
-		select {
-		case <-k.req.Cancel: //nolint:staticcheck // an http.Client above with a Timeout closes it at its context's deadline
-			if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-				return context.DeadlineExceeded
-			}
-			return context.Canceled
-		default:
-			return nil
-		}
-	}
-	if cause := context.Cause(ctx); !errors.Is(cause, err) {
-		return errors.Join(cause, err)
-	}
-	return context.Cause(ctx)
-}
-
-// withReason joins the error of the caller's context with the error that followed. It omits a reason that err
-// contains already.
-func (k *call) withReason(reason, err error) error {
-	ended := k.req.Context().Err()
-	switch {
-	case err == nil, errors.Is(reason, err):
-		return reason
-	case errors.Is(err, reason):
-		return err
-	case ended != nil && errors.Is(err, ended):
-		return errors.Join(context.Cause(k.req.Context()), err)
-	}
-	return errors.Join(reason, err)
 }
 
 // passes reports whether the request is sent once and without a new key, as net/http would send it. That is an unsafe

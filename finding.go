@@ -79,27 +79,7 @@ func (f Finding) close() {
 
 // found returns the settlement of a finding. It reads the body of the finding's response.
 func (c *Client) found(f Finding) (journal.Settlement, error) {
-	s := journal.Settlement{Effect: f.Effect, Finding: &journal.Finding{Evidence: f.Evidence, By: f.By}}
-	resp := f.Response
-	if resp == nil || f.Effect != Applied || wire.NoStore(resp.Header) {
-		return s, nil
-	}
-	if resp.StatusCode/100 != 2 {
-		return s, fmt.Errorf("the finding's response has the status %d, it must be a 2xx: another call returns it",
-			resp.StatusCode)
-	}
-	var body []byte
-	if resp.Body != nil {
-		b, err := wire.ReadHead(resp.Body, resp.ContentLength, c.maxStored+1)
-		switch {
-		case err != nil:
-			return s, fmt.Errorf("reading the finding's response: %w", err)
-		case len(b) > c.maxStored:
-			return s, fmt.Errorf("the finding's response has more than the %d bytes of WithMaxStoredBody", c.maxStored)
-		}
-		body = b
-	}
-	return s.WithResponse(resp, body, true)
+	return journal.Found(f.Effect, journal.Finding{Evidence: f.Evidence, By: f.By}, f.Response, c.maxStored)
 }
 
 // rests returns the outcome of a pending operation that must not be sent again. Its final response left the effect

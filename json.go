@@ -58,7 +58,7 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 		return out, e
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := decode(resp.Body, &out); err != nil {
+	if err := wire.DecodeJSON(resp.Body, &out); err != nil {
 		e := &Error{
 			Code: taxonomy.Provider + ".malformed", StatusCode: resp.StatusCode, Operation: intentOf(ctx).name, Key: KeyOf(resp),
 			Effect: Applied, Response: resp, Err: fmt.Errorf("redo: Call: decoding the response: %w", err),
@@ -69,18 +69,4 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 		return *new(T), e
 	}
 	return out, nil
-}
-
-// decode reads one JSON value into out. An empty body leaves out unchanged.
-func decode(r io.Reader, out any) error {
-	d := json.NewDecoder(r)
-	if err := d.Decode(out); errors.Is(err, io.EOF) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the JSON value")
-	}
-	return nil
 }

@@ -9,8 +9,8 @@ import (
 
 // A KeyFunc makes the Idempotency-Key of a new operation: 1 to 255 printable ASCII characters. operation is the
 // operation's name, empty if the request has none. A call makes one key, never one per attempt. For a named operation
-// the client calls the function twice: equal keys show that the key depends on the name alone. A
-// KeyFunc must be safe for concurrent use. Its error, or an invalid key, ends the call before anything is sent.
+// the client calls the function twice: equal keys show that the key depends on the name alone. A KeyFunc must be safe
+// for concurrent use. Its error, or an invalid key, ends the call before anything is sent.
 type KeyFunc func(operation string) (string, error)
 
 // uuidLength is the length of a UUID as text.

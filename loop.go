@@ -59,10 +59,10 @@ func (k *call) send() outcome {
 	r.Header, r.Host, r.RequestURI = noHeader, "", ""
 	_, _ = l.client.Do(&retryablehttp.Request{Request: r}) //nolint:bodyclose // the last result holds the response
 	l.settleBudget()
-	if caller := k.ended(); caller != nil && l.decision.Retry {
+	if caller := exchange.Ended(k.req); caller != nil && l.decision.Retry {
 		// The context ended while the library slept. It then returns the bare error, and calls no ErrorHandler.
 		v := taxonomy.Classify(taxonomy.Answer{Caller: caller, Sent: l.known.Unknown})
-		l.decision, l.last = decision.Decision{}, result{verdict: v, err: k.withReason(caller, l.last.err)}
+		l.decision, l.last = decision.Decision{}, result{verdict: v, err: exchange.WithReason(k.req, caller, l.last.err)}
 	}
 	return l.outcome()
 }

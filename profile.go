@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/redo-go/redo/internal/decision"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -129,30 +129,15 @@ func (p Profile) validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("redo: profile %q: %s", p.Name, fmt.Sprintf(format, args...))
 	}
-	for _, h := range []struct{ what, name string }{
-		{"header", p.Header}, {"timeout header", p.TimeoutHeader}, {"first-sent header", p.FirstSentHeader},
-		{"lifetime header", p.LifetimeHeader},
-	} {
-		if h.name != "" && !wire.Token(h.name) {
-			return bad("the %s is %q, it must be a header name", h.what, h.name)
-		}
+	names := wire.Names{
+		Key: cmp.Or(p.Header, wire.HeaderKey), Timeout: p.TimeoutHeader, FirstSent: p.FirstSentHeader,
+		Lifetime: p.LifetimeHeader, Stored: p.StoredHeaders, Read: slices.Concat(p.ReplayMarkers, p.ShouldRetry),
+		Methods: p.Methods,
 	}
-	for _, name := range []string{p.Header, p.TimeoutHeader, p.FirstSentHeader} {
-		switch {
-		case wire.CredentialHeader(name):
-			return bad("the header %q carries credentials", name)
-		case name == "" || name == p.TimeoutHeader && strings.EqualFold(name, wire.HeaderRequestTimeout):
-		case wire.CheckKeyHeader(name) != nil:
-			return bad("the header %q has another meaning in HTTP", name)
-		}
+	if err := names.Check(); err != nil {
+		return bad("%v", err)
 	}
 	switch {
-	case p.TimeoutHeader != "" && strings.EqualFold(cmp.Or(p.Header, wire.HeaderKey), p.TimeoutHeader):
-		return bad("the key and the timeout are both to be sent as %q", p.TimeoutHeader)
-	case p.FirstSentHeader != "" && strings.EqualFold(cmp.Or(p.Header, wire.HeaderKey), p.FirstSentHeader):
-		return bad("the key and the time of the first request are both to be sent as %q", p.FirstSentHeader)
-	case p.TimeoutHeader != "" && strings.EqualFold(p.TimeoutHeader, p.FirstSentHeader):
-		return bad("the timeout and the time of the first request are both to be sent as %q", p.TimeoutHeader)
 	case p.AnyHeaders && len(p.StoredHeaders) > 0:
 		return bad("AnyHeaders and StoredHeaders contradict each other")
 	case p.Quoted && p.Verbatim:
@@ -164,49 +149,8 @@ func (p Profile) validate() error {
 	case p.Retention < 0:
 		return bad("Retention is %v, it must be positive", p.Retention)
 	}
-	for s, code := range p.Statuses {
-		if s < 400 || s > 499 {
-			return bad("status %d is not a client error", s)
-		}
-		if !means(code) {
-			return bad("status %d has the code %q%s", s, code, codeRule)
-		}
-	}
-	for own, code := range p.Codes {
-		if !means(code) {
-			return bad("the API's code %q has the code %q%s", own, code, codeRule)
-		}
-	}
-	for _, m := range p.Methods {
-		switch {
-		case wire.SafeMethod(m):
-			return bad("method %q is safe: it never gets a key", m)
-		case !wire.Token(m) || m != strings.ToUpper(m):
-			return bad("method %q is not a method's name in capitals", m)
-		}
-	}
-	for _, h := range p.StoredHeaders {
-		switch {
-		case wire.CredentialHeader(h):
-			return bad("the header %q carries credentials: it is never stored", h)
-		case !wire.Token(h):
-			return bad("the stored header is %q, it must be a header name", h)
-		case strings.EqualFold(h, cmp.Or(p.Header, wire.HeaderKey)):
-			return bad("the stored header %q carries the key, which differs for each operation", h)
-		}
-	}
-	for _, h := range slices.Concat(p.ReplayMarkers, p.ShouldRetry) {
-		if !wire.Token(h) {
-			return bad("the response header is %q, it must be a header name", h)
-		}
+	if err := decision.CheckCodes(p.Statuses, p.Codes); err != nil {
+		return bad("%v", err)
 	}
 	return nil
-}
-
-const codeRule = ", which is no code of package taxonomy that a server can give"
-
-// means reports whether a server's response can have the code: it is in a family of package taxonomy, and not the
-// caller's own.
-func means(code taxonomy.Code) bool {
-	return code.Hint() != "" && !code.In(taxonomy.Caller)
 }

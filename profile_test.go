@@ -86,6 +86,7 @@ func TestUsable(t *testing.T) {
 
 func TestProfileRefuses(t *testing.T) {
 	const name = ", it must be a header name"
+	const codeRule = ", which is no code of package taxonomy that a server can give"
 	both := func(key, timeout string) func(*Profile) {
 		return func(p *Profile) { p.Header, p.TimeoutHeader = key, timeout }
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -182,7 +183,7 @@ func (k *call) gone() outcome {
 // storeFailure returns the outcome of a call that ended before it sent anything, because the store failed or the
 // caller's context ended. effect is the operation's known effect.
 func (k *call) storeFailure(err error, effect Effect) outcome {
-	if caller := k.ended(); caller != nil {
+	if caller := exchange.Ended(k.req); caller != nil {
 		return k.gaveUp(caller, err, effect)
 	}
 	if errors.Is(err, store.ErrInvalid) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/redo-go/redo/taxonomy"
@@ -61,6 +62,25 @@ func (x *Exchange) Begin(ctx context.Context, limit time.Duration) context.Conte
 	}
 	x.ctx = ctx
 	return ctx
+}
+
+// Authorize calls the caller's credentials function on the exchange's request, and records which headers it set. The
+// function may change header and URL. A nil function does nothing.
+func (x *Exchange) Authorize(out *http.Request, credentials func(*http.Request) error) error {
+	if credentials == nil {
+		return nil
+	}
+	before, u := out.Header, *out.URL
+	out.Header = before.Clone() // Header.Add would write into the caller's values
+	out.URL = &u                // a function may sign it
+	if err := credentials(out); err != nil {
+		return err
+	}
+	x.Private = map[string]bool{}
+	for name, values := range out.Header {
+		x.Private[name] = !slices.Equal(before[name], values)
+	}
+	return CheckHeader(out.Header)
 }
 
 // Send sends r and follows redirects. Its body is attached already. The error is the transport's, the cause of a

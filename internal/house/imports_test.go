@@ -38,7 +38,7 @@ var importRules = map[string]importRule{
 	"internal/ledger":      {module: []string{"store"}},
 	"internal/shop":        {},
 	"internal/exchange":    {module: []string{"taxonomy", "internal/wire"}},
-	"internal/decision":    {module: []string{"taxonomy", "internal/wire", "internal/exchange"}},
+	"internal/decision":    {module: []string{"taxonomy", "limit", "internal/wire", "internal/exchange"}},
 	"internal/journal":     {module: []string{"taxonomy", "store", "internal/wire"}},
 	"limit":                {vendors: []string{"golang.org/x/time/rate"}},
 	"store":                {module: []string{"taxonomy"}, vendors: []string{"github.com/go-json-experiment/json"}},

@@ -43,6 +43,31 @@ func (s Settlement) WithResponse(resp *http.Response, body []byte, whole bool) (
 	return s, nil
 }
 
+// Found returns the settlement of a finding about an operation. resp is the response that another call of an applied
+// operation returns, or nil. Found reads its body, which has at most limit bytes.
+func Found(effect taxonomy.Effect, f Finding, resp *http.Response, limit int) (Settlement, error) {
+	s := Settlement{Effect: effect, Finding: &f}
+	if resp == nil || effect != taxonomy.Applied || wire.NoStore(resp.Header) {
+		return s, nil
+	}
+	if resp.StatusCode/100 != 2 {
+		return s, fmt.Errorf("the finding's response has the status %d, it must be a 2xx: another call returns it",
+			resp.StatusCode)
+	}
+	var body []byte
+	if resp.Body != nil {
+		b, err := wire.ReadHead(resp.Body, resp.ContentLength, limit+1)
+		switch {
+		case err != nil:
+			return s, fmt.Errorf("reading the finding's response: %w", err)
+		case len(b) > limit:
+			return s, fmt.Errorf("the finding's response has more than the %d bytes of WithMaxStoredBody", limit)
+		}
+		body = b
+	}
+	return s.WithResponse(resp, body, true)
+}
+
 // HTTP returns the stored response as the response to req. It returns nil if there is none.
 func (s Settlement) HTTP(req *http.Request) *http.Response {
 	r := s.Response

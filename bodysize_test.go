@@ -281,7 +281,10 @@ func TestABodyOfAnotherLengthThanDeclaredIsNotSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		declared int64
 		refused  bool
-	}{"exact": {4, false}, "shorter": {5, true}, "longer": {3, true}, "not declared": {-1, false}, "none declared": {0, false}} {
+	}{
+		"exact": {4, false}, "shorter": {5, true}, "longer": {3, true}, "not declared": {-1, false},
+		"none declared": {0, false},
+	} {
 		for _, again := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", GetBody ", again), func(t *testing.T) {
 				srv := servertest.NewInMemory(t)

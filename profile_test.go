@@ -148,7 +148,8 @@ func TestProfileRefuses(t *testing.T) {
 			"KeyInBody and NoKeys contradict each other",
 		},
 		{
-			"headers that mean something and nothing", func(p *Profile) { p.AnyHeaders, p.StoredHeaders = true, []string{"X-A"} },
+			"headers that mean something and nothing",
+			func(p *Profile) { p.AnyHeaders, p.StoredHeaders = true, []string{"X-A"} },
 			"AnyHeaders and StoredHeaders contradict each other",
 		},
 		{"a negative key length", func(p *Profile) { p.MaxKey = -1 }, "MaxKey is -1, it must be from 1 to 255"},

@@ -26,9 +26,9 @@ const (
 // allowed.
 //
 // An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
-// wait is never shorter than RetryPolicy.MaxElapsed, and it does not end before Error.RetryAt. Processes that share the store take turns, so that one of them
-// resumes an operation. One ResumeEvery resumes at most four operations at a time. It skips operations that were
-// called less than RetryPolicy.MaxElapsed ago, since that call may still run.
+// wait is never shorter than RetryPolicy.MaxElapsed, and it does not end before Error.RetryAt. Processes that share
+// the store take turns, so that one of them resumes an operation. One ResumeEvery resumes at most four operations at
+// a time. It skips operations that were called less than RetryPolicy.MaxElapsed ago, since that call may still run.
 func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report func(Operation, error)) error {
 	switch {
 	case interval <= 0:
@@ -121,11 +121,11 @@ func (r *resumer) one(ctx context.Context, op Operation) {
 		_ = c.store.Release(context.WithoutCancel(ctx), taken.Lease)
 	} else if e, ok := errors.AsType[*Error](err); ok {
 		// The server's hint holds for every process. Once the key is too old the operation is due anyway, for the probe.
-		tooOld := time.Now().Add(c.retention.Usable() - op.Age)
-		if e.RetryAt.Before(tooOld) {
-			tooOld = e.RetryAt
+		due := e.RetryAt
+		if tooOld := time.Now().Add(c.retention.Usable() - op.Age); tooOld.Before(due) {
+			due = tooOld
 		}
-		if lost := taken.Postpone(context.WithoutCancel(ctx), c.store, tooOld); lost != nil {
+		if lost := taken.Postpone(context.WithoutCancel(ctx), c.store, due); lost != nil {
 			err = errors.Join(err, fmt.Errorf("redo: ResumeEvery: keeping the time of the next attempt: %w", lost))
 		}
 	}

@@ -176,8 +176,8 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 
 // gone returns the outcome of Resume for an operation that is not pending any more.
 func (k *call) gone() outcome {
-	return k.refused(taxonomy.InvalidOperation, EffectUnknown, fmt.Errorf("redo: Resume: %w: the operation was forgotten, "+
-		"or settled as not applied: call it anew", store.ErrNotFound))
+	return k.refused(taxonomy.InvalidOperation, EffectUnknown, fmt.Errorf("redo: Resume: %w: the operation was "+
+		"forgotten, or settled as not applied: call it anew", store.ErrNotFound))
 }
 
 // storeFailure returns the outcome of a call that ended before it sent anything, because the store failed or the

@@ -89,8 +89,8 @@ func TestAnUpstreamWithPartsThatWouldBeLostIsRefused(t *testing.T) {
 	}
 	bank, _ := url.Parse("http://bank.test")
 	for path, ok := range map[string]bool{
-		"/status": true, "/v1/status/": true, "/": true, "status": false, "/s?x=1": false, "/a%20b": false, "//other.test/x": false,
-		"/s#a": false,
+		"/status": true, "/v1/status/": true, "/": true, "status": false, "/s?x=1": false, "/a%20b": false,
+		"//other.test/x": false, "/s#a": false,
 	} {
 		_, err := gateway.New(bank, memstore.New(), gateway.Principal(user), gateway.Secret(secret), gateway.StatusPath(path))
 		require.Equal(t, ok, err == nil, "%s: %v", path, err)

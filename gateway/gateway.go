@@ -92,7 +92,8 @@ func plain(upstream *url.URL) error {
 func (g *Gateway) guards() []server.Option {
 	return []server.Option{
 		server.Principal(func(r *http.Request) string { return tapOf(r.Context()).user }),
-		server.Header(wire.HeaderKey), server.Route("gateway"), server.MaxBody(g.maxBuffered), server.Wait(g.wait), server.RunIn(&g.background),
+		server.Header(wire.HeaderKey), server.Route("gateway"), server.MaxBody(g.maxBuffered), server.Wait(g.wait),
+		server.RunIn(&g.background),
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A hedger sends a GET or HEAD, which asks for no other protocol, a second time if there is no response after a delay. The first response with a status
-// below 500 wins. If there is none, the last response does.
+// A hedger sends a GET or HEAD a second time if there is no response after a delay. The first response with a status
+// below 500 wins. If there is none, the last response does. A request for another protocol is sent once.
 type hedger struct {
 	next  http.RoundTripper
 	delay time.Duration

@@ -83,5 +83,6 @@ func (c *execution) reserveRecord() (store.Grant, error) {
 func isJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	_, encoded := h["Content-Encoding"]
-	return err == nil && !encoded && (media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))
+	return err == nil && !encoded &&
+		(media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))
 }

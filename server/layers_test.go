@@ -303,7 +303,8 @@ func TestABodyThatDoesNotArriveInTimeMayBeSentAgain(t *testing.T) {
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "POST /refunds/1 HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k1\r\nContent-Length: 9\r\n\r\n1")
+	_, err = io.WriteString(conn,
+		"POST /refunds/1 HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k1\r\nContent-Length: 9\r\n\r\n1")
 	require.NoError(t, err)
 	got, err := io.ReadAll(conn)
 	require.True(t, err == nil || errors.Is(err, net.ErrClosed) || len(got) > 0, err)

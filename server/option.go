@@ -177,9 +177,9 @@ func MaxBody(n int) Option { return optionFunc(func(c *config) { c.maxBody = n }
 
 // Keep sets by status which refusals and failures are stored and replayed. f is called with a status of 400 or above.
 // If f returns true, the response is stored. If it returns false, the key is released and the next request runs the
-// handler. The default is [DefaultKeep]. A response below 400 is stored, but for a 307 or 308, which repeats the request
-// elsewhere. A response of 400 or above whose Error-Code header names a transient code is not stored. [Applied],
-// [Release], [Fail] and [Unknown] override these rules. f must be safe for concurrent use.
+// handler. The default is [DefaultKeep]. A response below 400 is stored, but for a 307 or 308, which repeats the
+// request elsewhere. A response of 400 or above whose Error-Code header names a transient code is not stored.
+// [Applied], [Release], [Fail] and [Unknown] override these rules. f must be safe for concurrent use.
 //
 // A service that stores its 5xx responses too:
 //

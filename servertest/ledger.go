@@ -49,11 +49,12 @@ func (l *Ledger) AssertEffects(t testing.TB, key string, n int) {
 
 // Effects returns the number of effects of the key, under all principals.
 func (l *Ledger) Effects(key string) int {
+	key = bare(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
 	for _, e := range l.entries {
-		if e.Key == bare(key) {
+		if e.Key == key {
 			n++
 		}
 	}
@@ -100,11 +101,12 @@ func (l *Ledger) Duplicates() []string {
 // refused, reset or resent by net/http itself. It does not count the second copy of a scripted duplicate delivery,
 // which no client sent.
 func (l *Ledger) Requests(key string) int {
+	key = bare(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
 	for _, r := range l.requests {
-		if r.Key == bare(key) {
+		if r.Key == key {
 			n++
 		}
 	}
@@ -113,16 +115,17 @@ func (l *Ledger) Requests(key string) int {
 
 // history describes the requests and effects of a key, one line each.
 func (l *Ledger) history(key string) string {
+	key = bare(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var b strings.Builder
 	for _, r := range l.requests {
-		if r.Key == bare(key) {
+		if r.Key == key {
 			fmt.Fprintf(&b, "\trequest %d: %s %s, step %q\n", r.Number, r.Method, r.Path, r.Step)
 		}
 	}
 	for _, e := range l.entries {
-		if e.Key == bare(key) {
+		if e.Key == key {
 			fmt.Fprintf(&b, "\teffect %s: by request %d\n", e.ID, e.Request)
 		}
 	}

@@ -38,7 +38,8 @@ func newStatements(table string) statements {
 			"{states}", strings.Join(states, "")).Replace(text)
 	}
 	return statements{
-		look: on(`SELECT IF(@@session.autocommit, {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL, EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
+		look: on(`SELECT IF(@@session.autocommit, {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL,
+	EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
 	r.id IS NOT NULL, {cols} FROM (SELECT 1 AS one) AS o LEFT JOIN {t} AS r ON r.scope = ? AND r.id_key = ?`),
 		insert: on(`INSERT INTO {t} (scope, id_key, fingerprint, meta, owner, lease_until, created_at, expires_at,
 	state, fence, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)`),

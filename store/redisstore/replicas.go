@@ -75,8 +75,8 @@ func (s *Store) reserveReplicated(ctx context.Context, c store.Claim, keys, args
 const giveUpTimeout = time.Second
 
 // giveUp lets others claim the ID, because the caller learns only that the claim is unknown. The outcome of giveUp
-// itself changes nothing. After a take-over the record stays, since its work may have begun before. The caller's context
-// may have ended, and its connection may still wait for replicas.
+// itself changes nothing. After a take-over the record stays, since its work may have begun before. The caller's
+// context may have ended, and its connection may still wait for replicas.
 func (s *Store) giveUp(ctx context.Context, keys []string, g store.Grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpTimeout)
 	defer cancel()

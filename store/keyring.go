@@ -103,6 +103,7 @@ type sealedField byte
 
 const (
 	sealedResult sealedField = 'r'
+	sealedNil    sealedField = 'n' // a result that is nil, so that a result that was removed is noticed
 	sealedMeta   sealedField = 'm'
 )
 
@@ -125,9 +126,13 @@ func sealed(value []byte) bool {
 	return len(value) >= len(sealMagic) && string(value[:len(sealMagic)]) == sealMagic
 }
 
-// close encrypts a value for its place. Nil stays nil.
+// close encrypts a value for its place. A nil meta stays nil.
 func (k *Keyring) close(value []byte, at sealPlace) []byte {
-	if value == nil {
+	switch {
+	case value != nil:
+	case at.field == sealedResult:
+		at.field = sealedNil
+	default:
 		return nil
 	}
 	set := k.set.Load()
@@ -139,12 +144,15 @@ func (k *Keyring) close(value []byte, at sealPlace) []byte {
 }
 
 // open decrypts a value of its place. Its error wraps ErrUnavailable if the key is missing, and ErrDamaged too if the
-// value was changed, moved from another record, or never sealed.
+// value was changed, moved from another record, or never sealed. A nil meta is nil. A nil result was removed.
 func (k *Keyring) open(value []byte, at sealPlace) ([]byte, error) {
-	if value == nil {
-		return nil, nil
-	}
 	set := k.set.Load()
+	if value == nil {
+		if at.field == sealedMeta || set.plain {
+			return nil, nil
+		}
+		return nil, damagedSeal(at, "it is missing")
+	}
 	if !sealed(value) {
 		// An engine writes the unknown outcome itself, unsealed, and that outcome holds no secret.
 		if set.plain || string(value) == unknown {
@@ -165,11 +173,17 @@ func (k *Keyring) open(value []byte, at sealPlace) ([]byte, error) {
 		return nil, fmt.Errorf("store: %v is sealed with the key %q, which is not in the keyring: %w",
 			at.id, id, ErrUnavailable)
 	}
-	plain, err := key.Open([]byte{}, nil, rest[1+len(id):], at.bytes())
-	if err != nil {
-		return nil, damagedSeal(at, fmt.Sprintf("the key %q does not open it", id))
+	box := rest[1+len(id):]
+	plain, err := key.Open([]byte{}, nil, box, at.bytes())
+	if err == nil {
+		return plain, nil
 	}
-	return plain, nil
+	if at.field == sealedResult && len(box) == sealNonceTag {
+		if _, err := key.Open(nil, nil, box, sealPlace{at.id, sealedNil}.bytes()); err == nil {
+			return nil, nil
+		}
+	}
+	return nil, damagedSeal(at, fmt.Sprintf("the key %q does not open it", id))
 }
 
 func damagedSeal(at sealPlace, why string) error {

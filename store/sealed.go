@@ -12,8 +12,10 @@ import (
 // are not encrypted. A fingerprint is a hash. The server's Pepper keeps keys and principals out of the store. A value
 // can be opened only in the record and the field for which it was sealed.
 //
-// A value whose key is missing from the keyring is an error that wraps [ErrUnavailable]. A value that was changed is
-// an error that wraps [ErrDamaged] too. Reserve then owns nothing.
+// A value whose key is missing from the keyring is an error that wraps [ErrUnavailable]. A value that was changed, or
+// a result that was removed, is an error that wraps [ErrDamaged] too. A meta that was removed is not noticed. If
+// Reserve takes over a record whose meta it can't open, its error also wraps [ErrUnknown]: it gives the lease up, but
+// an earlier owner whose lease has ended can't complete the record any more.
 //
 // The returned Store is a [Waiter] and a [Checker]. If st is a [Lister] and a [Forgetter] it is both, and a
 // [Dropper]. Use [SealedTx] for a [TxStore]. If st or the keyring is nil, every method returns an error that wraps
@@ -66,8 +68,8 @@ func (s *sealedStore) Reserve(ctx context.Context, c Claim) (Grant, error) {
 		return g, nil
 	}
 	if g.Verdict.Owned() {
-		// The claim has taken over a record that it can't read. The next owner finds the record unchanged.
-		err = errors.Join(err, s.inner.Extend(context.WithoutCancel(ctx), g.Lease, 0, nil))
+		// The claim has taken over a record that it can't read, and gives it up. The earlier owner's fence is gone.
+		err = errors.Join(ErrUnknown, err, s.inner.Extend(context.WithoutCancel(ctx), g.Lease, 0, nil))
 	}
 	return Grant{}, err
 }
@@ -86,8 +88,10 @@ func (s *sealedStore) close(value []byte, id ID, field sealedField) []byte {
 
 // open returns the record with its result and meta decrypted.
 func (s *sealedStore) open(r Record) (_ Record, err error) {
-	if r.Result, err = s.ring.open(r.Result, sealPlace{r.ID, sealedResult}); err != nil {
-		return Record{}, err
+	if r.State == StateComplete || r.State == StateFailed || r.Result != nil {
+		if r.Result, err = s.ring.open(r.Result, sealPlace{r.ID, sealedResult}); err != nil {
+			return Record{}, err
+		}
 	}
 	if r.Meta, err = s.ring.open(r.Meta, sealPlace{r.ID, sealedMeta}); err != nil {
 		return Record{}, err

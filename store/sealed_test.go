@@ -128,7 +128,9 @@ func TestAValueOpensOnlyWhereItWasSealed(t *testing.T) {
 			result[len(result)-1] ^= 1
 			return one.Meta, result
 		}, `key "a" does not open it`},
-		"cut": {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, one.Result[:8] }, "it is cut off"},
+		"cut":        {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, one.Result[:8] }, "it is cut off"},
+		"removed":    {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, nil }, "it is missing"},
+		"made empty": {func(one, _ store.Record) ([]byte, []byte) { return one.Meta, []byte{} }, "it is not sealed"},
 		"in clear": {
 			func(one, _ store.Record) ([]byte, []byte) { return one.Meta, []byte("planted") }, "it is not sealed",
 		},
@@ -163,6 +165,21 @@ func TestAValueOpensOnlyWhereItWasSealed(t *testing.T) {
 	})
 }
 
+func TestANilResultIsSealedToo(t *testing.T) {
+	engine := memstore.New()
+	st := store.Sealed(engine, keyring(t, store.SealKeys{Seal: sealKey("a")}))
+	for key, result := range map[string][]byte{"nil": nil, "empty": {}} {
+		g := reserve(t, st, claim(key), store.Acquired)
+		require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: result}))
+		raw, err := engine.Find(t.Context(), g.Lease.ID)
+		require.NoError(t, err)
+		require.NotEmpty(t, raw.Result)
+		got, err := st.Find(t.Context(), g.Lease.ID)
+		require.NoError(t, err)
+		require.Equal(t, result, got.Result, key)
+	}
+}
+
 func TestATakeOverOfAnUnreadableMetaIsHandedBack(t *testing.T) {
 	engine := memstore.New()
 	old := store.Sealed(engine, keyring(t, store.SealKeys{Seal: sealKey("old")}))
@@ -174,6 +191,7 @@ func TestATakeOverOfAnUnreadableMetaIsHandedBack(t *testing.T) {
 	_, err := st.Reserve(t.Context(), claim("k"))
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.NotErrorIs(t, err, store.ErrDamaged, "the key is missing, and the record is sound")
+	require.ErrorIs(t, err, store.ErrUnknown, "the record's fence has changed")
 	require.ErrorContains(t, err, `the key "old", which is not in the keyring`)
 	require.ErrorIs(t, st.(store.Dropper).Drop(t.Context(), c.ID), store.ErrUnavailable,
 		"a sound record is not dropped")

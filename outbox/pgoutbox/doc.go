@@ -12,9 +12,9 @@
 // # A log and its exceptions
 //
 // Events are rows of a log, which is the table that [WithTable] names. A row is inserted, and deleted by Purge. It is
-// not updated. An event that its first attempt delivers is written once. The other writes are shared by all events of a
-// claim: the next cursor, a row with the claim's open events, and the deletion of that row. So the cost of an event is
-// that of its INSERT, and vacuum has few rows to remove.
+// updated only after a restore. An event that its first attempt delivers is written once. The other writes are shared
+// by all events of a claim: the next cursor, a row with the claim's open events, and the deletion of that row. So the
+// cost of an event is that of its INSERT, and vacuum has few rows to remove.
 //
 // The other tables have the log's name with a suffix:
 //
@@ -34,9 +34,9 @@
 // the cursor keeps which transactions were open when the log was read, and looks for their events. A transaction that
 // stays open delays no event of others. Leases and waits are judged by clock_timestamp() of the server.
 //
-// After a dump and a restore the queue goes on where the dump was made. In another cluster an event that was sent, or a
-// dead letter, may be claimed again. This is possible as long as the cluster's transaction numbers are lower than those
-// of the old one. Consumers recognise the event by its ID.
+// After a dump and a restore the queue goes on where the dump was made. In another cluster an open transaction may have
+// the number of a transaction of the dump. A claim then updates that transaction's rows in the log, so that they are
+// not claimed again.
 //
 // An event's place is drawn from a sequence when it is enqueued. Two transactions that enqueue for one line at the same
 // time may commit in the other order. Lock a row of the line before Enqueue if that matters.

@@ -17,6 +17,9 @@ const deliverySQL = `o.seq, f.fence, f.attempts, o.id, o.type, o.destination, o.
 // that the snapshot does not see is of one of these transactions. The statement gets its own number in a subquery,
 // because the planner would evaluate the bare function, before the snapshot.
 //
+// A visible row can't be of an open transaction, unless it is from the dump of another cluster, where another transaction
+// had that number. Its number is then set to 0, so that a later claim does not take it for a late row.
+//
 // More rows of pending transactions may appear together than a claim reads. The cursor then keeps the transactions
 // that have ended as reading, and the place up to which they were read. The head does not move until all are read.
 //
@@ -103,8 +106,9 @@ moved AS (
 		CASE WHEN cut THEN (SELECT max(seq) FROM older) ELSE 0 END,
 		CASE WHEN $7::boolean THEN present.at - interval '2 seconds' ELSE cur.swept END
 	FROM left_behind, present, cur, (SELECT count(*) = $1::bigint AS cut FROM older) AS o
-	RETURNING c.n
+	RETURNING c.pending, c.reading
 ),
+` + renumberSQL + `,
 chunks AS MATERIALIZED (
 	SELECT nextval({'fence}::regclass) AS fence, array_agg(seq ORDER BY seq) AS open
 	FROM (SELECT seq, (row_number() OVER (ORDER BY seq) - 1) / 100 AS chunk FROM judged
@@ -167,6 +171,12 @@ const openSQL = `ARRAY(SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_sn
 	UNION ALL SELECT generate_series(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
 		(SELECT pg_current_xact_id())::text::bigint - 1))`
 
+// renumberSQL takes the numbers of open transactions from visible rows, if the cursor has a new list of them.
+const renumberSQL = `renumbered AS (
+	UPDATE {table} AS o SET xid = 0 FROM moved, cur
+	WHERE o.xid = ANY (moved.pending) AND moved.reading = '{}' AND cur.reading = '{}'
+)`
+
 // fewEvents is the number of events that fewSQL claims at most. They share a row of claims.
 const fewEvents = 100
 
@@ -192,8 +202,9 @@ moved AS (
 	INSERT INTO {.cursor} AS c (n, head, pending, reading, place, swept)
 	SELECT cur.n + 1, greatest(cur.head, total.last), ` + openSQL + `, '{}', 0, present.at - interval '2 seconds'
 	FROM left_behind, present, cur, total
-	RETURNING c.n
+	RETURNING c.pending, c.reading
 ),
+` + renumberSQL + `,
 claims AS (
 	INSERT INTO {.claim} AS c (fence, part, open, lease_end, claimed_at)
 	SELECT nextval({'fence}::regclass), 0, total.open, present.at + $2::bigint * interval '1 microsecond', present.at

@@ -116,6 +116,38 @@ func TestCursorOfAnotherClusterIsUsed(t *testing.T) {
 	}
 }
 
+// In another cluster, an open transaction may have the number of one of the dump, whose events were sent.
+func TestNumberOfAnEarlierClusterRepeatsNoEvent(t *testing.T) {
+	for name, event := range map[string]func(id string) outbox.Event{ // each statement that reads the log
+		"few": func(id string) outbox.Event { return outbox.Event{ID: id} },
+		"log": func(id string) outbox.Event { return keyed(id, "line of "+id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.enqueue(event("dead"), event("sent"))
+			ds := d.claim("dead", "sent")
+			d.settle(outbox.Dead, ds[0])
+			d.settle(outbox.Sent, ds[1])
+			d.enqueue(event("backlog"))
+			long := d.begin(pgx.ReadCommitted)
+			long.exec("CREATE TEMPORARY TABLE other (id int)") // gets a number
+			var number int64
+			require.NoError(t, long.QueryRow(t.Context(), "SELECT pg_current_xact_id()::text::bigint").Scan(&number))
+			d.exec(t, fmt.Sprintf("UPDATE %s SET xid = %d", d.table(), number))
+
+			d.settle(outbox.Sent, d.claim("backlog")...)
+			d.claim()
+			_, err := d.q.Enqueue(t.Context(), long, event("late"))
+			require.NoError(t, err)
+			d.enqueue(event("early"))
+			d.settle(outbox.Sent, d.claim("early")...)
+			long.commit()
+			d.settle(outbox.Sent, d.claim("late")...)
+			require.Equal(t, 1, d.count("_late", "state = 3"), "the dead letter is kept")
+		})
+	}
+}
+
 // A subtransaction has another number than its transaction. The event has the transaction's.
 func TestEventOfASavepointIsNotSkipped(t *testing.T) {
 	d := newDesk(t)

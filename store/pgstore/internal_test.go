@@ -59,3 +59,26 @@ func TestLocksOfDifferentIDsDiffer(t *testing.T) {
 		}
 	}
 }
+
+// A session's lock_timeout also ends a wait for a lock on the table, which shows nothing about the ID.
+func TestALockOfAnotherSessionIsInFlightOnlyIfItIsTheIDs(t *testing.T) {
+	s := testStore(t, func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["lock_timeout"] = "10ms" })
+	c := store.Claim{ID: store.ID{Key: "k"}, Lease: time.Hour, Retention: time.Hour}
+	other, err := pgtest.Connect(t, pgtest.URL(t)).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = other.Exec(t.Context(), "LOCK TABLE "+s.sql.table)
+	require.NoError(t, err)
+	_, err = s.Reserve(t.Context(), c)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+
+	_, err = other.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", s.sql.locksOf(c.ID).turn)
+	require.NoError(t, err)
+	g, err := s.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, store.InFlight, g.Verdict)
+
+	require.NoError(t, other.Rollback(t.Context()))
+	g, err = s.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, store.Acquired, g.Verdict)
+}

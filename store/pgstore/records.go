@@ -118,10 +118,11 @@ func (s *records) reserveOn(ctx context.Context, on *pgx.Conn, c store.Claim) (s
 	}
 	err := on.QueryRow(ctx, text, args...).Scan(into...)
 	switch {
-	case pgtable.Code(err) == lockNotAvailable: // a transaction of an earlier release has the turn
-		return held(c), nil
+	case pgtable.Code(err) == lockNotAvailable:
+		// A transaction of an earlier release has the turn, or another session has locked the row or the table.
+		return heldOr(ctx, on, c, s.sql.locksOf(c.ID).turn, err)
 	case errors.Is(err, pgx.ErrNoRows):
-		return heldOrRace(ctx, on, c, s.sql.locksOf(c.ID))
+		return heldOr(ctx, on, c, s.sql.locksOf(c.ID).open, pgtable.ErrRace)
 	case err != nil:
 		return store.Grant{}, err
 	case !owned:
@@ -137,16 +138,16 @@ func (s *records) reserveOn(ctx context.Context, on *pgx.Conn, c store.Claim) (s
 	return r.grant()
 }
 
-// heldOrRace returns the grant of a claim whose ID an open transaction holds, or pgtable.ErrRace.
-func heldOrRace(ctx context.Context, on *pgx.Conn, c store.Claim, l locks) (store.Grant, error) {
+// heldOr returns the grant of a claim whose ID an open transaction holds with the lock, or otherwise the error.
+func heldOr(ctx context.Context, on *pgx.Conn, c store.Claim, lock int64, otherwise error) (store.Grant, error) {
 	var isHeld bool
-	if err := on.QueryRow(ctx, heldSQL, l.open).Scan(&isHeld); err != nil {
+	if err := on.QueryRow(ctx, heldSQL, lock).Scan(&isHeld); err != nil {
 		return store.Grant{}, err
 	}
 	if isHeld {
 		return held(c), nil
 	}
-	return store.Grant{}, pgtable.ErrRace
+	return store.Grant{}, otherwise
 }
 
 const lockNotAvailable = "55P03"

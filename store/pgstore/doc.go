@@ -51,10 +51,12 @@
 //
 // An open transaction keeps one connection of the pool. Its duplicates do not wait for it: they are InFlight
 // immediately. A duplicate in the same Store needs no connection, so that it gets its verdict while handlers hold
-// the whole pool. Bound the handler by its context, and the session by idle_in_transaction_session_timeout in case
-// its process hangs. If the process or the connection dies, Postgres rolls back, and the next Begin acquires the
-// ID. Extend, Complete and Release under an earlier owner's lease wait until the transaction ends, or their own
-// context.
+// the whole pool. A duplicate that arrives before the first one has the ID needs a connection too. If there is none, as
+// in a pool of one, it waits until a transaction ends, or its own context.
+//
+// Bound the handler by its context, and the session by idle_in_transaction_session_timeout in case its process hangs.
+// If the process or the connection dies, Postgres rolls back, and the next Begin acquires the ID. Extend, Complete and
+// Release under an earlier owner's lease wait until the transaction ends, or their own context.
 //
 // The user's statements run after a savepoint, so that Discard works after a failed one. Commit then fails: put a
 // statement that may fail in a separate savepoint (tx.Begin). The transaction has the default isolation of its

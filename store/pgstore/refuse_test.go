@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
@@ -61,6 +62,32 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Row security would make the record of another role absent.
+func TestRowSecurityThatAppliesToTheRoleIsRefused(t *testing.T) {
+	p := newPlace(t)
+	p.open(t)
+	conn := pgtest.Connect(t, p.url)
+	schema := pgx.Identifier{p.schema}.Sanitize()
+	role := schema
+	pgtest.Exec(t, conn, "CREATE ROLE "+role)
+	t.Cleanup(func() {
+		pgtest.Exec(t, pgtest.Connect(t, p.url), "DROP OWNED BY "+role+"; DROP ROLE "+role)
+	})
+	pgtest.Exec(t, conn, "GRANT USAGE ON SCHEMA "+schema+" TO "+role+
+		"; GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO "+role+
+		"; GRANT ALL ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+role)
+	p.change = append(p.change, func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["role"] = p.schema })
+	st, err := pgstore.New(pgtest.NewPool(t, p.url, 2, p.change...), pgstore.WithSchema(p.schema))
+	require.NoError(t, err)
+	require.NoError(t, st.Check(t.Context()))
+	pgtest.Exec(t, conn, "ALTER TABLE "+p.table()+" ENABLE ROW LEVEL SECURITY")
+	err = st.Check(t.Context())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "row security applies to the role")
+	pgtest.Exec(t, conn, "ALTER ROLE "+role+" BYPASSRLS")
+	require.NoError(t, st.Check(t.Context()))
 }
 
 func TestMissingTableSaysHowToMakeIt(t *testing.T) {

@@ -93,7 +93,8 @@ SELECT pg_is_in_recovery(),
 	coalesce(c.relpersistence::text, ''),
 	coalesce(obj_description(c.oid, 'pg_class'), ''),
 	coalesce(has_schema_privilege(c.relnamespace, 'USAGE')
-		AND (SELECT coalesce(bool_and(has_table_privilege(c.oid, p)), true) FROM unnest($3::text[]) AS p), false)
+		AND (SELECT coalesce(bool_and(has_table_privilege(c.oid, p)), true) FROM unnest($3::text[]) AS p), false),
+	coalesce(row_security_active(c.oid), false)
 FROM (VALUES (1)) AS one
 LEFT JOIN pg_catalog.pg_class AS c ON c.relname = $2::text
 	AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)`
@@ -102,13 +103,13 @@ LEFT JOIN pg_catalog.pg_class AS c ON c.relname = $2::text
 type finding struct {
 	standby, schema, table     bool
 	kind, persistence, comment string
-	granted                    bool
+	granted, hides             bool
 }
 
 func (t Table) find(ctx context.Context, conn *pgx.Conn) (f finding, err error) {
 	privileges := append([]string{}, t.Privileges...)
 	err = conn.QueryRow(ctx, checkSQL, t.Schema, t.Name, privileges).Scan(&f.standby, &f.schema, &f.table,
-		&f.kind, &f.persistence, &f.comment, &f.granted)
+		&f.kind, &f.persistence, &f.comment, &f.granted, &f.hides)
 	return f, err
 }
 
@@ -125,8 +126,8 @@ func (t Table) version(ctx context.Context, conn *pgx.Conn) (int, error) {
 	return version, err
 }
 
-// Check returns nil if the server is a primary, and the table is logged, has the privileges, and has this release's
-// version or the next. A release works with both, so that a deployment can migrate first and replace its processes
+// Check returns nil if the server is a primary, and the table is logged, has the privileges, hides no row from the role
+// by row security, and has this release's version or the next. A release works with both, so that a deployment can migrate first and replace its processes
 // afterwards. Its errors wrap store.ErrUnavailable, and one of ErrNoTable, ErrForeign, ErrVersion and ErrStandby if
 // that is the reason. A partitioned table is accepted.
 func (t Table) Check(ctx context.Context, conns Conns) error {
@@ -167,6 +168,9 @@ func (t Table) Check(ctx context.Context, conns Conns) error {
 	case !f.granted:
 		return t.unavailable(fmt.Errorf("%s: privileges are missing: USAGE on its schema, and %s on the table",
 			t, strings.Join(t.Privileges, ", ")))
+	case f.hides:
+		return t.unavailable(fmt.Errorf("%s: its row security applies to the role, and may hide rows: "+
+			"disable it, or use the table's owner or a role with BYPASSRLS", t))
 	}
 	return nil
 }

@@ -14,11 +14,18 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	if err := cmp.Or(s.ready(ctx), id.Validate()); err != nil {
 		return err
 	}
-	keys := s.layout.Load().record(id)
-	word, err := s.run(ctx, dropScript, keys[:], nil).ToString()
+	word, err := inLayout(ctx, s, func() (string, error) {
+		l := s.layout.Load()
+		keys := l.record(id)
+		word, err := s.run(ctx, dropScript, keys[:], []string{l.mark}).ToString()
+		if err != nil {
+			err = at(id, writeFailed(ctx, err))
+		}
+		return word, err
+	})
 	switch {
 	case err != nil:
-		return at(id, writeFailed(ctx, err))
+		return err
 	case word == "ok":
 		return nil
 	case word == "absent":

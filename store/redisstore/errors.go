@@ -23,7 +23,7 @@ var (
 
 var (
 	errClosed = fmt.Errorf("redisstore: closed: %w", store.ErrUnavailable)
-	// errLayout: a script refused to create a record in a shard without the layout's mark.
+	// errLayout: a script refused to create a record in a shard without the layout's mark, or to report its absence.
 	errLayout = fmt.Errorf("redisstore: %w: the layout of the shard is another", store.ErrUnavailable)
 )
 

@@ -76,7 +76,8 @@ func TestForeignKey(t *testing.T) {
 		_, err := st.Reserve(t.Context(), c)
 		require.ErrorIs(t, err, redisstore.ErrFormat)
 		_, err = st.Find(t.Context(), c.ID)
-		require.ErrorIs(t, err, store.ErrNotFound)
+		require.ErrorIs(t, err, redisstore.ErrFormat, "the record may be in another shard")
+		require.Empty(t, keysOf(t, url, p+":{*}:r:*"))
 	})
 }
 

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -58,6 +59,36 @@ func TestLayoutIsLost(t *testing.T) {
 		together(t, running, later, "reserved by the running store")
 		together(t, later, running, "reserved by the later store")
 	})
+	t.Run("with all data, and the running store only reads", func(t *testing.T) {
+		for name, read := range map[string]func(*redisstore.Store, store.ID) error{
+			"Find": func(st *redisstore.Store, id store.ID) error {
+				_, err := st.Find(t.Context(), id)
+				return err
+			},
+			"Pending": func(st *redisstore.Store, id store.ID) error {
+				for r, err := range st.Pending(t.Context(), "") {
+					if err != nil || r.ID == id {
+						return err
+					}
+				}
+				return store.ErrNotFound
+			},
+			"Drop": func(st *redisstore.Store, id store.ID) error {
+				err := st.Drop(t.Context(), id)
+				if errors.Is(err, store.ErrInvalid) { // it is sound
+					return nil
+				}
+				return err
+			},
+		} {
+			e := privateEngine(t)
+			running := open(t, e.url())
+			e.must(t, "FLUSHALL")
+			c := claim("k")
+			acquire(t, open(t, e.url()), c)
+			require.NoError(t, read(running, c.ID), name)
+		}
+	})
 	t.Run("with all data, and the running store comes first", func(t *testing.T) {
 		e := privateEngine(t)
 		running, other := open(t, e.url()), open(t, e.url())
@@ -83,7 +114,8 @@ func TestLayoutIsLost(t *testing.T) {
 		require.ErrorIs(t, err, redisstore.ErrFormat)
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		_, err = later.Find(t.Context(), claim("k").ID)
-		require.ErrorIs(t, err, store.ErrNotFound, "nothing was written")
+		require.ErrorIs(t, err, redisstore.ErrFormat, "the record may be in another shard")
+		require.EqualValues(t, 0, indexed(t, e.url(), "redo"), "nothing was written")
 	})
 	t.Run("for some shards, which get the mark again", func(t *testing.T) {
 		e := privateEngine(t)

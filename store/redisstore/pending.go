@@ -28,7 +28,11 @@ const fenceMember = "#"
 // of an index names no record: its error comes last.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		places, nameless, err := s.places(ctx, scope)
+		var nameless error
+		places, err := inLayout(ctx, s, func() (places []place, err error) {
+			places, nameless, err = s.places(ctx, scope)
+			return places, err
+		})
 		if err == nil {
 			err = s.sortByCreation(ctx, places)
 		}
@@ -86,6 +90,9 @@ func (s *Store) places(ctx context.Context, scope string) (places []place, namel
 			members, err := got[i].AsStrSlice()
 			if err != nil {
 				return nil, nil, readFailed(ctx, err)
+			}
+			if !slices.Contains(members, l.mark) {
+				return nil, nil, errLayout
 			}
 			for _, m := range members {
 				id, err := sh.id(m)

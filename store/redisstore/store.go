@@ -47,13 +47,18 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	if err := cmp.Or(s.ready(ctx), c.Validate()); err != nil {
 		return store.Grant{}, err
 	}
-	g, err := s.reserve(ctx, c)
+	return inLayout(ctx, s, func() (store.Grant, error) { return s.reserve(ctx, c) })
+}
+
+// inLayout calls f, and again after the store has joined another layout.
+func inLayout[T any](ctx context.Context, s *Store, f func() (T, error)) (T, error) {
+	t, err := f()
 	if errors.Is(err, errLayout) {
 		if err = s.join(ctx, true); err == nil {
-			g, err = s.reserve(ctx, c)
+			t, err = f()
 		}
 	}
-	return g, err
+	return t, err
 }
 
 func (s *Store) reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
@@ -191,8 +196,11 @@ func (s *Store) find(ctx context.Context, id store.ID, args ...string) (store.Re
 	if err := cmp.Or(s.ready(ctx), id.Validate()); err != nil {
 		return store.Record{}, err
 	}
-	keys := s.layout.Load().record(id)
-	return found(ctx, s.run(ctx, findScript, keys[:], args), id)
+	return inLayout(ctx, s, func() (store.Record, error) {
+		l := s.layout.Load()
+		keys := l.record(id)
+		return found(ctx, s.run(ctx, findScript, keys[:], append([]string{l.mark}, args...)), id)
+	})
 }
 
 // found reads the reply of find.lua.

@@ -1,6 +1,7 @@
 --@ prelude
 --@ read
 if bad and not damaged then return bad end
+--@ marked
 if not r then return 'absent' end
 if not bad then
   --@ whole

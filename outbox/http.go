@@ -44,9 +44,9 @@ const userAgent = "redo-outbox (+https://github.com/redo-go/redo)"
 //	client, err := redo.New(redo.WithTransport(signer.Transport(nil)))
 //	publisher, err := outbox.HTTP(client)
 //
-// An event that can't be signed becomes a dead letter immediately. So does one whose destination is not a URL. If
-// the client's profile sends keys in another header than Idempotency-Key, the signer needs its name too: see
-// webhook.KeyHeader.
+// An event that can't be signed becomes a dead letter immediately. So does one whose destination is not a URL that
+// the client can use. If the client's profile sends keys in another header than Idempotency-Key, the signer needs its
+// name too: see webhook.KeyHeader.
 //
 // The caller closes the client after the relay has ended.
 func HTTP(client *redo.Client, opts ...HTTPOption) (Publisher, error) {

@@ -165,6 +165,12 @@ func TestHTTPAnswers(t *testing.T) {
 		require.Equal(t, outbox.Dead, o.Result)
 		require.Equal(t, taxonomy.BadURL, o.Failure.Code)
 	})
+	t.Run("a destination whose port can't be is final", func(t *testing.T) {
+		o := outbox.Judge(publisher(t, once(t)).Publish(t.Context(),
+			outbox.Event{ID: "k", Destination: "http://127.0.0.1:99999"}))
+		require.Equal(t, outbox.Dead, o.Result)
+		require.Equal(t, taxonomy.BadURL, o.Failure.Code)
+	})
 }
 
 // The attempt's timeout does not end the reading of a connection that a 101 has handed over.

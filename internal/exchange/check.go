@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
@@ -22,6 +23,8 @@ func Check(req *http.Request) *Refused {
 		return bad(taxonomy.BadURL, "the URL's scheme is %q, it must be http or https", req.URL.Scheme)
 	case req.URL.Host == "":
 		return bad(taxonomy.BadURL, "the URL has no host")
+	case !dialable(req.URL.Port()):
+		return bad(taxonomy.BadURL, "the URL has the port %q, it must be from 1 to 65535", req.URL.Port())
 	case req.Method != "" && !wire.Token(req.Method):
 		return bad(taxonomy.InvalidRequest, "the method %q is not a token (RFC 9110 §9.1)", req.Method)
 	}
@@ -33,6 +36,12 @@ func Check(req *http.Request) *Refused {
 		return bad(taxonomy.InvalidRequest, "%w", err)
 	}
 	return nil
+}
+
+// dialable reports whether a URL's port, "" for the scheme's, can be dialed.
+func dialable(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 // CheckHeader returns an error if net/http would not send the header.

@@ -22,6 +22,9 @@ func TestCheck(t *testing.T) {
 		{"no URL", func(r *http.Request) { r.URL = nil }, taxonomy.InvalidRequest},
 		{"another scheme", func(r *http.Request) { r.URL.Scheme = "ftp" }, taxonomy.BadURL},
 		{"no host", func(r *http.Request) { r.URL.Host = "" }, taxonomy.BadURL},
+		{"the highest port", func(r *http.Request) { r.URL.Host = "bank.test:65535" }, ""},
+		{"a port that is too high", func(r *http.Request) { r.URL.Host = "bank.test:65536" }, taxonomy.BadURL},
+		{"the port 0", func(r *http.Request) { r.URL.Host = "bank.test:0" }, taxonomy.BadURL},
 		{"a method of two words", func(r *http.Request) { r.Method = "GE T" }, taxonomy.InvalidRequest},
 		{"a name of two words", func(r *http.Request) { r.Header["X A"] = nil }, taxonomy.InvalidRequest},
 		{

@@ -45,6 +45,7 @@ type Acceptor struct {
 	in    *Inbox
 	mode  mode
 	relay *outbox.Relay
+	left  sync.Map // events whose lease this process may have left in the inbox's store, until it has expired
 }
 
 // Accept returns an Acceptor over a queue that must hold nothing else. Several processes may share it where the
@@ -54,8 +55,9 @@ type Acceptor struct {
 // and outbox.HoldKeys keeps an ordering key behind its dead letter. [HandlerTimeout] is the attempt's timeout.
 // [MaxAttempts] and [Backoff] have no effect.
 //
-// If the inbox's store can't be reached before the handler runs, the attempt is not counted. The event's source then
-// rests for a second at first, and for up to a minute while the outage lasts.
+// If the inbox's store can't be reached before the handler runs, the attempt is not counted. Nor is one that meets the
+// lease of an attempt of this process that could not give it up. The event's source then rests for a second at first,
+// and for up to a minute while the outage lasts.
 //
 // The sources are the relay's destinations, so that none delays another. A source is never disabled, because one event
 // that fails must not stop the others. So outbox.OnDisabled has no effect.
@@ -216,10 +218,21 @@ func (a *Acceptor) publish(ctx context.Context, out outbox.Event) error {
 	if f.code == effectUnknown || errors.Is(err, ErrRejected) {
 		return outbox.Reject(f)
 	}
-	if f.code == taxonomy.Unavailable && !at.begun {
+	_, left := a.left.Load(ev.id())
+	if f.code == taxonomy.Unavailable || at.left {
+		a.leave(ev.id())
+	}
+	if !at.begun && (f.code == taxonomy.Unavailable || f.code == taxonomy.InFlight && left) {
 		return outbox.NotSent(f) // an outage of the inbox's store must not use up the event's attempts
 	}
 	return f
+}
+
+// leave keeps the event in left for the time of a lease.
+func (a *Acceptor) leave(id store.ID) {
+	lease := new(byte) // a later one of the event outlives it
+	a.left.Store(id, lease)
+	time.AfterFunc(a.in.config.lease, func() { a.left.CompareAndDelete(id, lease) })
 }
 
 // effectUnknown is the code of a dead letter whose handler has ended its transaction. The relay has other letters

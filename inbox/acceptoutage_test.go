@@ -18,6 +18,7 @@ import (
 type blackout struct {
 	*engine
 	reserve, begin, complete, commit time.Time
+	extend, reply                    time.Time // reply: of a Reserve that owns the record
 }
 
 func until(t time.Time) error {
@@ -31,7 +32,18 @@ func (b *blackout) Reserve(ctx context.Context, c store.Claim) (store.Grant, err
 	if err := until(b.reserve); err != nil {
 		return store.Grant{}, err
 	}
-	return b.engine.Reserve(ctx, c)
+	g, err := b.engine.Reserve(ctx, c)
+	if g.Verdict.Owned() && until(b.reply) != nil {
+		return store.Grant{}, store.ErrUnknown
+	}
+	return g, err
+}
+
+func (b *blackout) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	if err := until(b.extend); err != nil {
+		return err
+	}
+	return b.engine.Extend(ctx, l, d, meta)
 }
 
 func (b *blackout) Begin(ctx context.Context, c store.Claim) (store.Tx[rows], store.Grant, error) {
@@ -66,6 +78,11 @@ func TestAnOutageBeforeTheHandlerRunsUsesUpNoAttempts(t *testing.T) {
 			"and then a handler that fails each time", false, func(b *blackout, end time.Time) { b.reserve = end },
 			[]error{errHandler, errHandler, errHandler}, 3, true,
 		},
+		{"no reply to a claim", false, func(b *blackout, end time.Time) { b.reply = end }, nil, 1, false},
+		{
+			"no record of a failure, and no count", false, func(b *blackout, end time.Time) { b.extend = end },
+			[]error{errHandler}, 2, false,
+		},
 		{"no record of a success", false, func(b *blackout, end time.Time) { b.complete = end }, nil, 3, true},
 		{"no commit", true, func(b *blackout, end time.Time) { b.commit = end }, nil, 3, true},
 	} {
@@ -74,10 +91,9 @@ func TestAnOutageBeforeTheHandlerRunsUsesUpNoAttempts(t *testing.T) {
 				st := &blackout{engine: newEngine(mem)}
 				c.fails(st, time.Now().Add(time.Hour))
 				a := &acceptance{queue: memoutbox.New(), h: scripted{errs: c.errs}}
-				opts := []inbox.Option{inbox.LeaseTTL(second)} // shorter than the queue's waits
-				receiver := newInbox(t, st, opts...).Receiver(a.h.handle)
+				receiver := newInbox(t, st).Receiver(a.h.handle)
 				if c.transactional {
-					in, err := inbox.NewTransactional(st, opts...)
+					in, err := inbox.NewTransactional(st)
 					require.NoError(t, err)
 					receiver = in.Receiver(func(ctx context.Context, _ rows, ev inbox.Event) error {
 						return a.h.handle(ctx, ev)

@@ -23,6 +23,7 @@ type attempt struct {
 	read  time.Time // the store's clock when the event was reserved
 	since time.Time // this process's clock at the same time
 	begun bool      // the handler was called
+	left  bool      // a failure was not recorded, so that the lease may be live
 
 	receipt Receipt // the result of the delivery, also if the handler panics
 	err     error
@@ -136,7 +137,7 @@ func (a *attempt) fail(ctx context.Context, failed error) error {
 	}
 	a.note.State, a.note.Changed = resting, a.now()
 	if err := a.record(ctx, e.RetryAfter); err != nil {
-		e.Err = errors.Join(failed, err) // the lease expires, and the attempt stays counted
+		a.left, e.Err = true, errors.Join(failed, err) // the lease expires, and the attempt stays counted
 	}
 	return e
 }

@@ -126,7 +126,7 @@ func (b *Background) start(s *settlement, err error) bool {
 	b.mu.Unlock()
 	go func() {
 		err := s.repeat(ctx, s.gate.storeTimeout, err)
-		b.disown(s.gate, s.lease)
+		b.disown(s.gate, s.Lease)
 		if b.end(s) {
 			s.report(err)
 		}

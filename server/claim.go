@@ -35,6 +35,11 @@ func (c *execution) tryReserve() (store.Grant, error) {
 	return g, err
 }
 
+// lostResponse reports whether the claim that returned err may have been made.
+func lostResponse(err error) bool {
+	return errors.Is(err, store.ErrUnknown) || errors.Is(err, errStoreTimeout)
+}
+
 // late reports whether so much of the lease has passed since it was asked for that the handler must not start.
 func (c *execution) late() bool { return time.Since(c.asked) >= c.leaseTTL/2 }
 
@@ -68,7 +73,7 @@ func (c *execution) findClaim(ctx context.Context, lost error) (store.Grant, err
 		}
 	case !errors.Is(err, store.ErrNotFound):
 		s := c.settlement()
-		s.release, s.claim = true, c.claim
+		s.Release, s.claim = true, c.claim
 		c.background.start(s, lost)
 	}
 	return store.Grant{}, lost

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redo-go/redo/internal/settle"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
@@ -27,9 +28,9 @@ func (l leaseOwnership) settle(o store.Outcome, _ bool) error {
 		c.exclude() // the lease is not renewed during a call, and may end while the call hangs
 	}
 	err := c.store.Complete(ctx, c.lease, o)
-	if unsettled(err) {
+	if settle.Open(err) {
 		s := c.settlement()
-		s.outcome = o
+		s.Outcome = o
 		err = l.persist(ctx, s, err)
 	}
 	if !c.kept {
@@ -41,14 +42,11 @@ func (l leaseOwnership) settle(o store.Outcome, _ bool) error {
 
 // persist goes on with a Complete that returned err.
 func (l leaseOwnership) persist(ctx context.Context, s *settlement, err error) error {
-	if s.unsure = lostResponse(err); s.unsure {
-		err = s.verify(ctx)
-	}
-	if !unsettled(err) {
+	if err = s.Check(ctx, err); !settle.Open(err) {
 		return err
 	}
 	l.call.exclude()
-	if err = s.repeat(ctx, 0, err); unsettled(err) {
+	if err = s.repeat(ctx, 0, err); settle.Open(err) {
 		l.call.kept = l.call.background.start(s, err)
 	}
 	return err
@@ -61,13 +59,10 @@ func (l leaseOwnership) release() error {
 	ctx := c.callContext(time.Now())
 	defer c.endCall()
 	err := c.store.Release(ctx, c.lease)
-	if unsettled(err) {
+	if settle.Open(err) {
 		s := c.settlement()
-		s.release = true
-		if s.unsure = lostResponse(err); s.unsure {
-			err = s.verify(ctx)
-		}
-		if unsettled(err) {
+		s.Release = true
+		if err = s.Check(ctx, err); settle.Open(err) {
 			c.exclude()
 			c.kept = c.background.start(s, err)
 		}
@@ -133,14 +128,10 @@ func (l leaseOwnership) keep(ctx context.Context, change func(*note) bool) error
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.storeTimeout, errStoreTimeout)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := c.store.Extend(ctx, c.lease, c.leaseTTL, changed.encode())
-		if err == nil {
-			c.note = changed
-			return nil
-		}
-		if !unsettled(err) || !sleep(ctx, pause) {
-			return err
-		}
+	write := func() error { return c.store.Extend(ctx, c.lease, c.leaseTTL, changed.encode()) }
+	err := settle.Repeat(ctx, c.leaseTTL, write(), write)
+	if err == nil {
+		c.note = changed
 	}
+	return err
 }

@@ -49,15 +49,3 @@ func (c *execution) record(e ending, undo bool, result []byte) error {
 	}
 	return err
 }
-
-// sleep waits for d. It reports false if the context ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

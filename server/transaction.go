@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/redo-go/redo/internal/settle"
 	"github.com/redo-go/redo/store"
 )
 
@@ -160,13 +161,13 @@ const commitReads = 4
 func (t *txOwnership) verify(lost error) error {
 	c := t.call
 	ctx := c.callContext(time.Now()) // the commit may have used all of its time
-	pause := firstPause
+	pause := settle.FirstPause
 	for read := 1; ; read++ {
 		rec, err := c.store.Find(ctx, c.lease.ID)
 		if err == nil && rec.State != store.StatePending && rec.Fence == c.lease.Fence {
 			return nil
 		}
-		if read == commitReads || !sleep(ctx, pause) {
+		if read == commitReads || !settle.Sleep(ctx, pause) {
 			return errors.Join(lost, err)
 		}
 		pause *= 2

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/redo-go/redo/internal/settle"
 	"github.com/redo-go/redo/store"
 )
 
@@ -47,7 +48,7 @@ func (c *execution) await(g store.Grant) (store.Grant, error) {
 		done()
 		if left == 0 && time.Since(began) < leastPause {
 			// The transaction's record is not visible, so this store has nothing to wait for.
-			_ = sleep(ctx, pause)
+			_ = settle.Sleep(ctx, pause)
 			pause = min(2*pause, lastPoll)
 		}
 		if ctx.Err() != nil {
@@ -58,7 +59,7 @@ func (c *execution) await(g store.Grant) (store.Grant, error) {
 			return g, err
 		}
 		c.endCall()
-		if g.Record.Fence == fence && time.Since(began) < leastPause && !sleep(ctx, leastPause) {
+		if g.Record.Fence == fence && time.Since(began) < leastPause && !settle.Sleep(ctx, leastPause) {
 			return g, nil
 		}
 	}

@@ -35,6 +35,7 @@ var importRules = map[string]importRule{
 	"internal/stage":       {},
 	"internal/racetest":    {testing: true},
 	"internal/turn":        {module: []string{"store"}},
+	"internal/settle":      {module: []string{"store"}},
 	"internal/ledger":      {module: []string{"store"}},
 	"internal/shop":        {},
 	"internal/exchange":    {module: []string{"taxonomy", "internal/wire"}},
@@ -83,7 +84,7 @@ var importRules = map[string]importRule{
 		},
 	},
 	"profile": {module: []string{".", "taxonomy"}},
-	"server":  {module: []string{"taxonomy", "store", "internal/wire", "internal/chance"}},
+	"server":  {module: []string{"taxonomy", "store", "internal/wire", "internal/chance", "internal/settle"}},
 	"server/framework/internal/frametest": {module: []string{"server", "store/memstore"}, testing: true,
 		vendors: []string{
 			"github.com/stretchr/testify/require",
@@ -96,7 +97,9 @@ var importRules = map[string]importRule{
 	"server/framework/plain":   {},
 	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire"}},
 	"console":                  {module: []string{".", "store", "inbox", "outbox", "taxonomy"}},
-	"inbox":                    {module: []string{"taxonomy", "store", "webhook", "outbox", "internal/wire"}},
+	"inbox": {module: []string{
+		"taxonomy", "store", "webhook", "outbox", "internal/wire", "internal/settle",
+	}},
 	"outbox": {module: []string{
 		"taxonomy", "store", "webhook", ".", "internal/wire", "internal/chance",
 	}},

@@ -40,6 +40,7 @@ type config struct {
 	maxWaitersPerKey       int
 	methods                []string
 	keyFormats             []func(string) error
+	uuidKeys               bool
 	refuseExpired          bool
 	ietfStatuses           bool
 	inFlightStatus         int

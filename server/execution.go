@@ -149,7 +149,7 @@ func (c *execution) successor(ctx context.Context, r *http.Request, meta []byte)
 		c.refuse(taxonomy.Unavailable, "The first request with this key was served by a newer version of this service.")
 		return nil, false
 	case p.recover != nil:
-		next, err := p.recover(ctx, r, c.key, left.checkpoint)
+		next, err := p.recover(ctx, r, c.canonical(c.key), left.checkpoint)
 		if err != nil {
 			c.err = err
 			_ = c.own.handBack()

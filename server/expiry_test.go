@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,6 +95,40 @@ func TestKeyFormat(t *testing.T) {
 		p := requireProblem(t, g.do(), 400, "VALIDATION.idempotency_key.malformed")
 		require.Contains(t, p.Detail, "fewer than 10 characters")
 		require.Zero(t, g.ran())
+	})
+}
+
+// RFC 9562 section 4: the digits are lower-case in output and have no case in input.
+func TestTheCaseOfAUUIDDoesNotMatter(t *testing.T) {
+	const lower, upper = "0190c5d4-1f2e-7abc-8def-0123456789ab", "0190C5D4-1F2E-7ABC-8DEF-0123456789AB"
+	for name, opts := range map[string][]server.Option{
+		"stored as text": {}, "under a pepper": {server.Pepper(make([]byte, 16))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := append([]server.Option{server.UUIDKeys()}, opts...)
+			var passedOn string
+			var refused server.Problem
+			st := memstore.New()
+			g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
+				passedOn = server.Key(r.Context())
+				created(w, r)
+			}, append(opts, server.Refusal(func(_ http.ResponseWriter, _ *http.Request, p server.Problem) {
+				refused = p
+			}))...)
+			requireStored(t, g.do(withKey(upper)), 201, `{"id":"rf_123"}`)
+			require.Equal(t, lower, passedOn)
+			requireReplayed(t, g.do(withKey(lower)), 201, `{"id":"rf_123"}`)
+			requireReplayed(t, g.do(withKey(upper)), 201, `{"id":"rf_123"}`)
+			require.Equal(t, 1, g.ran())
+			requireStatus(t, ask(t, st, upper, append(opts, server.SharedKeys())...), `{"state":"complete","status":201}`)
+			require.Equal(t, 409, g.do(withKey(upper), withBody("{}")).Code)
+			require.Equal(t, upper, refused.Key, "the key as the client sent it")
+		})
+	}
+	t.Run("other keys have a case", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil)
+		requireStored(t, g.do(withKey(upper)), 201, `{"id":"rf_123"}`)
+		requireStored(t, g.do(withKey(lower)), 201, `{"id":"rf_123"}`)
 	})
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -14,6 +15,14 @@ func (c *config) checkFormat(key string) error {
 		}
 	}
 	return nil
+}
+
+// canonical returns the form of a key under which it is stored. RFC 9562 section 4 gives the digits of a UUID no case.
+func (c *config) canonical(key string) string {
+	if c.uuidKeys {
+		return strings.ToLower(key)
+	}
+	return key
 }
 
 var errNoUUID = errors.New("the key is not a UUID of 36 characters")

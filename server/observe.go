@@ -97,7 +97,7 @@ func (c *execution) report() {
 	e.Operation = c.operation(c.r)
 	e.Key = c.claim.ID.Key
 	if e.Key == "" && c.pepper() == nil {
-		e.Key = c.key
+		e.Key = c.canonical(c.key)
 	}
 	e.Payload = c.claim.Fingerprint
 	e.Elapsed = time.Since(c.started)

@@ -152,8 +152,11 @@ func KeyFormat(f func(key string) error) Option {
 	})
 }
 
-// UUIDKeys refuses keys that are not UUIDs, of any version, in the 36-character form of RFC 9562.
-func UUIDKeys() Option { return KeyFormat(checkUUID) }
+// UUIDKeys refuses keys that are not UUIDs, of any version, in the 36-character form of RFC 9562. The case of their
+// digits does not matter. Records and [Key] have them in lower case.
+func UUIDKeys() Option {
+	return optionFunc(func(c *config) { c.uuidKeys, c.keyFormats = true, append(c.keyFormats, checkUUID) })
+}
 
 // CanonicalJSON identifies JSON bodies by their canonical form, so that the same document with other white space or
 // another order of members is the same request. If the Content-Type is JSON, a body that is not JSON or that repeats

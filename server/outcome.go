@@ -6,7 +6,7 @@ import "context"
 // services that it calls. It is "" outside of the middleware, and for a request without a key.
 func Key(ctx context.Context) string {
 	if c := callOf(ctx); c != nil {
-		return c.key
+		return c.canonical(c.key)
 	}
 	return ""
 }

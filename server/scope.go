@@ -19,6 +19,7 @@ const maxPlainScope = 512
 // recordID returns the ID of a key's record under one pepper, which may be nil. The principal is "" if the keys are
 // shared.
 func (c *config) recordID(r *http.Request, key, principal string, pepper []byte) store.ID {
+	key = c.canonical(key)
 	if pepper != nil {
 		return store.ID{Scope: c.scope(r, "", false), Key: peppered(pepper, c.operation(r), principal, key)}
 	}

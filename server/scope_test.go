@@ -109,7 +109,7 @@ func TestScope(t *testing.T) {
 }
 
 // serve mounts a separate middleware for each pattern, over one store, and counts the runs.
-func serve(t *testing.T, st store.Store, runs *int, patterns map[string][]server.Option) http.Handler {
+func serve(t *testing.T, st store.Store, runs *int, patterns map[string][]server.Option) *http.ServeMux {
 	t.Helper()
 	mux := http.NewServeMux()
 	for pattern, opts := range patterns {

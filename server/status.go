@@ -35,6 +35,10 @@ import (
 //	status, err := server.StatusHandler(st, server.Principal(customer), server.Route("POST /refunds"))
 //	mux.Handle("GET /refunds/status", status)
 //
+// The host of a pattern is part of the scope of its keys. If the name has a host, as in "POST a.example/refunds" or
+// "a.example/refund", the handler may be served at any host. Otherwise serve it under a pattern with the route's host,
+// or with none if the route's pattern has none.
+//
 // The error names every option that is wrong. An observer gets the calls to the store, and no event.
 func StatusHandler(st store.Store, opts ...Option) (http.Handler, error) {
 	cfg, err := newConfig(opts)
@@ -105,7 +109,7 @@ func (s *statusHandler) read(r *http.Request) (string, keyStatus, *refused) {
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.storeTimeout, errStoreTimeout)
 	defer cancel()
-	rec, err := find(ctx, s.store, s.recordIDs(r, key, principal))
+	rec, err := find(ctx, s.store, s.reported(r, key, principal))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return key, keyStatus{}, &refused{taxonomy.NotFound, "No request with this key is known on this route."}
@@ -119,6 +123,18 @@ func (s *statusHandler) read(r *http.Request) (string, keyStatus, *refused) {
 		return key, keyStatus{}, unreadable(err)
 	}
 	return key, status, nil
+}
+
+// reported returns the IDs that the key's record may have: those at the handler's own host, and those at the host in the
+// route's name. A name with a slash may have no host, so both are needed.
+func (s *statusHandler) reported(r *http.Request, key, principal string) []store.ID {
+	ids := s.recordIDs(r, key, principal)
+	if own, host := hostOf(r.Pattern), hostOf(s.routeName); own != "" && host != "" && own != host {
+		route := r.WithContext(r.Context())
+		route.Pattern = s.routeName
+		ids = append(ids, s.recordIDs(route, key, principal)...)
+	}
+	return ids
 }
 
 func (s *statusHandler) logError(r *http.Request, err error) {

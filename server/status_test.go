@@ -1,9 +1,12 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +103,60 @@ func TestStatusHandler(t *testing.T) {
 }
 
 // A key that no request can take over any more is not pending: a client that polls it would wait for the retention.
+func TestStatusHandlerMayHaveAnotherHost(t *testing.T) {
+	const body = `{"state":"complete","status":201}`
+	for _, c := range []struct {
+		rule    string
+		pattern string          // of the route
+		opts    []server.Option // of the route
+		name    string          // for the status
+		found   map[string]bool // by the pattern of the status
+	}{
+		{"a route without a name", "POST a.example/refunds/{id}", nil, "POST a.example/refunds/{id}",
+			map[string]bool{"GET /status": true, "GET a.example/status": true, "GET b.example/status": true}},
+		{"a route whose name has its host", "POST a.example/refunds/{id}", []server.Option{server.Route("a.example/refund")},
+			"a.example/refund",
+			map[string]bool{"GET /status": true, "GET a.example/status": true, "GET b.example/status": true}},
+		{"a route whose name has a slash", "POST a.example/refunds/{id}", []server.Option{server.Route("v1/refund")},
+			"v1/refund", map[string]bool{"GET a.example/status": true, "GET b.example/status": false}},
+		{"a route whose name has no host is found at its own", "POST a.example/refunds/{id}",
+			[]server.Option{server.Route("refund")}, "refund",
+			map[string]bool{"GET /status": false, "GET a.example/status": true, "GET b.example/status": false}},
+	} {
+		for pattern, found := range c.found {
+			t.Run(c.rule+", status at "+pattern, func(t *testing.T) {
+				st, runs := memstore.New(), 0
+				mux := serve(t, st, &runs, map[string][]server.Option{c.pattern: c.opts})
+				status, err := server.StatusHandler(st, server.SharedKeys(), server.Route(c.name))
+				require.NoError(t, err)
+				mux.Handle(pattern, status)
+				srv := httptest.NewServer(mux)
+				defer srv.Close()
+				send := func(method, host, path string) *http.Response {
+					r, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, nil)
+					require.NoError(t, err)
+					r.Host = host
+					r.Header.Set("Idempotency-Key", "k1")
+					resp, err := http.DefaultClient.Do(r)
+					require.NoError(t, err)
+					t.Cleanup(func() { resp.Body.Close() })
+					return resp
+				}
+				require.Equal(t, 201, send(http.MethodPost, "a.example", "/refunds/ch_1").StatusCode)
+				host, _, _ := strings.Cut(strings.TrimPrefix(pattern, "GET "), "/")
+				resp := send(http.MethodGet, cmp.Or(host, "c.example"), "/status")
+				if !found {
+					require.Equal(t, 404, resp.StatusCode)
+					return
+				}
+				got, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Equal(t, body, string(got))
+			})
+		}
+	}
+}
+
 func TestStatusHandlerReportsTheKeyOfADeadOwner(t *testing.T) {
 	const pending, unknown = `{"state":"pending"}`, `{"state":"unknown"}`
 	unmarked, marked := []byte(nil), []byte{1, 1} // the note of Applied

@@ -34,6 +34,7 @@ const (
 	requestRefused   = "idempotent.refused"
 	requestFailed    = "idempotent.unavailable"
 	requestUntracked = "idempotent.failed_open"
+	requestTimedOut  = "idempotent.timed_out"
 	requestDuration  = "idempotent.request.duration"
 	requestActive    = "idempotent.request.active"
 	requestWaiting   = "idempotent.request.waiting"
@@ -84,7 +85,10 @@ func Metrics() []Metric {
 			requestTakenOver, Counter, "{request}",
 			"Requests whose handler ran after an earlier request with the key had died.",
 		},
-		{requestRefused, Counter, "{request}", "Requests that were refused before a call to the store, by error.type."},
+		{
+			requestRefused, Counter, "{request}",
+			"Requests that were refused because of the request or of a mistake in the program, by error.type.",
+		},
 		{
 			requestFailed, Counter, "{request}",
 			"Requests that were refused because the store failed or did not record the outcome.",
@@ -92,6 +96,10 @@ func Metrics() []Metric {
 		{
 			requestUntracked, Counter, "{request}",
 			"Requests whose handler ran without a record because the store failed.",
+		},
+		{
+			requestTimedOut, Counter, "{request}",
+			"Requests whose handler's time ended before it had written a response.",
 		},
 		{requestDuration, Histogram, "s", "Time of a request with a key, by kind."},
 		{requestActive, UpDown, "{request}", "Requests with a key that are being served."},

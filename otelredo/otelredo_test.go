@@ -96,6 +96,10 @@ func TestEveryMetricIsEmitted(t *testing.T) {
 	})
 	guarded := server.Middleware(st, server.SharedKeys(), server.Required(), server.Wait(time.Minute),
 		server.StoreTimeout(50*time.Millisecond), server.Observe(otelredo.Server(r.options()...)))(handler)
+	hung := server.Middleware(st, server.SharedKeys(), server.HandlerTimeout(time.Millisecond),
+		server.Observe(otelredo.Server(r.options()...)))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
 	open := server.Middleware(st, server.SharedKeys(), server.FailOpen(),
 		server.StoreTimeout(50*time.Millisecond), server.Observe(otelredo.Server(r.options()...)))(handler)
 
@@ -120,6 +124,7 @@ func TestEveryMetricIsEmitted(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	close(release)
 	both.Wait()
+	post(hung, "/", "k7", "") // timed out
 	st.set("Reserve", store.ErrUnavailable)
 	post(guarded, "/", "k4", "") // unavailable
 	post(open, "/", "k5", "")    // failed open

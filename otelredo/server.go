@@ -33,7 +33,7 @@ func Server(opts ...Option) server.RequestObserver {
 			server.Created: m.counter(requestCreated), server.TookOver: m.counter(requestTakenOver),
 			server.Replayed: m.counter(requestReplayed), server.Conflicted: m.counter(requestConflict),
 			server.Refused: m.counter(requestRefused), server.Unavailable: m.counter(requestFailed),
-			server.FailedOpen: m.counter(requestUntracked),
+			server.FailedOpen: m.counter(requestUntracked), server.TimedOut: m.counter(requestTimedOut),
 		},
 	}
 }

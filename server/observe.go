@@ -37,13 +37,14 @@ const (
 	TookOver                    // the handler ran, after an earlier request with the key had died
 	Replayed                    // the stored response was sent
 	Conflicted                  // refused because of the key's record; Event.Code names the conflict
-	Refused                     // refused because of the request itself, before a call to the store
+	Refused                     // refused because of the request itself, or of a mistake that Event.Code names
 	Unavailable                 // refused because the store failed, or did not record the outcome
 	FailedOpen                  // the handler ran untracked, because the store failed
+	TimedOut                    // the handler's time ended before it had written a response
 )
 
 var kindNames = [...]string{
-	"none", "created", "taken over", "replayed", "conflict", "refused", "unavailable", "failed open",
+	"none", "created", "taken over", "replayed", "conflict", "refused", "unavailable", "failed open", "timed out",
 }
 
 // String returns the kind in words.
@@ -116,7 +117,7 @@ func (c *execution) log() {
 	switch {
 	case e.Kind == Unavailable || e.Kind == FailedOpen || e.Code.In(taxonomy.Configuration) || c.faulty:
 		level = slog.LevelError
-	case e.Kind == TookOver || e.Kind == Conflicted:
+	case e.Kind == TookOver || e.Kind == Conflicted || e.Kind == TimedOut:
 		level = slog.LevelWarn
 	}
 	ctx := c.r.Context()

@@ -135,6 +135,28 @@ func TestObserver(t *testing.T) {
 	})
 }
 
+func TestObserverTellsAHandlersTimeoutFromAFailedStore(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy server.TakeOverPolicy
+	}{
+		"the key is released":    {policy: server.Reexecute()},
+		"the key is handed back": {policy: server.Refuse()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var seen recorder
+				var log bytes.Buffer
+				g := newRig(t, memstore.New(), func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+					server.HandlerTimeout(time.Second), server.Observe(&seen), server.TakeOver(c.policy),
+					server.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+				requireProblem(t, g.do(), 504, "DEPENDENCY.timeout")
+				require.Equal(t, []server.Kind{server.TimedOut}, seen.kinds())
+				require.Contains(t, log.String(), `level=WARN msg="idempotent request timed out"`)
+			})
+		})
+	}
+}
+
 func TestLogger(t *testing.T) {
 	lines := func(t *testing.T, edits []func(*http.Request), opts ...server.Option) (lines []map[string]any,
 		text string) {

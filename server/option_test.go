@@ -131,5 +131,6 @@ func TestOptions(t *testing.T) {
 func TestKindString(t *testing.T) {
 	require.Equal(t, "created", server.Created.String())
 	require.Equal(t, "failed open", server.FailedOpen.String())
+	require.Equal(t, "timed out", server.TimedOut.String())
 	require.Equal(t, "unknown", fmt.Sprint(server.Kind(99)))
 }

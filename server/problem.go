@@ -156,6 +156,8 @@ func (c *execution) refuseAs(wait time.Duration, p Problem) {
 	switch {
 	case p.Code.In(taxonomy.Conflict):
 		c.event.Kind = Conflicted
+	case p.Code == taxonomy.Timeout && p.Status != http.StatusRequestTimeout:
+		c.event.Kind = TimedOut
 	case p.Code.In(taxonomy.Dependency) && p.Status != http.StatusRequestTimeout:
 		c.event.Kind = Unavailable
 	default:

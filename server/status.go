@@ -125,8 +125,8 @@ func (s *statusHandler) read(r *http.Request) (string, keyStatus, *refused) {
 	return key, status, nil
 }
 
-// reported returns the IDs that the key's record may have: those at the handler's own host, and those at the host in the
-// route's name. A name with a slash may have no host, so both are needed.
+// reported returns the IDs that the key's record may have: those at the handler's own host, and those at the host in
+// the route's name. A name with a slash may have no host, so both are needed.
 func (s *statusHandler) reported(r *http.Request, key, principal string) []store.ID {
 	ids := s.recordIDs(r, key, principal)
 	if own, host := hostOf(r.Pattern), hostOf(s.routeName); own != "" && host != "" && own != host {

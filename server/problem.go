@@ -215,9 +215,13 @@ func (c *execution) refuseBody(err error) {
 		if outside != nil {
 			limit = outside.Limit
 		}
+		detail := "The body has more than " + strconv.FormatInt(limit, 10) + " bytes."
+		if limit == 0 && outside != nil {
+			detail = "The body is too large." // a framework's limit, whose value is not known
+		}
 		// The rest of the body is not read.
 		c.w.Header().Set("Connection", "close")
-		c.refuse(taxonomy.ContentTooLarge, "The body has more than "+strconv.FormatInt(limit, 10)+" bytes.")
+		c.refuse(taxonomy.ContentTooLarge, detail)
 	case errors.Is(err, errBodyConsumed):
 		c.refuse(Misconfigured, "The body was read before the idempotency middleware saw it.")
 	case errors.Is(err, os.ErrDeadlineExceeded): // the ReadTimeout of the http.Server

@@ -14,6 +14,8 @@ package redoecho
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -55,6 +57,9 @@ func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 			request, response := c.Request(), c.Response()
 			r := request.WithContext(context.WithValue(request.Context(), contextKey{}, &call{c, next}))
 			r.Pattern = r.Method + " " + c.Path()
+			if r.Body != nil {
+				r.Body = body{r.Body}
+			}
 			defer func() { // also after a panic, for middleware.Recover
 				c.SetRequest(request)
 				c.SetResponse(response)
@@ -65,8 +70,22 @@ func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	}
 }
 
+// A body is the client's, as the middleware reads it. It reports the limit of echo's BodyLimit as net/http does.
+type body struct{ io.ReadCloser }
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, echo.ErrStatusRequestEntityTooLarge) {
+		err = new(http.MaxBytesError) // echo does not name the limit
+	}
+	return n, err
+}
+
 // serve runs the handler with the middleware's writer and request.
 func serve(w http.ResponseWriter, r *http.Request) {
+	if b, ok := r.Body.(body); ok { // without a key the handler reads it, and gets echo's error
+		r.Body = b.ReadCloser
+	}
 	c := r.Context().Value(contextKey{}).(*call)
 	c.SetRequest(r)
 	c.SetResponse(echo.NewResponse(w, c.Echo()))

@@ -2,8 +2,10 @@ package redoecho_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -118,4 +120,37 @@ func TestContextNamesTheMissingMiddleware(t *testing.T) {
 func TestRefusalNeedsAFunction(t *testing.T) {
 	_, err := server.New(memstore.New(), server.SharedKeys(), server.Refusal(redoecho.Refusal(nil)))
 	require.ErrorContains(t, err, "Refusal: the function must not be nil")
+}
+
+func TestABodyLimitOutsideRefusesAKeyedRequestAsAnyOther(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys())
+	require.NoError(t, err)
+	e := base()
+	e.Use(middleware.BodyLimit("4B"))
+	e.POST("/charges", func(c echo.Context) error {
+		if _, err := io.ReadAll(c.Request().Body); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusNoContent)
+	}, redoecho.Middleware(mw))
+	url := frametest.Serve(t, e)
+	for body, want := range map[string]int{`{"cents":1000}`: http.StatusRequestEntityTooLarge, "{}": http.StatusNoContent} {
+		for _, chunked := range []bool{false, true} {
+			for _, key := range []string{"", "k"} {
+				var content io.Reader = strings.NewReader(body)
+				if chunked {
+					content = io.MultiReader(content) // hides the length
+				}
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/charges", content)
+				require.NoError(t, err)
+				if key != "" {
+					r.Header.Set("Idempotency-Key", key)
+				}
+				resp, err := http.DefaultClient.Do(r)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, want, resp.StatusCode, "key %q, chunked: %t", key, chunked)
+			}
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"mime/multipart"
@@ -49,7 +50,9 @@ var errNoRoute = errors.New(
 // also for server.Applied, server.Key and the others, which do nothing with the Ctx itself.
 // An error of the handler is rendered by the app's ErrorHandler, so that the middleware stores that response, and
 // outer middleware sees no error. A streamed response is read whole before it is sent. In fiber a handler that sets
-// nothing but the status 200 looks like one that wrote nothing: end with SendStatus, or use server.SilentOK.
+// nothing but the status 200 looks like one that wrote nothing: end with SendStatus, or use server.SilentOK. If a
+// handler hijacks the connection of a request with a key, its HijackHandler is not called, and the ErrorHandler gets an
+// error that wraps errors.ErrUnsupported.
 func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
 	h := mw(http.HandlerFunc(next))
 	return func(c fiber.Ctx) error {
@@ -176,7 +179,12 @@ func next(w http.ResponseWriter, r *http.Request) {
 		c.Request().SetBodyRaw(payload)
 	}
 	before := c.Response().Header.Len()
-	render(c, c.Next())
+	err := c.Next()
+	if c.RequestCtx().Hijacked() && server.Key(r.Context()) != "" {
+		c.RequestCtx().Hijack(nil)
+		err = errHijacked
+	}
+	render(c, err)
 	status, body := c.Response().StatusCode(), c.Response().Body()
 	if status == http.StatusOK && len(body) == 0 && c.Response().Header.Len() == before {
 		return // the handler wrote nothing
@@ -186,6 +194,9 @@ func next(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
+
+var errHijacked = fmt.Errorf("redofiber: a connection can't be hijacked while its response is recorded: %w",
+	errors.ErrUnsupported)
 
 // Refusal returns an argument for server.Refusal that lets f write the refusal p to fiber's context. An error of f is
 // rendered by the app's ErrorHandler. If f writes nothing, p is sent as a problem document. f must be safe for

@@ -277,6 +277,49 @@ func TestAMultipartRequestWithAWrongBoundaryIsRefused(t *testing.T) {
 	}
 }
 
+func TestHijackIsRefusedWhileTheResponseIsRecorded(t *testing.T) {
+	for name, opts := range map[string][]server.Option{"plain": nil, "silence is a success": {server.SilentOK()}} {
+		t.Run(name, func(t *testing.T) {
+			mw, err := server.New(memstore.New(), append(opts, server.SharedKeys())...)
+			require.NoError(t, err)
+			app := fiber.New()
+			app.Post("/x", redofiber.Middleware(mw), func(c fiber.Ctx) error {
+				c.RequestCtx().HijackSetNoResponse(true)
+				c.RequestCtx().Hijack(func(conn net.Conn) {
+					_, _ = io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 8\r\nConnection: close\r\n\r\nhijacked")
+				})
+				return nil
+			})
+			url := serve(t, app)
+			for _, test := range []struct {
+				key    string
+				status int
+				body   string
+			}{
+				{"k", http.StatusInternalServerError, "redofiber: a connection can't be hijacked while its response is " +
+					"recorded: unsupported operation"},
+				{"", http.StatusCreated, "hijacked"}, // nothing is recorded
+				{"k", http.StatusInternalServerError, "redofiber: a connection can't be hijacked while its response is " +
+					"recorded: unsupported operation"},
+			} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", http.NoBody)
+				require.NoError(t, err)
+				if test.key != "" {
+					req.Header.Set("Idempotency-Key", test.key)
+				}
+				resp, err := http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, test.status, resp.StatusCode)
+				require.Equal(t, test.body, string(body))
+				require.Empty(t, resp.Header.Get("Idempotency-Status"))
+			}
+		})
+	}
+}
+
 func TestContextNamesTheMissingMiddleware(t *testing.T) {
 	require.PanicsWithValue(t, "redofiber: the request did not pass Middleware, so it has no fiber context",
 		func() { redofiber.Context(httptest.NewRequest(http.MethodPost, "/charges/7", nil)) })

@@ -45,10 +45,6 @@ func (g *Gateway) check(resp *http.Response) error {
 	report, _ := ctx.Value(reportKey{}).(*redo.Report)
 	if e := report.Err(); e != nil {
 		mark(ctx, e)
-		if e.StatusCode == http.StatusConflict && e.Effect == redo.EffectUnknown &&
-			(len(e.Attempts) > 1 || report.Resumed()) {
-			server.Unknown(ctx) // many servers send a plain 409 while an earlier attempt is still at work
-		}
 		hint(resp.Header, e)
 		if limited(ctx, e) {
 			return e
@@ -73,10 +69,13 @@ func limited(ctx context.Context, e *redo.Error) bool {
 }
 
 // mark reports an unknown effect to the middleware. The next request with the key then continues the operation. A
-// refusal of the upstream is final, although it may not prove that there was no effect: it is stored and replayed.
+// refusal of the upstream is final, although it may not prove that there was no effect: it is stored and replayed. A
+// 409 after an earlier attempt is not, because many servers send it while that attempt is still at work.
 func mark(ctx context.Context, e *redo.Error) {
+	report, _ := ctx.Value(reportKey{}).(*redo.Report)
+	busy := e.StatusCode == http.StatusConflict && (len(e.Attempts) > 1 || report.Resumed())
 	refused := e.StatusCode >= 400 && e.StatusCode < 500 && !e.Code.Transient() && !e.Code.In(taxonomy.OutcomeUnknown)
-	if e.Effect == redo.EffectUnknown && !refused {
+	if e.Effect == redo.EffectUnknown && (busy || !refused) {
 		server.Unknown(ctx)
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"sync/atomic"
 	"time"
 
 	"github.com/redo-go/redo/internal/decision"
 	"github.com/redo-go/redo/internal/flight"
 	"github.com/redo-go/redo/internal/journal"
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/limit"
 )
 
@@ -64,7 +64,9 @@ func New(opts ...Option) (*Client, error) {
 	c.meaning = journal.Rules{Stored: p.StoredHeaders, Own: own, Keep: p.KeepHeaders, Any: p.AnyHeaders}
 	c.journal = journal.Journal{Store: c.store, Scope: c.scope, Keep: c.keep}
 	if c.base = c.transport; c.base == nil {
-		c.base = http.DefaultTransport
+		if c.base = http.DefaultTransport; null.Is(c.base) {
+			return nil, errors.New("redo: New: http.DefaultTransport is nil: use WithTransport")
+		}
 		if t, ok := c.base.(*http.Transport); ok { // a program may have replaced it
 			t = t.Clone()
 			t.MaxIdleConnsPerHost = 64 // the default of 2 makes a client of one provider reconnect all the time
@@ -118,15 +120,3 @@ func (c *Client) Close() error {
 
 // KeyHeader returns the name of the request header that carries the key, as the client's profile sets it.
 func (c *Client) KeyHeader() string { return c.profile.Header }
-
-// isNil reports whether v is nil or holds a nil pointer, map or function.
-func isNil(v any) bool {
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Map, reflect.Func, reflect.Chan, reflect.Slice:
-		return r.IsNil()
-	default:
-		return false
-	}
-}

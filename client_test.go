@@ -61,6 +61,12 @@ func TestNewTakesAnyDefaultTransport(t *testing.T) {
 	require.EqualValues(t, 1, replaced.sent.Load())
 	client.Transport().(interface{ CloseIdleConnections() }).CloseIdleConnections()
 	require.NoError(t, client.Close())
+
+	for _, none := range []http.RoundTripper{nil, (*http.Transport)(nil)} {
+		http.DefaultTransport = none
+		_, err := New()
+		require.EqualError(t, err, "redo: New: http.DefaultTransport is nil: use WithTransport")
+	}
 }
 
 func TestNewRefusesAProfileThatItsKeysDoNotFit(t *testing.T) {

@@ -85,7 +85,7 @@ type Error struct {
 	cut     error  // why head is not the whole body; nil if it is
 	whole   bool   // Response is as the server sent it: its body did not break off
 	said    bool   // the server stated the code
-	sameKey bool   // another call of the same operation sends the same key
+	sameKey bool   // another call of the same operation sends the same key, or needs none
 	retry   bool   // another call may bring another response
 }
 
@@ -185,7 +185,8 @@ func CodeOf(err error) taxonomy.Code {
 // SafeToRetry reports whether the same call may be made again without the risk of a second effect, and with a chance
 // of another response. It is false for terminal failures. It is also false for a transient failure of unknown effect
 // if the next call would send a new key. The next call sends the same key for a stored operation, with [WithKey], and
-// with [DerivedKeys]. SafeToRetry is false for nil, and for an error without an [*Error] in its tree.
+// with [DerivedKeys]. GET, PUT and other idempotent methods need none. SafeToRetry is false for nil, and for an error
+// without an [*Error] in its tree.
 func SafeToRetry(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.retry && (e.sameKey || e.Effect == NotApplied)

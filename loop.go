@@ -45,8 +45,7 @@ func loopOf(ctx context.Context) *loop {
 // send makes the attempts of a call and returns their outcome.
 func (k *call) send() outcome {
 	c := k.client
-	l := &loop{call: k, known: decision.Knowledge{Prior: k.prior, Unknown: k.unknown}}
-	l.queued = time.Since(k.start)
+	l := &loop{call: k, known: decision.Knowledge{Prior: k.prior, Unknown: k.unknown}, queued: time.Since(k.start)}
 	l.attempts = l.one[:0]
 	l.client = retryablehttp.Client{
 		HTTPClient: c.http, CheckRetry: checkRetry, Backoff: backoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
@@ -172,10 +171,13 @@ func (l *loop) outcome() outcome {
 	if res.verdict.Class == taxonomy.ClassSuccess && res.resp != nil && res.resp.StatusCode < 400 || redirect {
 		return out
 	}
+	// The server may run an older key as a new one.
+	young := k.op.stored || !k.keyed() || out.effect == NotApplied || time.Since(k.start)+l.decision.Wait < k.usable
 	e := &Error{
 		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect, Err: res.err,
-		head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said, sameKey: k.op.stored || k.op.lasting,
-		retry: l.decision.Again || res.verdict.Code.In(taxonomy.Caller),
+		head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said,
+		sameKey: k.op.stored || k.op.lasting || wire.IdempotentMethod(k.req.Method),
+		retry:   young && (l.decision.Again || res.verdict.Code.In(taxonomy.Caller)),
 	}
 	if why := l.decision.Why; why != nil && !errors.Is(res.err, why) {
 		e.Err = errors.Join(why, res.err)

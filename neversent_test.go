@@ -299,3 +299,18 @@ func TestAKeyThatTheNextCallMayNotSendIsNotSafeToRetry(t *testing.T) {
 		})
 	}
 }
+
+// A repetition of a request that is idempotent by its method has no second effect, with any key or none.
+func TestAnIdempotentRequestIsSafeToRetry(t *testing.T) {
+	for method, again := range map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503)))
+				req, err := http.NewRequestWithContext(t.Context(), method, srv.URL, nil)
+				require.NoError(t, err)
+				e := fail(t, connect(t, srv.Transport(), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})), req)
+				require.Equal(t, again, redo.SafeToRetry(e))
+			})
+		})
+	}
+}

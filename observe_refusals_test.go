@@ -142,11 +142,14 @@ func TestRefusalsWithoutARequestAreObserved(t *testing.T) {
 	require.ErrorIs(t, report.Err(), taxonomy.InvalidRequest)
 	_, err = client.Resume(t.Context(), redo.Operation{Name: "op"})
 	require.ErrorIs(t, err, taxonomy.InvalidOperation)
-	var ends []string
+	var seen []string
 	for _, e := range log.events {
-		if end, ok := e.what.(redo.OperationEnd); ok {
-			ends = append(ends, end.Operation+" "+string(end.Err.Code))
+		switch what := e.what.(type) {
+		case redo.OperationStart:
+			seen = append(seen, "start "+what.Operation)
+		case redo.OperationEnd:
+			seen = append(seen, what.Operation+" "+string(what.Err.Code))
 		}
 	}
-	require.Equal(t, []string{"op VALIDATION.request", "op VALIDATION.operation"}, ends)
+	require.Equal(t, []string{"start op", "op VALIDATION.request", "start op", "op VALIDATION.operation"}, seen)
 }

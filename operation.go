@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
@@ -51,7 +52,8 @@ func WithOperation(ctx context.Context, name string) context.Context {
 }
 
 // WithOperationFor is like [WithOperation], but names only the requests for which match returns true. Under an SDK
-// other requests on the same context, such as a token refresh, then get no name. A nil match names every request.
+// other requests on the same context, such as a token refresh, then get no name, and no key from [WithKey]. A nil
+// match names every request.
 func WithOperationFor(ctx context.Context, name string, match func(*http.Request) bool) context.Context {
 	in := intentOf(ctx)
 	in.name, in.named, in.match = name, true, match
@@ -59,7 +61,8 @@ func WithOperationFor(ctx context.Context, name string, match func(*http.Request
 }
 
 // WithKey sets the Idempotency-Key, for callers who have one already. Such a key arrived with a request and is passed
-// on, or another system keeps it. It has 1 to 255 printable ASCII characters; a call with any other key fails.
+// on, or another system keeps it. It has 1 to 255 printable ASCII characters. A call with any other key fails, and so
+// does a call under a profile with NoKeys.
 // Together with [WithOperation] the operation is stored under its name and sent with this key.
 func WithKey(ctx context.Context, key string) context.Context {
 	in := intentOf(ctx)
@@ -109,22 +112,26 @@ func (c *Client) unplanned(in intent, method string) operation {
 // plan returns the request's operation, or an error if the request can't be sent. It makes the key, except for a
 // stored operation, whose key may be in the store.
 func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) {
-	if wire.SafeMethod(req.Method) || req.Response != nil {
-		// An http.Client above makes a request with a Response while it follows a redirect. The key stays with the
-		// origin that it was made for.
+	if wire.SafeMethod(req.Method) {
 		return operation{}, nil
 	}
-	op := operation{key: in.key, given: in.hasKey, lasting: in.hasKey}
-	if in.named && (in.match == nil || in.match(req)) {
-		op.name = in.name
-		if err := journal.CheckName(op.name); err != nil {
+	if req.Response != nil { // an http.Client above follows a redirect
+		if l := loopOfResponse(req.Response); l != nil && l.call.keyed() {
+			return l.call.op, l.call.op.refuse(taxonomy.RedirectNotFollowed, exchange.WithoutKey(req))
+		}
+		return operation{}, nil
+	}
+	var op operation
+	if (in.named || in.hasKey) && (in.match == nil || in.match(req)) {
+		op = operation{name: in.name, key: in.key, given: in.hasKey, lasting: in.hasKey}
+		if err := journal.CheckName(op.name); in.named && err != nil {
 			return op, op.refuse(taxonomy.InvalidOperation, err)
 		}
 		if c.profile.NoKeys {
 			return op, op.refuse(taxonomy.InvalidOperation,
-				fmt.Errorf("redo: profile %q has no idempotency keys: a named operation can't be repeated safely", c.profile.Name))
+				fmt.Errorf("redo: profile %q has no idempotency keys: a name or WithKey has no effect", c.profile.Name))
 		}
-		op.stored = c.store != nil
+		op.stored = in.named && c.store != nil
 	}
 	replaced := op.name != "" && m == modeTransport && !c.profile.KeepRequestKey // an SDK makes a key for each call
 	if line := wire.Lines(req.Header, c.profile.Header); line != nil && !op.given {

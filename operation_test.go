@@ -36,7 +36,6 @@ func TestPlan(t *testing.T) {
 	both := WithKey(name, "k1")
 	stored := WithStore(memstore.New())
 	keep := WithProfile(Profile{Name: "acme", KeepRequestKey: true})
-	noKeys := WithProfile(Profile{Name: "acme", NoKeys: true})
 	fixed := WithKeys(func(string) (string, error) { return "k9", nil })
 	only := func(method string) context.Context {
 		return WithOperationFor(ctx, "refund:1", func(r *http.Request) bool { return r.Method == method })
@@ -81,7 +80,14 @@ func TestPlan(t *testing.T) {
 		{"QUERY is safe", build(t, both, "QUERY"), []Option{stored}, operation{}},
 		{"safe methods don't mind a bad name", build(t, WithOperation(ctx, ""), "HEAD"), nil, operation{}},
 		{"safe methods don't mind a name without effect", build(t, name, "GET"), nil, operation{}},
-		{"an API without keys takes one of the caller's", build(t, key, "POST"), []Option{noKeys}, given},
+		{
+			"a key for another request", build(t, WithKey(only("PUT"), "k1"), "POST"), []Option{fixed},
+			operation{key: "k9", fresh: true},
+		},
+		{
+			"a name and a key for this request", build(t, WithKey(only("POST"), "k1"), "POST"), []Option{stored},
+			namedGiven,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			op, e := open(t, append(c.options, WithTransport(&scripted{}))...).plan(c.req, intentOf(c.req.Context()),
@@ -138,7 +144,11 @@ func TestPlanRefuses(t *testing.T) {
 		{
 			"a name in an API without keys", build(t, name, "POST"), []Option{WithStore(memstore.New()), noKeys},
 			taxonomy.InvalidOperation,
-			`redo: profile "acme" has no idempotency keys: a named operation can't be repeated safely`,
+			`redo: profile "acme" has no idempotency keys: a name or WithKey has no effect`,
+		},
+		{
+			"a key in an API without keys", build(t, WithKey(ctx, "k1"), "POST"), []Option{noKeys},
+			taxonomy.InvalidOperation, `redo: profile "acme" has no idempotency keys: a name or WithKey has no effect`,
 		},
 		{
 			"a name that nothing makes a key for", build(t, name, "POST"), []Option{WithKeys(nil)}, taxonomy.KeyMissing,

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/limit"
 	"github.com/redo-go/redo/store"
 )
@@ -51,7 +52,7 @@ type config struct {
 // a key lasts for all retries of one call. A nil st is an error.
 func WithStore(st store.Store) Option {
 	return optionFunc(func(c *config) error {
-		if isNil(st) {
+		if null.Is(st) {
 			return errors.New("redo: WithStore: the store is nil")
 		}
 		c.store = st
@@ -163,7 +164,7 @@ func WithoutStoredRequests() Option {
 // per host. rt must not retry and must not follow redirects. A nil rt is an error.
 func WithTransport(rt http.RoundTripper) Option {
 	return optionFunc(func(c *config) error {
-		if isNil(rt) {
+		if null.Is(rt) {
 			return errors.New("redo: WithTransport: the transport is nil")
 		}
 		c.transport = rt
@@ -228,7 +229,7 @@ func WithLimiter(l limit.Limiter) Option {
 // nil: no breaker.
 func WithBreaker(b limit.Breaker) Option {
 	return optionFunc(func(c *config) error {
-		if b != nil && isNil(b) {
+		if b != nil && null.Is(b) {
 			return errors.New("redo: WithBreaker: the breaker is a nil pointer")
 		}
 		c.breaker = b
@@ -253,7 +254,7 @@ func WithLogger(l *slog.Logger) Option {
 // WithObserver reports operations and attempts to o. Default, and for nil: no observer.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(c *config) error {
-		if o != nil && isNil(o) {
+		if o != nil && null.Is(o) {
 			return errors.New("redo: WithObserver: the observer is a nil pointer")
 		}
 		c.observer = o

@@ -16,6 +16,7 @@ import (
 func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 	gateway := servertest.Status(403)
 	mismatch := servertest.Status(409).With(servertest.Field("Error-Code", string(taxonomy.PayloadMismatch)))
+	unprocessable := servertest.Status(422) // a mismatch in the IETF profile, which the server does not state
 	derived, own := redo.WithKeys(redo.DerivedKeys("live")), redo.WithKeys(redo.TimeOrderedKeys)
 	for _, c := range []struct {
 		name   string
@@ -47,11 +48,18 @@ func TestRefusalUnderALastingKeyLeavesTheEffectUnknown(t *testing.T) {
 			"another payload than the key's",
 			derived, "", "", []servertest.Fault{servertest.ResetAfterEffect(), mismatch}, redo.NotApplied,
 		},
+		{
+			"a mismatch that the profile reads from the status alone",
+			derived, "", "", []servertest.Fault{servertest.ResetAfterEffect(), unprocessable}, redo.EffectUnknown,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.faults...))
-				client := connect(t, srv.Transport(), c.keys, redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				profile := redo.RedoProfile()
+				profile.Statuses = map[int]taxonomy.Code{422: taxonomy.PayloadMismatch}
+				client := connect(t, srv.Transport(), redo.WithProfile(profile), c.keys,
+					redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
 				call := func() *redo.Error {
 					ctx := redo.WithOperation(t.Context(), "op")
 					if c.given != "" {

@@ -290,7 +290,6 @@ func TestHeadersThatAProfileSends(t *testing.T) {
 			http.Header{"Idempotency-Key": {"k1"}, "Repeatability-First-Sent": {"Sat, 01 Jan 2000 00:00:00 GMT"}},
 		},
 		{"a key in the payload is in no header", Profile{KeyInBody: true, FirstSentHeader: "X-First"}, http.Header{}},
-		{"an API without keys gets none", Profile{NoKeys: true, FirstSentHeader: "X-First"}, http.Header{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

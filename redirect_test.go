@@ -236,3 +236,65 @@ func TestRetryAfterARedirectStartsAtTheFirstOriginWithTheKey(t *testing.T) {
 		srv.Ledger().AssertEffects(t, "k1", 1)
 	})
 }
+
+// Under WithoutRedirects an http.Client above follows the redirect, and drops the key. The payload must not be sent
+// without it.
+func TestAClientAboveDoesNotRepeatAKeyedRequestWithoutItsKey(t *testing.T) {
+	for _, location := range []string{"/elsewhere?a=b", "http://other.test/elsewhere?a=b"} {
+		t.Run(location, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Redirect(307, location)))
+				st := openStore(t)
+				client := connect(t, srv.Transport(), redo.WithStore(st))
+				req := named(t, srv, "op", payment)
+				_, err := under(client).Do(req.WithContext(redo.WithoutRedirects(req.Context())))
+				require.ErrorIs(t, err, taxonomy.RedirectNotFollowed)
+				require.ErrorContains(t, err, "elsewhere: the request is not repeated there without its key")
+				var e *redo.Error
+				require.ErrorAs(t, err, &e)
+				require.NotContains(t, e.Error(), "a=b", "a query is never in an error")
+				require.Equal(t, "op", e.Operation)
+				require.Len(t, srv.Requests(), 1)
+				require.Equal(t, store.StatePending, record(t, st, "op").State)
+			})
+		})
+	}
+	t.Run("a request without a key is followed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Redirect(307, "/elsewhere")))
+			req := post(t, redo.WithoutRedirects(t.Context()), srv.URL, payment)
+			resp, err := under(connect(t, srv.Transport())).Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Len(t, srv.Requests(), 2)
+		})
+	})
+}
+
+// An http.Client above follows the redirects of safe requests. The credentials stay at the first origin there too.
+func TestCredentialsStayAtTheirOriginUnderAClientAbove(t *testing.T) {
+	for location, want := range map[string][]string{
+		"/there":                  {"t0ken", "t0ken"},
+		"http://other.test/there": {"t0ken", ""},
+	} {
+		t.Run(location, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Redirect(302, location)))
+				client := connect(t, srv.Transport(), redo.WithCredentials(func(r *http.Request) error {
+					r.Header.Set("X-Session", "t0ken")
+					return nil
+				}))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/here", nil)
+				require.NoError(t, err)
+				resp, err := under(client).Do(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				var got []string
+				for _, r := range srv.Requests() {
+					got = append(got, r.Header.Get("X-Session"))
+				}
+				require.Equal(t, want, got)
+			})
+		})
+	}
+}

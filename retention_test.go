@@ -76,6 +76,42 @@ func TestRetentionCapsTheRetriesOfOneCall(t *testing.T) {
 	}
 }
 
+// A key without a store has no age at the next call. The call that could send it too late must not be suggested.
+func TestACallPastTheRetentionIsNotSafeToRetry(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fault  servertest.Fault
+		given  string // for WithKey; "": a key of this call alone
+		stored bool
+		wait   time.Duration
+		want   bool
+	}{
+		{"a lost response", servertest.ResetAfterEffect(), "k1", false, usable, false},
+		{"a lost response, and a shorter wait", servertest.ResetAfterEffect(), "k1", false, usable - time.Second, true},
+		{"a request that had no effect", servertest.RateLimited(), "", false, usable, true},
+		{"a stored operation, whose key has an age", servertest.ResetAfterEffect(), "k1", true, usable, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy := patient
+				policy.BaseDelay, policy.MaxDelay, policy.MaxElapsed = c.wait, c.wait, c.wait
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(c.fault))
+				opts := []redo.Option{redo.WithProfile(forgetful()), redo.WithRetry(policy)}
+				if c.stored {
+					opts = append(opts, redo.WithStore(openStore(t)))
+				}
+				ctx := t.Context()
+				if c.given != "" {
+					ctx = redo.WithKey(redo.WithOperation(ctx, "op"), c.given)
+				}
+				e := fail(t, connect(t, srv.Transport(), opts...), post(t, ctx, srv.URL, payment))
+				require.ErrorIs(t, e, redo.ErrTooLate)
+				require.Equal(t, c.want, redo.SafeToRetry(e))
+			})
+		})
+	}
+}
+
 func TestRetriesWithinTheRetentionAreMade(t *testing.T) {
 	down := servertest.Status(503)
 	for _, c := range []struct {

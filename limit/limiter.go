@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
+
+	"github.com/redo-go/redo/internal/null"
 )
 
 // Limiter makes each attempt wait until it may be sent. *rate.Limiter of golang.org/x/time/rate is a Limiter. Wait
@@ -60,7 +61,7 @@ func Validate(l Limiter) error {
 	if l == nil {
 		return nil
 	}
-	if isNil(l) {
+	if null.Is(l) {
 		return fmt.Errorf("limit: the limiter is a nil %T", l)
 	}
 	switch l := l.(type) {
@@ -78,18 +79,6 @@ func Validate(l Limiter) error {
 		}
 	}
 	return nil
-}
-
-// isNil reports whether l is nil, or holds a nil pointer or function.
-func isNil(l Limiter) bool {
-	switch v := reflect.ValueOf(l); v.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func:
-		return v.IsNil()
-	default:
-		return false
-	}
 }
 
 // Wait waits for l, and returns nil immediately if l is nil. It returns the cause of ctx if ctx has ended. If l

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/redo-go/redo/internal/null"
 )
 
 // PerDestination returns a Limiter that holds a separate limiter for each destination. [For] returns the limiter of
@@ -52,7 +54,7 @@ func (p *perDestination) of(d Destination) *destinationLimiter {
 		return l
 	}
 	made := &destinationLimiter{}
-	if l := p.make(); !isNil(l) {
+	if l := p.make(); !null.Is(l) {
 		made.limiter = l
 	}
 	p.mu.Lock()

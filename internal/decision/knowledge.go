@@ -23,13 +23,13 @@ func (k Knowledge) Fold(v taxonomy.Verdict, resent bool) Knowledge {
 
 // Effect returns the operation's effect after an attempt with verdict v. A refusal settles an unknown effect only if it
 // comes from the server's record of the key. A refusal from in front of the record proves nothing about an earlier
-// attempt. A payload mismatch proves that the other call had another payload.
+// attempt. A payload mismatch that the server states proves that the other call had another payload.
 func (k Knowledge) Effect(v taxonomy.Verdict) taxonomy.Effect {
 	switch {
 	case k.Applied:
 		return taxonomy.Applied
 	case v.Effect == taxonomy.NotApplied &&
-		(v.Final || !k.Unknown && (!k.Prior || v.Code.In(taxonomy.PayloadMismatch))):
+		(v.Final || !k.Unknown && (!k.Prior || v.Said && v.Code.In(taxonomy.PayloadMismatch))):
 		return taxonomy.NotApplied
 	}
 	return taxonomy.EffectUnknown

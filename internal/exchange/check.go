@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
@@ -25,12 +26,21 @@ func Check(req *http.Request) *Refused {
 		return bad(taxonomy.BadURL, "the URL has no host")
 	case !dialable(req.URL.Port()):
 		return bad(taxonomy.BadURL, "the URL has the port %q, it must be from 1 to 65535", req.URL.Port())
+	case strings.ContainsFunc(req.URL.RawQuery+req.URL.Opaque, isControl):
+		return bad(taxonomy.BadURL, "the URL has a control character")
+	case req.ContentLength != 0 && req.Body == nil:
+		return bad(taxonomy.InvalidRequest, "the request declares a body of %d bytes, it has none", req.ContentLength)
 	case req.Method != "" && !wire.Token(req.Method):
 		return bad(taxonomy.InvalidRequest, "the method %q is not a token (RFC 9110 §9.1)", req.Method)
 	}
 	err := CheckHeader(req.Header)
 	if err == nil {
 		err = CheckHeader(req.Trailer)
+	}
+	for _, name := range [...]string{"Content-Length", "Trailer", "Transfer-Encoding"} { // RFC 9110 §6.5.1
+		if _, framing := req.Trailer[name]; framing {
+			return bad(taxonomy.InvalidRequest, "the header %s must not be a trailer", name)
+		}
 	}
 	if err != nil {
 		return bad(taxonomy.InvalidRequest, "%w", err)
@@ -40,9 +50,14 @@ func Check(req *http.Request) *Refused {
 
 // dialable reports whether a URL's port, "" for the scheme's, can be dialed.
 func dialable(port string) bool {
+	if port == "" {
+		return true
+	}
 	n, err := strconv.ParseUint(port, 10, 16)
-	return port == "" || err == nil && n > 0
+	return err == nil && n > 0
 }
+
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 // CheckHeader returns an error if net/http would not send the header.
 func CheckHeader(h http.Header) error {

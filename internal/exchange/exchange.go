@@ -65,9 +65,10 @@ func (x *Exchange) Begin(ctx context.Context, limit time.Duration) context.Conte
 }
 
 // Authorize calls the caller's credentials function on the exchange's request, and records which headers it set. The
-// function may change header and URL. A nil function does nothing.
+// function may change header and URL. A nil function does nothing. It is not called for a request with which an
+// http.Client above follows a redirect to another origin.
 func (x *Exchange) Authorize(out *http.Request, credentials func(*http.Request) error) error {
-	if credentials == nil {
+	if credentials == nil || strayed(out) {
 		return nil
 	}
 	before, u := out.Header, *out.URL

@@ -58,7 +58,7 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 	case !same && !safe:
 		return nil, refuse(resp, taxonomy.RedirectNotFollowed,
 			"redo: status %d redirects to another origin, %s: the request is not repeated there",
-			resp.StatusCode, to.Scheme+"://"+to.Host+to.EscapedPath())
+			resp.StatusCode, withoutQuery(to))
 	case !x.Body.Replayable():
 		return nil, nil
 	case x.hops >= maxRedirects:
@@ -80,6 +80,25 @@ func (x *Exchange) follow(r *http.Request, resp *http.Response) (*http.Request, 
 		}
 	}
 	return next, nil
+}
+
+// WithoutKey returns the error of a request with which an http.Client above follows a redirect of a keyed request. The
+// client has dropped the key.
+func WithoutKey(r *http.Request) error {
+	return fmt.Errorf("redo: status %d redirects to %s: the request is not repeated there without its key",
+		r.Response.StatusCode, withoutQuery(r.URL))
+}
+
+func withoutQuery(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+
+// strayed reports whether r follows a redirect from another origin. An http.Client sets Request.Response to the
+// response that redirects.
+func strayed(r *http.Request) bool {
+	first := r
+	for first.Response != nil && first.Response.Request != nil {
+		first = first.Response.Request
+	}
+	return !wire.SameOrigin(first.URL, r.URL)
 }
 
 // redirected returns the header of the request that follows a redirect. same is true on the same origin.

@@ -38,10 +38,11 @@ var importRules = map[string]importRule{
 	"internal/settle":      {module: []string{"store"}},
 	"internal/ledger":      {module: []string{"store"}},
 	"internal/shop":        {},
+	"internal/null":        {},
 	"internal/exchange":    {module: []string{"taxonomy", "internal/wire"}},
 	"internal/decision":    {module: []string{"taxonomy", "limit", "internal/wire", "internal/exchange"}},
 	"internal/journal":     {module: []string{"taxonomy", "store", "internal/wire"}},
-	"limit":                {vendors: []string{"golang.org/x/time/rate"}},
+	"limit":                {module: []string{"internal/null"}, vendors: []string{"golang.org/x/time/rate"}},
 	"store":                {module: []string{"taxonomy"}, vendors: []string{"github.com/go-json-experiment/json"}},
 	"store/memstore":       {module: []string{"store", "taxonomy"}},
 	"store/boltstore":      {module: []string{"store", "taxonomy", "internal/wallclock"}, vendors: []string{"go.etcd.io/bbolt"}},
@@ -76,7 +77,7 @@ var importRules = map[string]importRule{
 			"taxonomy", "store", "limit",
 			"internal/wire", "internal/exchange", "internal/decision", "internal/journal", "internal/flight",
 			"internal/turn",
-			"internal/chance",
+			"internal/chance", "internal/null",
 		},
 		vendors: []string{
 			"github.com/google/uuid",
@@ -248,7 +249,7 @@ func TestImportsCanFail(t *testing.T) {
 			files: map[string]string{"client.go": imports("redo", modulePath+"/server")},
 			want: []string{"client.go:2: imports " + modulePath + "/server: . may import of this project only " +
 				"[taxonomy store limit internal/wire internal/exchange internal/decision internal/journal " +
-				"internal/flight internal/turn internal/chance]"},
+				"internal/flight internal/turn internal/chance internal/null]"},
 		},
 		{
 			rule:  "servertest never imports the client",
@@ -278,7 +279,9 @@ func TestImportsCanFail(t *testing.T) {
 		{
 			rule:  "storm control never imports the client",
 			files: map[string]string{"limit/l.go": imports("limit", modulePath)},
-			want:  []string{"limit/l.go:2: imports " + modulePath + ": limit may import of this project only []"},
+			want: []string{
+				"limit/l.go:2: imports " + modulePath + ": limit may import of this project only [internal/null]",
+			},
 		},
 		{
 			rule:  "another module is imported only by the package that was given it",

@@ -1,0 +1,16 @@
+// Package null finds nil pointers behind interfaces.
+package null
+
+import "reflect"
+
+// Is reports whether v is nil or holds a nil pointer, map, function, channel or slice.
+func Is(v any) bool {
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Map, reflect.Func, reflect.Chan, reflect.Slice:
+		return r.IsNil()
+	default:
+		return false
+	}
+}

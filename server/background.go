@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/redo-go/redo/store"
 )
 
 // DefaultBackgroundLimit is the default of Background.Limit.
@@ -40,13 +36,13 @@ type Background struct {
 	shut     bool
 	waiting  map[*settlement]context.CancelFunc
 	finished chan struct{} // closed when nothing waits; nil before Shutdown
-	owned    map[ownedKey]store.Record
-	owns     atomic.Int32 // len(owned)
+	running  registry
 }
 
 // RunIn makes the middleware record late outcomes in b, so that the program can end them with [Background.Shutdown].
-// Several middlewares may share b and its limit. The default is a Background of the middleware's own. A nil b is an
-// error of the options.
+// Several middlewares may share b and its limit, and then exclude each other's keys over one store. The default is a
+// Background of the middleware's own. Middlewares with that default exclude each other's keys too. A nil b is an error
+// of the options.
 func RunIn(b *Background) Option {
 	return optionFunc(func(c *config) {
 		c.check(b != nil, "RunIn", "the Background must not be nil")
@@ -126,7 +122,7 @@ func (b *Background) start(s *settlement, err error) bool {
 	b.mu.Unlock()
 	go func() {
 		err := s.repeat(ctx, s.gate.storeTimeout, err)
-		b.disown(s.gate, s.Lease)
+		s.gate.running.remove(s.gate, s.Lease)
 		if b.end(s) {
 			s.report(err)
 		}
@@ -165,51 +161,4 @@ func (b *Background) finish() {
 	default:
 		close(b.finished)
 	}
-}
-
-// An ownedKey is a key whose handler runs in this process, or has run without its outcome being recorded.
-type ownedKey struct {
-	records any
-	id      store.ID
-}
-
-// own makes judge exclude other requests with the key, even after its lease has ended in the store.
-func (b *Background) own(g *gate, rec store.Record) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.owned == nil {
-		b.owned = map[ownedKey]store.Record{}
-	}
-	b.owned[ownedKey{g.records, rec.ID}] = rec
-	b.owns.Store(int32(len(b.owned)))
-}
-
-// disown ends own.
-func (b *Background) disown(g *gate, l store.Lease) {
-	if b.owns.Load() == 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	key := ownedKey{g.records, l.ID}
-	if b.owned[key].Fence == l.Fence {
-		delete(b.owned, key)
-		b.owns.Store(int32(len(b.owned)))
-	}
-}
-
-// judge returns the verdict on a claim of a key that own has named. It reports false for other keys.
-func (b *Background) judge(g *gate, c store.Claim) (store.Grant, bool) {
-	if b.owns.Load() == 0 {
-		return store.Grant{}, false
-	}
-	b.mu.Lock()
-	rec, ok := b.owned[ownedKey{g.records, c.ID}]
-	b.mu.Unlock()
-	if !ok {
-		return store.Grant{}, false
-	}
-	rec.ReadAt = time.Now()
-	rec.LeaseUntil = rec.ReadAt.Add(g.leaseTTL)
-	return store.Grant{Verdict: store.Judge(rec, c, rec.ReadAt), Record: rec}, true
 }

@@ -14,7 +14,7 @@ func (c *execution) tryReserve() (store.Grant, error) {
 	if c.begin != nil {
 		return c.tryBegin()
 	}
-	if g, ok := c.background.judge(c.gate, c.claim); ok {
+	if g, ok := c.running.judge(c.gate, c.claim); ok {
 		return g, nil
 	}
 	if c.claim.Owner == "" {

@@ -133,10 +133,9 @@ func TestMiddlewaresOverOneStoreKnowEachOthersOutcomes(t *testing.T) {
 			}
 			return do()
 		})
-		var background server.Background
 		runs := 0
 		listener := func() http.Handler {
-			mw, err := server.New(st, server.SharedKeys(), server.Route("refunds"), server.RunIn(&background))
+			mw, err := server.New(st, server.SharedKeys(), server.Route("refunds"))
 			require.NoError(t, err)
 			return mw(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { runs++; created(w, r) }))
 		}

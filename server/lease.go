@@ -34,7 +34,7 @@ func (l leaseOwnership) settle(o store.Outcome, _ bool) error {
 		err = l.persist(ctx, s, err)
 	}
 	if !c.kept {
-		c.background.disown(c.gate, c.lease) // a client may repeat as soon as it has the response
+		c.running.remove(c.gate, c.lease) // a client may repeat as soon as it has the response
 	}
 	c.err = errors.Join(c.err, err)
 	return err

@@ -47,10 +47,12 @@ func newMiddleware(st store.Store, cfg config, err error) (func(http.Handler) ht
 	if err != nil {
 		return nil, err
 	}
-	if cfg.background == nil {
-		cfg.background = new(Background)
-	}
 	g := &gate{config: cfg, store: &observedStore{st, cfg.observer}, begin: begin}
+	if g.background == nil {
+		g.background, g.running = new(Background), &unbound
+	} else {
+		g.running = &g.background.running
+	}
 	if g.records = g; reflect.TypeOf(st).Comparable() {
 		g.records = st
 	}
@@ -76,6 +78,7 @@ var errNoStore = errors.New("server: the store must not be nil")
 type gate struct {
 	config
 	store   *observedStore
+	running *registry
 	records any    // the store as an identity: several middlewares may share its records
 	begin   opener // nil: by lease
 	waiter  store.Waiter

@@ -71,7 +71,7 @@ func (c *execution) stop() {
 	}
 	c.guard.Unlock()
 	if !c.kept {
-		c.background.disown(c.gate, c.lease)
+		c.running.remove(c.gate, c.lease)
 	}
 	c.cancel(nil)
 }
@@ -212,7 +212,7 @@ func (c *execution) renew(ctx context.Context, asked time.Time) {
 // exclude makes this process refuse other requests with the key, even if the lease expires in the store. This ends when
 // the outcome is recorded, or at stop. If the background still works on the record, it ends when that work does.
 func (c *execution) exclude() {
-	c.background.own(c.gate, store.Record{
+	c.running.add(c.gate, store.Record{
 		ID: c.claim.ID, Fingerprint: c.claim.Fingerprint, State: store.StatePending, Fence: c.lease.Fence,
 	})
 }

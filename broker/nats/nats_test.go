@@ -15,6 +15,7 @@ import (
 	"github.com/redo-go/redo/broker/internal/brokertest"
 	redonats "github.com/redo-go/redo/broker/nats"
 	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 func TestMain(m *testing.M) { brokertest.Main(m, consume) }
@@ -159,6 +160,34 @@ func TestADuplicateOfADeletedMessageIsASuccess(t *testing.T) {
 		require.NoError(t, err)
 		return make([]uint64, info.State.Msgs)
 	}(), "it is not stored anew")
+}
+
+// An account's or a stream's condition is no property of the event: the operator mends it.
+func TestAFullAccountAndASealedStreamAreTransient(t *testing.T) {
+	srv := serve(t)
+	js := connect(t, srv.ClientURL())
+	publisher, err := redonats.NewPublisher(js)
+	require.NoError(t, err)
+	for name, config := range map[string]jetstream.StreamConfig{"FULL": {}, "SEALED": {}} {
+		config.Name, config.Subjects, config.Storage = name, []string{name}, jetstream.MemoryStorage
+		_, err := js.CreateStream(t.Context(), config)
+		require.NoError(t, err)
+		config.Sealed = name == "SEALED"
+		_, err = js.UpdateStream(t.Context(), config)
+		require.NoError(t, err)
+	}
+	require.NoError(t, srv.GlobalAccount().UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{
+		"": {MaxMemory: 2000, MaxStore: 2000, MaxStreams: -1, MaxConsumers: -1},
+	}))
+	ev := func(id, subject string) outbox.Event {
+		return outbox.Event{ID: id, Destination: subject, Payload: make([]byte, 1500)}
+	}
+	require.NoError(t, publisher.Publish(t.Context(), ev("1", "FULL")))
+	for subject, text := range map[string]string{"FULL": "resource limits exceeded", "SEALED": "sealed stream"} {
+		err := publisher.Publish(t.Context(), ev("2", subject))
+		require.ErrorContains(t, err, text)
+		require.ErrorIs(t, err, taxonomy.Unavailable, "no dead letter: %v", err)
+	}
 }
 
 func TestNewPublisherRefusesNil(t *testing.T) {

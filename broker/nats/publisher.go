@@ -56,8 +56,8 @@ func NewPublisher(js jetstream.JetStream) (*Publisher, error) {
 }
 
 // Publish implements [outbox.Publisher]. It returns nil once the stream has stored the event, also if it had stored it
-// before. A message that breaks a limit of the server or the stream is rejected. Any other error is transient. So is a
-// subject without a stream, because the stream may be created later.
+// before. A message that is larger than the server or the stream allows is rejected. Any other error is transient, a
+// full account and a sealed stream included. So is a subject without a stream, because the stream may be created later.
 func (p *Publisher) Publish(ctx context.Context, ev outbox.Event) error {
 	if status := p.js.Conn().Status(); status != nats.CONNECTED {
 		// The connection would buffer the message and send it much later.
@@ -97,10 +97,9 @@ func (p *Publisher) confirm(ctx context.Context, ev outbox.Event, ack *jetstream
 
 // classify separates the errors that a repetition can't mend from the others.
 func classify(err error) error {
-	api, responded := errors.AsType[*jetstream.APIError](err)
 	switch {
 	case errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrInvalidMsg),
-		responded && api.Code == 400: // the stream's own limits
+		errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
 		return outbox.Reject(fmt.Errorf("redonats: %w", err))
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("redonats: %w: %w", err, taxonomy.Timeout)

@@ -190,6 +190,16 @@ func TestAFullAccountAndASealedStreamAreTransient(t *testing.T) {
 	}
 }
 
+func TestAnOrderingKeyIsNotTakenFromTheEventsHeader(t *testing.T) {
+	b := open(t)
+	h := http.Header{redonats.HeaderOrderingKey: {"other"}}
+	for i, key := range []string{"", "re_1"} {
+		ev := outbox.Event{ID: key + "1", Destination: "shop.refunds", OrderingKey: key, Header: h}
+		require.NoError(t, b.Publisher.Publish(t.Context(), ev))
+		require.Equal(t, key, b.Stored(t)[i].OrderingKey)
+	}
+}
+
 func TestNewPublisherRefusesNil(t *testing.T) {
 	_, err := redonats.NewPublisher(nil)
 	require.ErrorContains(t, err, "JetStream context is nil")

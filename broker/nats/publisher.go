@@ -41,7 +41,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// HeaderOrderingKey carries the event's ordering key. It is absent if the key is empty.
+// HeaderOrderingKey carries the event's ordering key. It is absent if the key is empty. A header of that name in the
+// event is dropped.
 const HeaderOrderingKey = "Ordering-Key"
 
 // A Publisher is an [outbox.Publisher] over JetStream. Create one with [NewPublisher]. It may be used concurrently.
@@ -66,6 +67,7 @@ func (p *Publisher) Publish(ctx context.Context, ev outbox.Event) error {
 	msg := nats.NewMsg(ev.Destination)
 	msg.Data = ev.Payload
 	msg.Header = nats.Header(broker.Header(ev))
+	msg.Header.Del(HeaderOrderingKey) // of the event's own header
 	if ev.OrderingKey != "" {
 		msg.Header.Set(HeaderOrderingKey, ev.OrderingKey)
 	}

@@ -153,6 +153,14 @@ func TestABodyIsTextOrBase64(t *testing.T) {
 	}
 }
 
+func TestTheEventsOwnHeaderDoesNotEncodeItsBody(t *testing.T) {
+	h := http.Header{redoaws.Encoding: {"base64"}, "X-Part": {"one"}}
+	r := sent(t, outbox.Event{ID: "1", Destination: standard, Payload: []byte("cmVmdW5k"), Header: h})
+	require.Equal(t, "cmVmdW5k", r.MessageBody)
+	require.NotContains(t, r.MessageAttributes, redoaws.Encoding, "the consumer would decode the payload")
+	require.Contains(t, r.MessageAttributes, "X-Part")
+}
+
 // The responses are those of AWS's API reference. The emulator does not send all of them.
 func TestErrorsOfSQS(t *testing.T) {
 	for rule, c := range map[string]struct {

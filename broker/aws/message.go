@@ -15,7 +15,8 @@ import (
 	"github.com/redo-go/redo/outbox"
 )
 
-// Encoding is the attribute of a message whose body is in base64. Its value is "base64".
+// Encoding is the attribute of a message whose body is in base64. Its value is "base64". A header of that name in the
+// event is dropped.
 const Encoding = "Event-Encoding"
 
 // Limits of SQS and SNS.
@@ -36,6 +37,7 @@ func encode(ev outbox.Event) (message, error) {
 	for name, values := range broker.Header(ev) {
 		m.attributes[name] = strings.Join(values, ", ")
 	}
+	delete(m.attributes, Encoding) // of the event's own header
 	if !isText(m.body) {
 		m.attributes[Encoding] = "base64"
 		m.body = base64.StdEncoding.EncodeToString(ev.Payload) + "\n" // a body must not be empty

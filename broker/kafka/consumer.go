@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -22,8 +24,9 @@ type Consumer struct {
 	opts    []kgo.Opt
 }
 
-// NewConsumer returns a consumer whose events are of the source. The options need kgo.ConsumerGroup and the topics. The
-// consumer itself sets DisableAutoCommit, BlockRebalanceOnPoll, OnPartitionsRevoked and OnPartitionsLost.
+// NewConsumer returns a consumer whose events are of the source. The options need kgo.ConsumerGroup and
+// kgo.ConsumeTopics. The consumer itself sets DisableAutoCommit, BlockRebalanceOnPoll, OnPartitionsRevoked and
+// OnPartitionsLost. NewConsumer checks the options and makes no connection.
 //
 // The event's id is the header [broker.HeaderID]. A record without it is named by its topic, partition and offset.
 func NewConsumer(source string, receive broker.Receive, opts ...kgo.Opt) (*Consumer, error) {
@@ -31,7 +34,9 @@ func NewConsumer(source string, receive broker.Receive, opts ...kgo.Opt) (*Consu
 		return nil, errors.New("redokafka: NewConsumer: receive is nil")
 	}
 	c := &Consumer{source, receive, opts}
-	client, err := kgo.NewClient(opts...)
+	// A client joins its group without being asked. This one has no connection, and only shows its options.
+	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.Dialer(noDial), kgo.DialTLSConfig(nil),
+		kgo.WithLogger(nil))...)
 	if err != nil {
 		return nil, fmt.Errorf("redokafka: NewConsumer: %w", err)
 	}
@@ -39,7 +44,21 @@ func NewConsumer(source string, receive broker.Receive, opts ...kgo.Opt) (*Consu
 	if client.OptValue(kgo.ConsumerGroup) == "" {
 		return nil, errors.New("redokafka: NewConsumer: the options have no ConsumerGroup")
 	}
+	if topics, ok := client.OptValue(kgo.ConsumeTopics).(map[string]*regexp.Regexp); ok && len(topics) == 0 {
+		return nil, errors.New("redokafka: NewConsumer: the options have no ConsumeTopics")
+	}
+	if err := kgo.ValidateOpts(c.options(&run{})...); err != nil {
+		return nil, fmt.Errorf("redokafka: NewConsumer: %w", err)
+	}
 	return c, nil
+}
+
+func noDial(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
+
+// options returns the options of the client of a run.
+func (c *Consumer) options(r *run) []kgo.Opt {
+	return append(slices.Clone(c.opts), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsRevoked(r.leave), kgo.OnPartitionsLost(r.leave))
 }
 
 // Run consumes until ctx ends, and then waits for the handlers that have started. It returns nil then. Before that it
@@ -47,8 +66,7 @@ func NewConsumer(source string, receive broker.Receive, opts ...kgo.Opt) (*Consu
 // to the logger of kgo.WithLogger.
 func (c *Consumer) Run(ctx context.Context) error {
 	r := &run{Consumer: c, working: map[partition]*worker{}}
-	client, err := kgo.NewClient(append(slices.Clone(c.opts), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		kgo.OnPartitionsRevoked(r.leave), kgo.OnPartitionsLost(r.leave))...)
+	client, err := kgo.NewClient(c.options(r)...)
 	if err != nil {
 		return fmt.Errorf("redokafka: %w", err)
 	}

@@ -2,9 +2,13 @@ package redokafka_test
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,8 +176,30 @@ func TestNewConsumerRefusesWhatCannotWork(t *testing.T) {
 	require.ErrorContains(t, err, "no ConsumerGroup")
 	_, err = redokafka.NewConsumer("shop", nil, kgo.ConsumerGroup(group))
 	require.ErrorContains(t, err, "receive is nil")
+	_, err = redokafka.NewConsumer("shop", receive, kgo.ConsumerGroup(group))
+	require.ErrorContains(t, err, "no ConsumeTopics", "it would wait forever")
+	_, err = redokafka.NewConsumer("shop", receive, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+		kgo.AutoCommitMarks())
+	require.ErrorContains(t, err, "marked autocommitting")
 	_, err = redokafka.NewConsumer("shop", receive, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic))
 	require.NoError(t, err)
+}
+
+// A member that joins and leaves would have the group's running members stop their partitions.
+func TestNewConsumerDoesNotJoinTheGroup(t *testing.T) {
+	var dials atomic.Int64
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		return nil, errors.New("no connection")
+	}
+	receive := func(context.Context, inbox.Event) (inbox.Receipt, error) { return inbox.Receipt{}, nil }
+	for range 100 {
+		for _, opt := range []kgo.Opt{kgo.Dialer(dial), kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS13})} {
+			_, err := redokafka.NewConsumer("shop", receive, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), opt)
+			require.NoError(t, err)
+		}
+	}
+	require.Zero(t, dials.Load())
 }
 
 // fill publishes events of six ordering keys, which are in all three partitions, and returns their ids.

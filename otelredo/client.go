@@ -67,9 +67,8 @@ func (c *client) EndOperation(ctx context.Context, e redo.OperationEnd) {
 	span.SetAttributes(attrKey.String(e.Key), attrAttempts.Int(e.Attempts), effect, attrReplayed.Bool(e.Replayed),
 		attrResumed.Bool(e.Resumed))
 	if e.Err != nil {
-		failure := semconv.ErrorTypeKey.String(string(e.Err.Code))
-		attrs = append(attrs, failure)
-		span.SetAttributes(failure)
+		attrs = append(attrs, errorType(e.Err.Code))
+		span.SetAttributes(semconv.ErrorTypeKey.String(string(e.Err.Code)))
 		span.SetStatus(codes.Error, string(e.Err.Code))
 		if reason := refusal(e.Err); reason != "" {
 			c.refused.Add(ctx, 1, metric.WithAttributes(host, attrReason.String(reason)))

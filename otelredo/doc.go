@@ -20,6 +20,8 @@
 //
 // [Metrics] lists the name, the unit and the meaning of every metric. A metric that is recorded on the context of a
 // sampled span has an exemplar with its trace.
+// The attribute error.type of a metric has redo's own codes only. Another code, such as one that a remote server chose,
+// is cut at its dots until it is one of them. Spans have the whole code.
 //
 // No body, credential, query string or URL is ever part of a span or a metric. Keys and operation names are attributes
 // of spans only. With server.Pepper the key of a server's span is its HMAC.

@@ -40,9 +40,8 @@ func (c *consumer) ObserveDelivery(ctx context.Context, d inbox.Delivery) {
 		trace.WithAttributes(attrKey.String(d.ID), attrAttempt.Int(d.Attempts), source, status))
 	counted := []attribute.KeyValue{source, status}
 	if d.Code != "" {
-		failure := semconv.ErrorTypeKey.String(string(d.Code))
-		counted = append(counted, failure)
-		span.SetAttributes(failure)
+		counted = append(counted, errorType(d.Code))
+		span.SetAttributes(semconv.ErrorTypeKey.String(string(d.Code)))
 		span.SetStatus(codes.Error, string(d.Code))
 	}
 	c.deliveries.Add(ctx, 1, metric.WithAttributes(counted...))

@@ -51,9 +51,8 @@ func (r *relay) ObserveAttempt(ctx context.Context, a outbox.Attempt) {
 		trace.WithAttributes(attrKey.String(a.ID), attrAttempt.Int(a.Number), attrType.String(a.Type), result))
 	counted := []attribute.KeyValue{result}
 	if a.Code != "" {
-		failure := semconv.ErrorTypeKey.String(string(a.Code))
-		counted = append(counted, failure)
-		span.SetAttributes(failure)
+		counted = append(counted, errorType(a.Code))
+		span.SetAttributes(semconv.ErrorTypeKey.String(string(a.Code)))
 		span.SetStatus(codes.Error, string(a.Code))
 	}
 	r.attempts.Add(ctx, 1, metric.WithAttributes(counted...))
@@ -68,17 +67,9 @@ func (r *relay) ObserveAttempt(ctx context.Context, a outbox.Attempt) {
 func (r *relay) ObserveQueue(ctx context.Context, q outbox.QueueCall) {
 	attrs := []attribute.KeyValue{attrMethod.String(q.Method)}
 	if q.Err != nil {
-		attrs = append(attrs, semconv.ErrorTypeKey.String(typeOf(q.Err)))
+		attrs = append(attrs, errorType(redo.CodeOf(q.Err)))
 	}
 	r.queue.Record(ctx, q.Elapsed.Seconds(), metric.WithAttributes(attrs...))
-}
-
-// typeOf returns an error's code as its type, and _OTHER for an error without one.
-func typeOf(err error) string {
-	if code := redo.CodeOf(err); code != "" {
-		return string(code)
-	}
-	return "_OTHER"
 }
 
 // A Backlog is a queue whose fullness can be read. Those of boltoutbox, pgoutbox and memoutbox are.

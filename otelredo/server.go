@@ -11,6 +11,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
 )
@@ -66,9 +67,8 @@ func (m *middleware) ObserveRequest(ctx context.Context, e server.Event) {
 	}
 	counted := []attribute.KeyValue{operation}
 	if e.Code != "" {
-		failure := semconv.ErrorTypeKey.String(string(e.Code))
-		counted = append(counted, failure)
-		span.SetAttributes(failure)
+		counted = append(counted, errorType(e.Code))
+		span.SetAttributes(semconv.ErrorTypeKey.String(string(e.Code)))
 	}
 	if e.Kind == server.Unavailable || e.Status >= 500 {
 		span.SetStatus(codes.Error, string(e.Code))
@@ -93,10 +93,9 @@ func (m *middleware) ObserveWait(ctx context.Context, change int) { m.waiting.Ad
 // ObserveStore implements server.Observer. A call is a span too.
 func (m *middleware) ObserveStore(ctx context.Context, s server.StoreCall) {
 	attrs := []attribute.KeyValue{attrMethod.String(s.Method)}
-	var failure string
+	failure := errorType(redo.CodeOf(s.Err))
 	if s.Err != nil {
-		failure = typeOf(s.Err)
-		attrs = append(attrs, semconv.ErrorTypeKey.String(failure))
+		attrs = append(attrs, failure)
 		if errors.Is(s.Err, store.ErrLost) {
 			m.lost.Add(ctx, 1)
 		}
@@ -105,8 +104,8 @@ func (m *middleware) ObserveStore(ctx context.Context, s server.StoreCall) {
 	end := time.Now()
 	_, span := m.tracer.Start(ctx, "redo store "+s.Method, trace.WithTimestamp(end.Add(-s.Elapsed)),
 		trace.WithAttributes(attrs...))
-	if failure != "" {
-		span.SetStatus(codes.Error, failure)
+	if s.Err != nil {
+		span.SetStatus(codes.Error, failure.Value.AsString())
 	}
 	span.End(trace.WithTimestamp(end))
 }

@@ -2,11 +2,12 @@ package otelredo
 
 import (
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// An Option sets a provider.
+// An Option sets a provider or a name.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
@@ -31,15 +32,25 @@ func MeterProvider(p metric.MeterProvider) Option {
 	})
 }
 
+// Name adds the attribute redo.name to the metrics of [Pending] and [ObserveBacklog]. Give each client and each queue
+// of a process a name of its own. Without names the values of one hide those of another. By default there is no such
+// attribute. Name has no effect on the observers.
+func Name(name string) Option {
+	return optionFunc(func(c *config) { c.named = []attribute.KeyValue{attrName.String(name)} })
+}
+
+const attrName = attribute.Key("redo.name")
+
 type config struct {
 	tracers trace.TracerProvider
 	meters  metric.MeterProvider
+	named   []attribute.KeyValue // empty without a name
 }
 
 const scope = "github.com/redo-go/redo/otelredo"
 
 func newConfig(opts []Option) config {
-	c := config{otel.GetTracerProvider(), otel.GetMeterProvider()}
+	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, o := range opts {
 		if o != nil {
 			o.apply(&c)

@@ -79,12 +79,14 @@ type Backlog interface {
 }
 
 // ObserveBacklog reports how full a queue is: the events that wait and that are dead, the age of the oldest, and
-// the disabled destinations. Each collection reads the queue. Unregister the result to stop it.
+// the disabled destinations. Each collection reads the queue. Unregister the result to stop it. A process with several
+// queues needs [Name].
 func ObserveBacklog(q Backlog, opts ...Option) (metric.Registration, error) {
 	if q == nil {
 		return nil, errors.New("otelredo: the queue is nil")
 	}
-	m := newConfig(opts).meter()
+	c := newConfig(opts)
+	m, named := c.meter(), metric.WithAttributes(c.named...)
 	count, errCount := m.gauge(backlogCount)
 	age, errAge := m.secondsGauge(backlogAge)
 	disabled, errDisabled := m.gauge(disabledCount)
@@ -100,10 +102,10 @@ func ObserveBacklog(q Backlog, opts ...Option) (metric.Registration, error) {
 		if err != nil {
 			return fmt.Errorf("otelredo: %w", err)
 		}
-		o.ObserveInt64(count, int64(s.Waiting), metric.WithAttributes(attrState.String("waiting")))
-		o.ObserveInt64(count, int64(s.Dead), metric.WithAttributes(attrState.String("dead")))
-		o.ObserveFloat64(age, s.Oldest.Seconds())
-		o.ObserveInt64(disabled, int64(len(destinations)))
+		o.ObserveInt64(count, int64(s.Waiting), metric.WithAttributes(attrState.String("waiting")), named)
+		o.ObserveInt64(count, int64(s.Dead), metric.WithAttributes(attrState.String("dead")), named)
+		o.ObserveFloat64(age, s.Oldest.Seconds(), named)
+		o.ObserveInt64(disabled, int64(len(destinations)), named)
 		return nil
 	}, count, age, disabled)
 }

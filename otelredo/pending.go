@@ -14,12 +14,14 @@ import (
 const DefaultPendingLimit = 10_000
 
 // Pending reports the number of a client's pending operations and the age of the oldest. Each collection lists the
-// client's store, at most up to DefaultPendingLimit operations. Unregister the result to stop it.
+// client's store, at most up to DefaultPendingLimit operations. Unregister the result to stop it. A process with several
+// clients needs [Name].
 func Pending(client *redo.Client, opts ...Option) (metric.Registration, error) {
 	if client == nil {
 		return nil, errors.New("otelredo: the client is nil")
 	}
-	m := newConfig(opts).meter()
+	c := newConfig(opts)
+	m, named := c.meter(), metric.WithAttributes(c.named...)
 	count, errCount := m.gauge(pendingCount)
 	age, errAge := m.secondsGauge(pendingAge)
 	if err := errors.Join(errCount, errAge); err != nil {
@@ -36,8 +38,8 @@ func Pending(client *redo.Client, opts ...Option) (metric.Registration, error) {
 				break
 			}
 		}
-		o.ObserveInt64(count, pending)
-		o.ObserveFloat64(age, oldest)
+		o.ObserveInt64(count, pending, named)
+		o.ObserveFloat64(age, oldest, named)
 		return nil
 	}, count, age)
 }

@@ -60,6 +60,24 @@ func TestDeployedQueriesNameSeriesThatAreEmitted(t *testing.T) {
 	}
 }
 
+// A series begins with the counter's first event, which increase and rate don't see. A rule without a duration, which a
+// single event fires, needs the series that are new.
+func TestAlertsSeeTheFirstEventOfACounter(t *testing.T) {
+	b, err := os.ReadFile("../deploy/alerts.yaml")
+	require.NoError(t, err)
+	counter := regexp.MustCompile(`(?:increase|rate)\((idempotent_[a-z_]+_total)`)
+	rare := 0
+	for rule := range strings.SplitSeq(string(b), "- alert: ") {
+		found := counter.FindStringSubmatch(rule)
+		if found == nil || strings.Contains(rule, "for: ") {
+			continue
+		}
+		rare++
+		require.Regexp(t, found[1]+`(\{[^}]*\})?\s+unless `+found[1]+`(\{[^}]*\})? offset 15m`, rule)
+	}
+	require.Equal(t, 3, rare)
+}
+
 func TestDashboardShowsEveryMetric(t *testing.T) {
 	b, err := os.ReadFile("../deploy/dashboard.json")
 	require.NoError(t, err)

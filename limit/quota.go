@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -30,6 +31,9 @@ func NewQuotaLimiter() *QuotaLimiter { return &QuotaLimiter{changed: make(chan s
 // Wait waits until an attempt is within the quota. It returns an error if ctx ends, or would end, before that.
 func (l *QuotaLimiter) Wait(ctx context.Context) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		wait, idle, changed := l.take(time.Now())
 		if wait == 0 {
 			return nil
@@ -44,9 +48,6 @@ func (l *QuotaLimiter) Wait(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 	}
 }
 
@@ -78,11 +79,13 @@ func (l *QuotaLimiter) Report(bool) {
 	l.under = max(0, l.under-1)
 }
 
-// ReportQuota learns that remaining more attempts may be sent until the quota is restored, after reset.
+// ReportQuota learns that remaining more attempts may be sent until the quota is restored, after reset. A negative
+// number is zero.
 func (l *QuotaLimiter) ReportQuota(remaining int, reset time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known = true
+	remaining = min(max(remaining, 0), math.MaxInt32) // one more must not overflow
 	l.most = max(l.most, remaining+1)
 	l.restored = time.Now().Add(reset)
 	// Servers report whole seconds. Responses may arrive in another order, and a late one shows a quota that was since

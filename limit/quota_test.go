@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -159,6 +160,30 @@ func TestQuotaLimiter(t *testing.T) {
 			}
 			require.Equal(t, time.Minute, time.Since(start))
 		})
+	})
+	t.Run("takes nothing for a context that has ended", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewQuotaLimiter()
+			left(l, 1, time.Minute)
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, l.Wait(ended), context.Canceled)
+			start := time.Now()
+			require.NoError(t, l.Wait(t.Context()))
+			require.Zero(t, time.Since(start))
+		})
+	})
+	t.Run("takes any number for a quota", func(t *testing.T) {
+		for _, n := range []int{math.MinInt, -1, math.MaxInt} {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewQuotaLimiter()
+				left(l, n, time.Second)
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.NoError(t, l.Wait(ctx), "the quota is restored: %d", n)
+			})
+		}
 	})
 	t.Run("is made by its function", func(t *testing.T) {
 		require.ErrorContains(t, Validate(&QuotaLimiter{}), "NewQuotaLimiter")

@@ -70,7 +70,8 @@ var (
 )
 
 // rule returns why an address is refused. It returns "" if the address may be dialled. A zone is ignored, since it
-// changes no address's range. An address of a NAT64 prefix is judged as the IPv4 address that the network dials.
+// changes no address's range. An address of a NAT64 prefix is judged as the IPv4 address that the network dials, also
+// if it is in an allowed IPv6 range.
 func (d *Dialer) rule(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	switch {
@@ -78,8 +79,6 @@ func (d *Dialer) rule(a netip.Addr) string {
 		return "not an IP address"
 	case within(d.deny, a):
 		return "denied by an option"
-	case within(d.allow, a):
-		return ""
 	}
 	for _, p := range d.nat64 {
 		if p.Contains(a) {
@@ -88,6 +87,9 @@ func (d *Dialer) rule(a netip.Addr) string {
 	}
 	if knownNAT64.Contains(a) {
 		return d.rule(embedded(a, knownNAT64.Bits()))
+	}
+	if within(d.allow, a) {
+		return ""
 	}
 	for _, r := range specialRanges {
 		if r.prefix.Contains(a) {

@@ -223,6 +223,27 @@ func TestOptionsAllowAndDenyRanges(t *testing.T) {
 	}
 }
 
+// An allowed IPv6 range may contain the prefix with which the network reaches its own IPv4 addresses.
+func TestAnAllowedRangeDoesNotOpenTheNAT64PrefixInIt(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	d, err := webhook.NewDialer(
+		webhook.Allow(prefix("2a00:1::/32"), prefix("64:ff9b::/96"), prefix("192.168.7.0/24")),
+		webhook.NAT64(prefix("2a00:1:2::/96")), webhook.Deny(prefix("168.63.129.16/32")),
+	)
+	require.NoError(t, err)
+	for address, want := range map[string]string{
+		"2a00:1:3::1":             "",
+		"2a00:1:2::8.8.8.8":       "",
+		"2a00:1:2::192.168.7.1":   "",
+		"2a00:1:2::169.254.1.1":   "link-local, 169.254.0.0/16",
+		"2a00:1:2::168.63.129.16": "denied by an option",
+		"64:ff9b::168.63.129.16":  "denied by an option",
+		"64:ff9b::10.0.0.1":       "private, 10.0.0.0/8",
+	} {
+		require.Equal(t, want, d.Rule(netip.MustParseAddr(address)), address)
+	}
+}
+
 func TestWrongOptionsOfADialerAreNamed(t *testing.T) {
 	prefix := netip.MustParsePrefix
 	for _, c := range []struct {

@@ -132,8 +132,9 @@ type dialerOption func(*Dialer) error
 func (o dialerOption) applyDialer(d *Dialer) error { return o(d) }
 
 // Allow adds ranges of addresses that are dialled although they are special. Use it for consumers inside the own
-// network, and for tests on loopback. An IPv4 range also allows the IPv4-mapped and NAT64 forms of its addresses.
-// There is none by default.
+// network, and for tests on loopback. An IPv4 range also allows the IPv4-mapped and NAT64 forms of its addresses. An
+// IPv6 range does not allow addresses with a NAT64 prefix: they are judged by the IPv4 address in them. There is
+// none by default.
 func Allow(ranges ...netip.Prefix) DialerOption {
 	return dialerOption(func(d *Dialer) error {
 		d.allow = append(d.allow, ranges...)

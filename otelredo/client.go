@@ -3,6 +3,9 @@ package otelredo
 import (
 	"context"
 	"errors"
+	"net/url"
+	"slices"
+	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -45,24 +48,34 @@ type client struct {
 	delay    metric.Float64Histogram
 }
 
-// hostKey is the context key of the attribute that holds the destination of an operation.
+// hostKey is the context key of the attributes that hold the destination of an operation.
 type hostKey struct{}
+
+// hostOf returns server.address, and server.port if the host has a port.
+func hostOf(host string) []attribute.KeyValue {
+	u := url.URL{Host: host}
+	attrs := []attribute.KeyValue{semconv.ServerAddress(u.Hostname())}
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		attrs = append(attrs, semconv.ServerPort(port))
+	}
+	return attrs
+}
 
 // StartOperation implements redo.Observer.
 func (c *client) StartOperation(ctx context.Context, s redo.OperationStart) context.Context {
-	host := semconv.ServerAddress(s.Host)
-	c.active.Add(ctx, 1, metric.WithAttributes(host))
-	ctx, _ = c.tracer.Start(ctx, "redo "+s.Method, trace.WithAttributes(
-		attrOperation.String(s.Operation), semconv.HTTPRequestMethodKey.String(s.Method), host,
+	host := hostOf(s.Host)
+	c.active.Add(ctx, 1, metric.WithAttributes(host...))
+	ctx, _ = c.tracer.Start(ctx, "redo "+s.Method, trace.WithAttributes(host...), trace.WithAttributes(
+		attrOperation.String(s.Operation), semconv.HTTPRequestMethodKey.String(s.Method),
 	))
 	return context.WithValue(ctx, hostKey{}, host)
 }
 
 // EndOperation implements redo.Observer.
 func (c *client) EndOperation(ctx context.Context, e redo.OperationEnd) {
-	host, _ := ctx.Value(hostKey{}).(attribute.KeyValue)
+	host, _ := ctx.Value(hostKey{}).([]attribute.KeyValue)
 	effect := attrEffect.String(e.Effect.String())
-	attrs := []attribute.KeyValue{host, effect}
+	attrs := append(slices.Clip(host), effect)
 	span := trace.SpanFromContext(ctx)
 	span.SetAttributes(attrKey.String(e.Key), attrAttempts.Int(e.Attempts), effect, attrReplayed.Bool(e.Replayed),
 		attrResumed.Bool(e.Resumed))
@@ -71,14 +84,14 @@ func (c *client) EndOperation(ctx context.Context, e redo.OperationEnd) {
 		span.SetAttributes(semconv.ErrorTypeKey.String(string(e.Err.Code)))
 		span.SetStatus(codes.Error, string(e.Err.Code))
 		if reason := refusal(e.Err); reason != "" {
-			c.refused.Add(ctx, 1, metric.WithAttributes(host, attrReason.String(reason)))
+			c.refused.Add(ctx, 1, metric.WithAttributes(append(slices.Clip(host), attrReason.String(reason))...))
 		}
 	}
 	c.duration.Record(ctx, e.Elapsed.Seconds(), metric.WithAttributes(attrs...))
 	if e.Attempts > 0 {
-		c.attempts.Record(ctx, int64(e.Attempts), metric.WithAttributes(host))
+		c.attempts.Record(ctx, int64(e.Attempts), metric.WithAttributes(host...))
 	}
-	c.active.Add(ctx, -1, metric.WithAttributes(host))
+	c.active.Add(ctx, -1, metric.WithAttributes(host...))
 	span.End()
 }
 

@@ -14,8 +14,8 @@ import (
 const DefaultPendingLimit = 10_000
 
 // Pending reports the number of a client's pending operations and the age of the oldest. Each collection lists the
-// client's store, at most up to DefaultPendingLimit operations. Unregister the result to stop it. A process with several
-// clients needs [Name].
+// client's store, at most up to DefaultPendingLimit operations. Unregister the result to stop it. A process with
+// several clients needs [Name].
 func Pending(client *redo.Client, opts ...Option) (metric.Registration, error) {
 	if client == nil {
 		return nil, errors.New("otelredo: the client is nil")

@@ -141,7 +141,7 @@ var importRules = map[string]importRule{
 	},
 	"conformance": {module: []string{"taxonomy", "internal/wire"}},
 	targetsDir:    {nested: true, anything: true},
-	"otelredo":    {module: []string{".", "server", "inbox", "outbox", "store", "taxonomy"}, nested: true},
+	"otelredo":    {module: []string{".", "server", "inbox", "outbox", "store", "taxonomy", "webhook"}, nested: true},
 	"cmd/redo":    {nested: true, anything: true},
 	"examples":    {nested: true, anything: true, testing: true},
 	"benchmarks":  {nested: true, anything: true, testing: true},

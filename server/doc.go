@@ -28,8 +28,8 @@
 // again for a marked key.
 //
 // A handler that panics releases its key, unless it has called Applied or written a status below 400. If a handler's
-// time ends before it has written anything, the client gets 504. Its key is then released as after a panic, but on a
-// route with [Refuse] or [Recover] the policy decides about the retry.
+// time ends before it has written anything, the client gets 504 and the key is released. In both cases, on a route
+// with [Refuse] or [Recover], the key is not released and the policy decides about the retry.
 //
 // A handler that writes nothing at all is a mistake in the wiring: its framework hides the response. The client gets
 // 500, the log gets an error, and the handler never runs again for the key. [SilentOK] is for handlers that respond

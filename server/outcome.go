@@ -2,8 +2,9 @@ package server
 
 import "context"
 
-// Key returns the Idempotency-Key of the request that the handler runs for, unquoted. The handler passes it on to the
-// services that it calls. It is "" outside of the middleware, and for a request without a key.
+// Key returns the Idempotency-Key of the request that the handler runs for, unquoted. It is "" outside of the
+// middleware, and for a request without a key. Two principals, and two routes, may get the same key. A handler that
+// makes a key for another service from it must add the principal and the purpose, such as "charge".
 func Key(ctx context.Context) string {
 	if c := callOf(ctx); c != nil {
 		return c.canonical(c.key)

@@ -174,7 +174,7 @@ var (
 )
 
 func createPayment(w http.ResponseWriter, r *http.Request) {
-	ctx := redo.WithOperation(r.Context(), server.Key(r.Context())+":charge")
+	ctx := redo.WithOperation(r.Context(), "charge:"+customer(r)+":"+server.Key(r.Context()))
 	charge, err := redo.Call[Charge](ctx, provider, "POST", providerURL, ChargeRequest{Amount: 1000})
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable) // releases the key: the retry runs this again
@@ -184,18 +184,22 @@ func createPayment(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"charge":%q}`, charge.ID)
 }
 
-// signedIn is the authentication in front of the routes. It knows one customer.
+// signedIn is the authentication in front of the routes. The user's name is the account.
 func signedIn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountID{}, "account-1")))
+		account, _, _ := r.BasicAuth()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountID{}, account)))
 	})
 }
 
 func Example_server() {
 	_ = serve
-	acquirer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"ID":"ch_1"}`)
-	}))
+	var charges int
+	charge := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		charges++
+		fmt.Fprintf(w, `{"ID":"ch_%d"}`, charges)
+	})
+	acquirer := httptest.NewServer(server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(charge))
 	defer acquirer.Close()
 	providerURL = acquirer.URL
 	var err error
@@ -205,12 +209,13 @@ func Example_server() {
 	once := server.Middleware(memstore.New(), server.Required(), server.Principal(customer))
 	srv := httptest.NewServer(signedIn(once(http.HandlerFunc(createPayment))))
 	defer srv.Close()
-	for range 2 {
+	for _, account := range []string{"account-1", "account-1", "account-2"} {
 		req, err := http.NewRequest("POST", srv.URL, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
-		req.Header.Set("Idempotency-Key", "tap-1")
+		req.SetBasicAuth(account, "")
+		req.Header.Set("Idempotency-Key", "tap-1") // of both customers
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			log.Fatal(err)
@@ -218,9 +223,12 @@ func Example_server() {
 		fmt.Println(resp.StatusCode, resp.Header.Get("Idempotency-Status"))
 		resp.Body.Close()
 	}
+	fmt.Println("charges:", charges)
 	// Output:
 	// 201 stored
 	// 201 replayed
+	// 201 stored
+	// charges: 2
 }
 
 func TestOneRefundWhateverTheNetworkDoes(t *testing.T) {

@@ -14,31 +14,33 @@ import (
 
 type payment struct{ ID string }
 
-// acquiring refuses its first request and loses its second response.
+// acquiring is busy at its first request and loses its second response.
 type acquiring struct {
-	ErrRefused error
-	charges    int
+	ErrBusy error
+	charges int
 }
 
 func (a *acquiring) Charge(_ context.Context, key string, _ int) (payment, error) {
 	a.charges++
 	switch a.charges {
 	case 1:
-		return payment{}, a.ErrRefused
+		return payment{}, a.ErrBusy
 	case 2:
 		return payment{}, errors.New("connection reset")
 	}
 	return payment{ID: "pay_" + key}, nil
 }
 
-var acquirer = &acquiring{ErrRefused: errors.New("refused")}
+var acquirer = &acquiring{ErrBusy: errors.New("busy")}
+
+func customer(*http.Request) string { return "account-1" }
 
 func createPayment(w http.ResponseWriter, r *http.Request) {
-	payment, err := acquirer.Charge(r.Context(), server.Key(r.Context()), 1000)
+	payment, err := acquirer.Charge(r.Context(), "charge:"+customer(r)+":"+server.Key(r.Context()), 1000)
 	switch {
-	case errors.Is(err, acquirer.ErrRefused):
-		server.Release(r.Context())
-		http.Error(w, "refused", http.StatusServiceUnavailable)
+	case errors.Is(err, acquirer.ErrBusy):
+		server.Release(r.Context()) // the acquirer has done nothing
+		http.Error(w, "busy", http.StatusServiceUnavailable)
 		return
 	case err != nil:
 		server.Unknown(r.Context()) // the response of the acquirer was lost
@@ -54,7 +56,6 @@ func createPayment(w http.ResponseWriter, r *http.Request) {
 // The handler reports its effect, and the service stops in the order of docs/effects.md.
 func ExampleApplied_reports() {
 	ctx, st, srv := context.Background(), memstore.New(), &http.Server{}
-	customer := func(*http.Request) string { return "account-1" }
 	var background server.Background
 	once := server.Middleware(st, server.Required(), server.Principal(customer), server.RunIn(&background))
 	h := once(http.HandlerFunc(createPayment))

@@ -13,7 +13,7 @@ import (
 // likeRetryablehttp is the snippet of docs/from-retryablehttp.md.
 func likeRetryablehttp(req *http.Request) error {
 	client, err := redo.New(redo.WithRetry(redo.RetryPolicy{
-		MaxAttempts: 5, BaseDelay: time.Second, MaxDelay: 30 * time.Second,
+		MaxAttempts: 5, BaseDelay: time.Second, MaxDelay: 30 * time.Second, MaxElapsed: time.Minute,
 	}))
 	if err != nil {
 		return err

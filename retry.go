@@ -32,7 +32,7 @@ type RetryPolicy struct {
 // first. random is uniform in [0, 1). A Jitter is a pure function of its arguments.
 type Jitter func(n int, prev time.Duration, p RetryPolicy, random float64) time.Duration
 
-// FullJitter waits random in [0, min(MaxDelay, BaseDelay·2ⁿ]). It puts the least load on a server that many clients
+// FullJitter waits random in [0, min(MaxDelay, BaseDelay·2ⁿ)). It puts the least load on a server that many clients
 // retry at the same time.
 func FullJitter(n int, _ time.Duration, p RetryPolicy, random float64) time.Duration {
 	return scale(random, p.step(n))

@@ -52,8 +52,8 @@
 // attempt the event is a dead letter. [Reject] makes it one immediately.
 //
 // Each attempt is counted durably before it is made, so that an event which kills its relay also becomes a dead
-// letter. An attempt that sent nothing is not counted: a failed connection, an open breaker, a client's own limit.
-// The destination rests then, and is disabled after the length of a whole schedule.
+// letter. The count is taken back if nothing was sent: a failed connection, an open breaker, a client's own limit. The
+// destination then rests. It is disabled if that goes on for the length of a whole schedule.
 //
 // [Backlog] lists events with their failures, and redrives dead letters under their own ids. [RedriveAll] redrives
 // many.

@@ -1,7 +1,8 @@
 // Package server makes HTTP handlers safe to repeat. Its middleware runs a handler once for each Idempotency-Key,
 // stores the response, and replays it for every repetition of the request:
 //
-//	mux.Handle("POST /refunds", server.Middleware(st, server.Required(), server.Principal(customer))(createRefund))
+//	once := server.Middleware(st, server.Required(), server.Principal(customer))
+//	mux.Handle("POST /refunds", once(http.HandlerFunc(createRefund)))
 //
 // Most programs need [Middleware], [Required] and [Principal], which returns the customer of a request. A program
 // whose callers share one key space gives [SharedKeys] instead. With neither of the two the middleware refuses to

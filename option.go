@@ -213,8 +213,8 @@ func WithBudget(b limit.Budget) Option {
 	})
 }
 
-// WithLimiter makes attempts wait for l. Use [limit.PerDestination] if the client calls several servers, and
-// [limit.NewQuotaLimiter] to keep within the quota of a server. Default, and for nil: no limit.
+// WithLimiter makes attempts wait for the limiter l. Use [limit.PerDestination] if the client calls several servers,
+// and [limit.NewQuotaLimiter] to keep within the quota of a server. Default, and for nil: no limit.
 func WithLimiter(l limit.Limiter) Option {
 	return optionFunc(func(c *config) error {
 		if err := limit.Validate(l); err != nil {
@@ -225,8 +225,8 @@ func WithLimiter(l limit.Limiter) Option {
 	})
 }
 
-// WithBreaker makes the client call b before each attempt. An attempt that b refuses is not sent. Default, and for
-// nil: no breaker.
+// WithBreaker sends no attempt that the circuit breaker b refuses. The client calls b before each attempt. Default, and
+// for nil: no breaker.
 func WithBreaker(b limit.Breaker) Option {
 	return optionFunc(func(c *config) error {
 		if b != nil && null.Is(b) {

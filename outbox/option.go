@@ -93,7 +93,7 @@ func OnDisabled(f func(context.Context, DisabledDestination)) Option {
 	return optionFunc(func(c *config) { c.onDisabled = f })
 }
 
-// Observe reports attempts and calls to the queue to o. Nil observes nothing.
+// Observe reports attempts, and calls of the queue, to o. Nil observes nothing.
 func Observe(o Observer) Option { return optionFunc(func(c *config) { c.observer = o }) }
 
 // Logger logs attempts: a success at Debug, a retry at Info, a dead letter and a lost lease at Warn. It logs a

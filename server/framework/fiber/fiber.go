@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -42,14 +43,18 @@ func Context(r *http.Request) fiber.Ctx {
 	return c
 }
 
-var errNoRoute = errors.New(
-	"redofiber: Middleware was given to Use or Group, which know no route: give it to each route")
+var (
+	errNoRoute = errors.New(
+		"redofiber: Middleware was given to Use or Group, which know no route: give it to each route")
+	errCut = errors.New("redofiber: the handler's stream failed, or did not have the size that it was given")
+)
 
 // Middleware returns mw, made by server.New or server.Middleware, as a handler of fiber. The scope of a key is the
 // method and fiber's route, "POST /charges/:id". The handler's context ends with the middleware's: use Ctx.Context,
 // also for server.Applied, server.Key and the others, which do nothing with the Ctx itself.
 // An error of the handler is rendered by the app's ErrorHandler, so that the middleware stores that response, and
-// outer middleware sees no error. A streamed response is read whole before it is sent. In fiber a handler that sets
+// outer middleware sees no error. A streamed response is read whole before it is sent. If the stream fails, the client
+// gets an error, and a retry with the key gets 409, because the effect may have been made. In fiber a handler that sets
 // nothing but the status 200 looks like one that wrote nothing: end with SendStatus, or use server.SilentOK. If a
 // handler hijacks the connection of a request with a key, its HijackHandler is not called, and the ErrorHandler gets an
 // error that wraps errors.ErrUnsupported.
@@ -69,6 +74,9 @@ func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
 		defer c.SetContext(outer)
 		h.ServeHTTP(w, r)
 		c.Response().Reset()
+		if w.cut() {
+			return errCut
+		}
 		for name, values := range w.header {
 			for _, v := range values {
 				c.Response().Header.Add(name, v)
@@ -185,14 +193,32 @@ func next(w http.ResponseWriter, r *http.Request) {
 		err = errHijacked
 	}
 	render(c, err)
-	status, body := c.Response().StatusCode(), c.Response().Body()
-	if status == http.StatusOK && len(body) == 0 && c.Response().Header.Len() == before {
+	body, whole := wholeBody(c)
+	status := c.Response().StatusCode()
+	if status == http.StatusOK && whole && len(body) == 0 && c.Response().Header.Len() == before {
 		return // the handler wrote nothing
 	}
 	clear(w.Header())
 	take(w.Header(), c)
+	if !whole { // net/http's sign of a response that breaks off
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
+}
+
+// wholeBody returns the body of the response. It reports false if the body is a stream that fails, or has another size
+// than it was given. fasthttp would break the connection off then.
+func wholeBody(c fiber.Ctx) ([]byte, bool) {
+	r := c.Response()
+	if !r.IsBodyStream() {
+		return r.Body(), true
+	}
+	size := r.Header.ContentLength()
+	body, err := io.ReadAll(r.BodyStream())
+	_ = r.CloseBodyStream()
+	r.SetBodyRaw(body)
+	return body, err == nil && (size < 0 || size == len(body))
 }
 
 var errHijacked = fmt.Errorf("redofiber: a connection can't be hijacked while its response is recorded: %w",
@@ -251,6 +277,12 @@ type response struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+}
+
+// cut reports whether the body is shorter than its declared length.
+func (w *response) cut() bool {
+	n, err := strconv.Atoi(w.header.Get("Content-Length"))
+	return err == nil && n > w.body.Len()
 }
 
 func (w *response) Header() http.Header         { return w.header }

@@ -1,0 +1,82 @@
+package redofiber_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/iotest"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/server"
+	redofiber "github.com/redo-go/redo/server/framework/fiber"
+	"github.com/redo-go/redo/store/memstore"
+)
+
+// Without a key, fasthttp breaks the connection off. A part of a response must not be replayed as the whole.
+func TestAStreamedResponseThatEndsEarlyIsNoResponse(t *testing.T) {
+	for name, send := range map[string]func(c fiber.Ctx) error{
+		"the stream fails": func(c fiber.Ctx) error {
+			return c.SendStream(io.MultiReader(bytes.NewReader([]byte("half")), iotest.ErrReader(errors.New("disk"))))
+		},
+		"the stream is shorter than its size": func(c fiber.Ctx) error {
+			return c.SendStream(bytes.NewReader([]byte("half")), 8)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mw, err := server.New(memstore.New(), server.SharedKeys())
+			require.NoError(t, err)
+			runs := 0
+			app := fiber.New()
+			app.Post("/x", redofiber.Middleware(mw), func(c fiber.Ctx) error {
+				runs++
+				return send(c.Status(http.StatusCreated))
+			})
+			url := serve(t, app)
+			for _, want := range []int{http.StatusInternalServerError, http.StatusConflict} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", http.NoBody)
+				require.NoError(t, err)
+				req.Header.Set("Idempotency-Key", "k")
+				resp, err := http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, want, resp.StatusCode, "%s", body)
+				if want == http.StatusConflict {
+					require.Equal(t, "CONFLICT.idempotency.result_not_stored", resp.Header.Get("Error-Code"))
+				}
+			}
+			require.Equal(t, 1, runs)
+		})
+	}
+}
+
+func TestAStreamedResponseIsReplayed(t *testing.T) {
+	for name, size := range map[string][]int{"of known size": {5}, "of unknown size": nil} {
+		t.Run(name, func(t *testing.T) {
+			mw, err := server.New(memstore.New(), server.SharedKeys())
+			require.NoError(t, err)
+			app := fiber.New()
+			app.Post("/x", redofiber.Middleware(mw), func(c fiber.Ctx) error {
+				return c.Status(http.StatusCreated).SendStream(bytes.NewReader([]byte("whole")), size...)
+			})
+			url := serve(t, app)
+			for _, state := range []string{"stored", "replayed"} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", http.NoBody)
+				require.NoError(t, err)
+				req.Header.Set("Idempotency-Key", "k")
+				resp, err := http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, []any{http.StatusCreated, state, "whole"},
+					[]any{resp.StatusCode, resp.Header.Get("Idempotency-Status"), string(body)})
+			}
+		})
+	}
+}

@@ -44,9 +44,9 @@ type call struct {
 }
 
 // Middleware returns mw, made by server.New or server.Middleware, as a middleware of echo. The scope of a key is
-// the method and echo's route, "POST /charges/:id". A request without a route, for which echo sends 404, passes
-// unchanged. An error of the handler is rendered by echo's HTTPErrorHandler, so that the middleware stores that
-// response, and outer middleware sees no error.
+// the method and echo's route, "POST /charges/:id", or "POST a.example/charges/:id" in a group of Echo.Host. A request
+// without a route, for which echo sends 404, passes unchanged. An error of the handler is rendered by echo's
+// HTTPErrorHandler, so that the middleware stores that response, and outer middleware sees no error.
 func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	h := mw(http.HandlerFunc(serve))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -56,7 +56,7 @@ func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 			}
 			request, response := c.Request(), c.Response()
 			r := request.WithContext(context.WithValue(request.Context(), contextKey{}, &call{c, next}))
-			r.Pattern = r.Method + " " + c.Path()
+			r.Pattern = r.Method + " " + hostOf(c) + c.Path()
 			if r.Body != nil {
 				r.Body = body{r.Body}
 			}
@@ -68,6 +68,15 @@ func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 			return nil
 		}
 	}
+}
+
+// hostOf returns the host whose routes serve the request, or "" if it has none of its own.
+func hostOf(c echo.Context) string {
+	host := c.Request().Host
+	if _, ok := c.Echo().Routers()[host]; ok {
+		return host
+	}
+	return ""
 }
 
 // A body is the client's, as the middleware reads it. It reports the limit of echo's BodyLimit as net/http does.

@@ -134,7 +134,7 @@ func TestABodyLimitOutsideRefusesAKeyedRequestAsAnyOther(t *testing.T) {
 		return c.NoContent(http.StatusNoContent)
 	}, redoecho.Middleware(mw))
 	url := frametest.Serve(t, e)
-	for body, want := range map[string]int{`{"cents":1000}`: http.StatusRequestEntityTooLarge, "{}": http.StatusNoContent} {
+	for body, want := range map[string]int{"cents=1000": http.StatusRequestEntityTooLarge, "{}": http.StatusNoContent} {
 		for _, chunked := range []bool{false, true} {
 			for _, key := range []string{"", "k"} {
 				var content io.Reader = strings.NewReader(body)
@@ -151,6 +151,29 @@ func TestABodyLimitOutsideRefusesAKeyedRequestAsAnyOther(t *testing.T) {
 				require.NoError(t, resp.Body.Close())
 				require.Equal(t, want, resp.StatusCode, "key %q, chunked: %t", key, chunked)
 			}
+		}
+	}
+}
+
+// A host of echo.Echo.Host has its own routes, and so its own keys.
+func TestAKeyBelongsToItsHost(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys())
+	require.NoError(t, err)
+	e := base()
+	for _, host := range []string{"a.example", "b.example"} {
+		e.Host(host).POST("/charges", func(c echo.Context) error {
+			return c.String(http.StatusCreated, host)
+		}, redoecho.Middleware(mw))
+	}
+	e.POST("/charges", func(c echo.Context) error { return c.String(http.StatusCreated, "any") }, redoecho.Middleware(mw))
+	for _, status := range []string{"stored", "replayed"} {
+		for host, want := range map[string]string{"a.example": "a.example", "b.example": "b.example", "c.example": "any"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/charges", nil)
+			r.Host = host
+			r.Header.Set("Idempotency-Key", "k")
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			require.Equal(t, []string{want, status}, []string{w.Body.String(), w.Header().Get("Idempotency-Status")})
 		}
 	}
 }

@@ -12,8 +12,8 @@
 // inside.
 //
 // Context.Stream returns true when the handler's context has ended, for example by server.HandlerTimeout. The part that
-// was written is then the response, as it is for a net/http handler that returns early. If it must not be replayed, call
-// server.Unknown.
+// was written is then the response, as it is for a net/http handler that returns early. If it must not be replayed,
+// call server.Unknown.
 //
 // Give c.Request.Context() to server.Applied, server.Key and the others, not c. gin's context does not have the values
 // of the request's context unless the engine sets ContextWithFallback: Applied would then do nothing.

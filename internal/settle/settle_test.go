@@ -62,7 +62,10 @@ func TestAWriteIsRepeatedWhileItIsOpen(t *testing.T) {
 		{rule: "a write that failed is made again", errs: []error{errDown, errDown}, calls: 3},
 		{rule: "a lost response of a write that was made ends it", made: true, errs: []error{errCut}, calls: 1},
 		{rule: "a lost response of a write that was not made repeats it", errs: []error{errCut}, calls: 2},
-		{rule: "a lost response of a release that was made ends it", release: true, made: true, errs: []error{errCut}, calls: 1},
+		{
+			rule:    "a lost response of a release that was made ends it",
+			release: true, made: true, errs: []error{errCut}, calls: 1,
+		},
 		{rule: "a lost lease ends it", errs: []error{store.ErrLost}, calls: 1, want: store.ErrLost},
 		{rule: "a refused result ends it", errs: []error{store.ErrInvalid}, calls: 1, want: store.ErrInvalid},
 	} {

@@ -32,11 +32,12 @@ type recorder struct {
 	header http.Header // that of w, because informational responses are sent with it
 	before http.Header // a copy of it from before the handler ran
 
-	mode   captureMode
-	trace  timeoutTrace
-	status int      // zero until the handler has written one
-	head   snapshot // the header at that moment
-	body   []byte   // nil until the handler has written a byte
+	mode      captureMode
+	trace     timeoutTrace // of http.TimeoutHandler
+	abandoned bool         // by the timeout of a framework
+	status    int          // zero until the handler has written one
+	head      snapshot     // the header at that moment
+	body      []byte       // nil until the handler has written a byte
 
 	// owner is called once, before the first byte beyond the limit, and returns the next mode.
 	owner interface{ overflow() captureMode }
@@ -152,8 +153,12 @@ func (o *recorder) finish() {
 // silent reports whether the handler has written nothing.
 func (o *recorder) silent() bool { return o.status == 0 }
 
-// abandonedInside reports whether http.TimeoutHandler wrote the response for a handler that it left running.
-func (o *recorder) abandonedInside() bool { return o.trace.inside && !o.trace.own }
+// Abandoned reports that the response is that of a timeout, which has left the handler running. An adapter whose
+// framework has such a timeout finds this method by assertion.
+func (o *recorder) Abandoned() { o.abandoned = true }
+
+// abandonedInside reports whether a timeout wrote the response for a handler that it left running.
+func (o *recorder) abandonedInside() bool { return o.abandoned || o.trace.inside && !o.trace.own }
 
 // passOn drops the held response, and from now on passes on the writes of layers outside of the middleware. Some
 // frameworks give them this recorder, for example to report a panic.

@@ -18,8 +18,8 @@ func SilentOK() Option { return optionFunc(func(c *config) { c.silentOK = true }
 var (
 	errSilent = errors.New("server: the handler returned without writing a response: " +
 		"does its framework write to another ResponseWriter? If it means to, use SilentOK")
-	errAbandoned = errors.New("server: http.TimeoutHandler inside the middleware returned while the handler " +
-		"was running: use HandlerTimeout, or put it outside")
+	errAbandoned = errors.New("server: a timeout inside the middleware, such as http.TimeoutHandler, returned while " +
+		"the handler was running: use HandlerTimeout, or put it outside")
 )
 
 // refuseSilence ends the request of a handler that has written nothing. Its outcome is not known.
@@ -45,9 +45,8 @@ func (c *execution) refuseSilence(o override, effect bool) {
 	c.refuse(Misconfigured, "The handler wrote no response. Its outcome is not known: read its effect back.")
 }
 
-// outliveHandler ends the request of a handler that http.TimeoutHandler has left running. The record reports an
-// unknown outcome, because the handler may still make its effect. The client gets the response of
-// http.TimeoutHandler.
+// outliveHandler ends the request of a handler that a timeout inside of the middleware has left running. The record
+// reports an unknown outcome, because the handler may still make its effect. The client gets the timeout's response.
 func (c *execution) outliveHandler() {
 	c.faulty = true
 	if err := c.record(endComplete, true, store.UnknownOutcome().Result); err != nil {

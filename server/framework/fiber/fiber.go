@@ -71,8 +71,15 @@ func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
 		w := &response{header: http.Header{}, status: http.StatusOK}
 		take(w.header, c) // the headers of outer middleware
 		outer := c.Context()
-		defer c.SetContext(outer)
+		defer func() {
+			if !c.IsAbandoned() {
+				c.SetContext(outer)
+			}
+		}()
 		h.ServeHTTP(w, r)
+		if c.IsAbandoned() {
+			return nil // fasthttp sends the timeout's response
+		}
 		c.Response().Reset()
 		if w.cut() {
 			return errCut
@@ -188,6 +195,13 @@ func next(w http.ResponseWriter, r *http.Request) {
 	}
 	before := c.Response().Header.Len()
 	err := c.Next()
+	if c.IsAbandoned() { // fiber's timeout has returned, and the handler still uses c
+		w.WriteHeader(http.StatusRequestTimeout)
+		if timeout, ok := w.(interface{ Abandoned() }); ok {
+			timeout.Abandoned()
+		}
+		return
+	}
 	if c.RequestCtx().Hijacked() && server.Key(r.Context()) != "" {
 		c.RequestCtx().Hijack(nil)
 		err = errHijacked

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/redo-go/redo/store"
@@ -27,6 +28,7 @@ func (c *execution) sit(id store.ID) bool {
 		s.byPrincipal, s.byKey = map[string]int{}, map[store.ID]int{}
 	}
 	s.taken++
+	c.caller = strings.Clone(c.caller) // it outlives the request here, and fasthttp uses a request's memory again
 	s.byPrincipal[c.caller]++
 	s.byKey[id]++
 	return true

@@ -2,6 +2,7 @@ package server
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,5 +21,21 @@ func TestSeatsAreGivenBack(t *testing.T) {
 	}
 	require.Zero(t, g.seats.taken)
 	require.Empty(t, g.seats.byKey)
+	require.Empty(t, g.seats.byPrincipal)
+}
+
+// fasthttp uses the memory of a request's strings again after the request. Another request of the principal may still
+// wait then.
+func TestSeatsOutliveTheStringsOfARequest(t *testing.T) {
+	g := &gate{config: config{maxWaiters: 10, maxWaitersPerKey: 2, maxWaitersPerPrincipal: 2}}
+	id := store.ID{Scope: "s", Key: "k"}
+	memory := []byte("ann")
+	first := &execution{route: &route{gate: g}, caller: unsafe.String(&memory[0], len(memory))}
+	second := &execution{route: &route{gate: g}, caller: "ann"}
+	require.True(t, first.sit(id))
+	require.True(t, second.sit(id))
+	first.stand(id)
+	copy(memory, "bob")
+	second.stand(id)
 	require.Empty(t, g.seats.byPrincipal)
 }

@@ -57,7 +57,8 @@ var (
 // gets an error, and a retry with the key gets 409, because the effect may have been made. In fiber a handler that sets
 // nothing but the status 200 looks like one that wrote nothing: end with SendStatus, or use server.SilentOK. If a
 // handler hijacks the connection of a request with a key, its HijackHandler is not called, and the ErrorHandler gets an
-// error that wraps errors.ErrUnsupported.
+// error that wraps errors.ErrUnsupported. Do not use Ctx.End and Ctx.Drop, which end the connection before the response
+// is recorded.
 func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
 	h := mw(http.HandlerFunc(next))
 	return func(c fiber.Ctx) error {

@@ -17,8 +17,8 @@ const deliverySQL = `o.seq, f.fence, f.attempts, o.id, o.type, o.destination, o.
 // that the snapshot does not see is of one of these transactions. The statement gets its own number in a subquery,
 // because the planner would evaluate the bare function, before the snapshot.
 //
-// A visible row can't be of an open transaction, unless it is from the dump of another cluster, where another transaction
-// had that number. Its number is then set to 0, so that a later claim does not take it for a late row.
+// A visible row can't be of an open transaction, unless it is from the dump of another cluster, where another
+// transaction had that number. Its number is then set to 0, so that a later claim does not take it for a late row.
 //
 // More rows of pending transactions may appear together than a claim reads. The cursor then keeps the transactions
 // that have ended as reading, and the place up to which they were read. The head does not move until all are read.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type answer struct {
 	interim []int // the informational statuses before it
 	err     error // set if there is no complete response
 
+	resent   bool   // the response to the second sending, because the connection of the first one broke
 	refusals int    // the number of earlier refusals because of load
 	overload bool   // still refused because of load when patience ran out
 	failed   bool   // an error with the status of a success, see Profile.read
@@ -71,10 +73,21 @@ func (a *answer) read(conn io.Reader, method string) {
 func (a *answer) fail(err error) {
 	a.done = time.Now()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the connection was closed before a whole response had come")
+		err = errClosed
 	}
 	a.err = err
 }
+
+var errClosed = errors.New("the connection was closed before a whole response had come")
+
+// broke reports whether the connection ended before the whole response.
+func (a *answer) broke() bool {
+	var network *net.OpError
+	return errors.Is(a.err, errClosed) || errors.As(a.err, &network) && !errors.Is(a.err, ErrUnreachable)
+}
+
+// dropped reports whether the connection ended before any part of a response. A server that keeps the rules may do that.
+func (a *answer) dropped() bool { return a.broke() && a.first.IsZero() && len(a.interim) == 0 }
 
 // ok reports whether the response is a success.
 func (a *answer) ok() bool { return a.err == nil && a.status >= 200 && a.status < 300 && !a.failed }

@@ -36,6 +36,12 @@ func (t *trial) overlapping(pair func() (slow, meanwhile request), label string)
 	for try, refused := 0, 0; try < overlaps; {
 		slow, meanwhile := pair()
 		first, second = t.meanwhile(slow, meanwhile, label)
+		if try++; try < overlaps && (first.dropped() || second.dropped()) {
+			t.anew() // a second sending would overlap nothing
+			continue
+		}
+		t.answered(first, "the slow request")
+		t.answered(second, label)
 		if _, busy := second.busy(0); busy && first.ok() {
 			// The target refuses the second request every time, so this is its way to refuse a duplicate.
 			if refused++; refused == overlaps {
@@ -45,13 +51,13 @@ func (t *trial) overlapping(pair func() (slow, meanwhile request), label string)
 		if wait := max(t.shed(first), t.shed(second)); wait > 0 {
 			t.run.gate.hold(wait)
 			t.anew()
+			try--
 			continue
 		}
 		if second.sent.Before(first.done) {
 			return first, second
 		}
 		t.anew()
-		try++
 	}
 	t.inconclusive("the slow operation responded after %v, before anything else could be sent: it is to take %v",
 		first.done.Sub(first.sent).Round(time.Millisecond), t.run.target.Slow.Takes)
@@ -89,8 +95,6 @@ func (t *trial) meanwhile(slow, meanwhile request, label string) (first, second 
 	first = <-done
 	t.record("the slow request", "", slow, first)
 	t.record(label, "while the slow request was running", meanwhile, second)
-	t.answered(first, "the slow request")
-	t.answered(second, label)
 	return first, second
 }
 

@@ -83,6 +83,7 @@ func (r *runner) patiently(ctx context.Context, d *dialer, req request, a *answe
 			}
 			a = d.exchange(ctx, req)
 		}
+		a = r.despiteDrop(ctx, d, req, a)
 		wait, busy := a.busy(again)
 		if !busy {
 			a.refusals = refusals
@@ -96,4 +97,16 @@ func (r *runner) patiently(ctx context.Context, d *dialer, req request, a *answe
 		refusals++
 		a = nil
 	}
+}
+
+// despiteDrop returns a. If the connection broke before the whole response, it sends the request once more and returns
+// that response. A request without a key is not sent again, because it may have its effect again.
+func (r *runner) despiteDrop(ctx context.Context, d *dialer, req request, a *answer) *answer {
+	keyed := req.key != "" || req.has(r.target.keyHeader())
+	if !a.broke() || !keyed && !wire.SafeMethod(req.method) || !r.gate.pass(ctx, 1) {
+		return a
+	}
+	again := d.exchange(ctx, req)
+	again.sent, again.resent = a.sent, true // the first one may have had the effect
+	return again
 }

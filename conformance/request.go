@@ -62,6 +62,11 @@ func (r request) without(name string) request {
 	return r
 }
 
+// has reports whether the request has a header that is not empty.
+func (r request) has(name string) bool {
+	return slices.ContainsFunc(r.fields, func(f field) bool { return strings.EqualFold(f.name, name) && f.value != "" })
+}
+
 // set returns the request with a header that replaces all others of the same name.
 func (r request) set(name, value string) request { return r.without(name).with(name, value) }
 

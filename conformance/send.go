@@ -22,7 +22,7 @@ func (t *trial) send(label string, r request) *answer {
 // once sends a request whose temporary refusal is expected, so it does not repeat the request.
 func (t *trial) once(label string, r request) *answer {
 	t.pass(1)
-	a := t.record(label, "", r, t.run.dialer.exchange(t.ctx, r))
+	a := t.record(label, "", r, t.run.despiteDrop(t.ctx, t.run.dialer, r, t.run.dialer.exchange(t.ctx, r)))
 	t.answered(a, label)
 	return a
 }
@@ -36,6 +36,13 @@ func (t *trial) pass(n int) {
 
 func (t *trial) answered(a *answer, label string) {
 	switch {
+	case a.dropped() && t.c.Slug != slugBaseline:
+		twice := ""
+		if a.resent {
+			twice = ", twice"
+		}
+		t.inconclusive("%s: the connection was closed before a response%s, and a dropped connection is no verdict", label,
+			twice)
 	case a.err != nil:
 		t.stop(heavier(t.c.Level.verdict(), Warn), "a response to "+label, a.String())
 	case a.overload && t.c.Slug != slugBaseline:
@@ -124,6 +131,9 @@ func (t *trial) show(label, delivery string, r request, a *answer) {
 	if a.refusals > 0 {
 		delivery = joined(delivery, fmt.Sprintf("after %s of the target to serve it under its load", plural(a.refusals,
 			"refusal")))
+	}
+	if a.resent {
+		delivery = joined(delivery, "sent again, because the connection of the first request broke")
 	}
 	a.excerpt = t.run.mask.describe(a.content())
 	x := newExchange(label, delivery, r, a, t.began, t.run.mask)

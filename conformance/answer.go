@@ -86,7 +86,8 @@ func (a *answer) broke() bool {
 	return errors.Is(a.err, errClosed) || errors.As(a.err, &network) && !errors.Is(a.err, ErrUnreachable)
 }
 
-// dropped reports whether the connection ended before any part of a response. A server that keeps the rules may do that.
+// dropped reports whether the connection ended before any part of a response. A server that keeps the rules may do
+// that.
 func (a *answer) dropped() bool { return a.broke() && a.first.IsZero() && len(a.interim) == 0 }
 
 // ok reports whether the response is a success.

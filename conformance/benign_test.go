@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -296,6 +297,47 @@ func benigns() []benign {
 			},
 		},
 		{
+			name: "keys have no underscores",
+			peer: func(p *peer) { p.letters = true },
+		},
+		{
+			name:   "no length is published, and long keys are refused",
+			target: func(t *Target, _ *httptest.Server) { t.Key.MaxLength = 0 },
+		},
+		{
+			name: "no length is published, and long keys are too much for the server",
+			front: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if len(r.Header.Get("Idempotency-Key")) > 255 {
+						w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			},
+			target: func(t *Target, _ *httptest.Server) { t.Key.MaxLength = 0 },
+		},
+		{
+			name: "selected elements of the payload are compared", warns: []string{slugMismatch},
+			peer: func(p *peer) { p.parts = true },
+		},
+		{
+			name: "pages of other sites are refused, and clients of other networks",
+			front: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Origin") != "" || r.Header.Get("X-Forwarded-For") != "" {
+						http.Error(w, "who are you", http.StatusForbidden)
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			},
+		},
+		{
+			name:  "two nodes that name themselves, and say until when a response is fresh",
+			front: twoNodes,
+		},
+		{
 			name: "headers of each response by itself",
 			front: rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) {
 				a.Header().Set("Server-Timing", "app;dur="+strconv.Itoa(a.Body.Len()))
@@ -305,6 +347,17 @@ func benigns() []benign {
 			}),
 		},
 	}
+}
+
+// twoNodes names one of two nodes in each response. Each response has its own time.
+func twoNodes(next http.Handler) http.Handler {
+	var n atomic.Int64
+	return rewriting(func(_ *http.Request, a *httptest.ResponseRecorder) {
+		a.Header().Set("X-Acme-Node", string(rune('a'+n.Add(1)/2%2)))
+		a.Header().Set("Expires", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		a.Header().Set("Age", strconv.Itoa(int(n.Load())))
+		a.Header().Set("X-Cache-Status", map[bool]string{true: "HIT", false: "MISS"}[n.Load()%3 > 0])
+	})(next)
 }
 
 // tokenBucket lets 20 requests a second through, and refuses the others with 429.

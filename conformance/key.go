@@ -30,6 +30,10 @@ func (t *trial) coded(a *answer, c taxonomy.Code) {
 	t.want(!t.run.profile.requires(c) || t.run.profile.code(a) == c, "the code "+t.run.profile.word(c), a)
 }
 
+// longKey is the length of a key that may be too long for the target. It is longer than the columns of databases, and
+// short enough for the servers of HTTP.
+const longKey = 1 << 10
+
 func list(statuses []int) string {
 	if len(statuses) == 0 {
 		return "4xx"
@@ -114,20 +118,35 @@ var keyCases = []Case{{
 	},
 }, {
 	Slug: "key-no-truncate", Level: Must, Needs: []Need{NeedEffects, NeedFreeKeys},
-	Sequence: "two keys of the greatest length that differ in their last byte",
-	Rule:     "No key is cut off: both run, two effects, or both are refused with a 4xx.",
-	Why:      "Keys that are cut collide, and one order gets another one's response.",
-	Sources:  []Source{draft("2.2", Must), contract("never truncated", Must)},
+	Sequence: "two keys of the greatest length that differ in their last byte; where no length is published, two of " +
+		"1 KiB too",
+	Rule:    "No key is cut off: both run, two effects, or both are refused with a 4xx.",
+	Why:     "Keys that are cut collide, and one order gets another one's response.",
+	Sources: []Source{draft("2.2", Must), contract("never truncated", Must)},
 	run: func(t *trial) {
 		p, key := t.payload(), t.longKey(t.run.target.maxKey()-1)
 		a := t.send("the key that ends in a", t.request(t.operation(), key+"a", p))
 		b := t.send("the key that ends in b", t.request(t.operation(), key+"b", t.another(p)))
+		n := 2
 		if a.refused() && b.refused() {
-			t.effect(0)
+			n = 0
+		} else {
+			t.want(a.ok() && b.ok(), "2xx or 4xx for both", fmt.Sprintf("%s, and %s", a, b))
+		}
+		if !t.effect(n) || t.ended() || t.run.target.declares(NeedKeyLimit, t.run.profile) {
 			return
 		}
-		t.want(a.ok() && b.ok(), "2xx or 4xx for both", fmt.Sprintf("%s, and %s", a, b))
-		t.effect(2)
+		key = t.longKey(longKey - 1)
+		a = t.try("the long key that ends in a", t.request(t.operation(), key+"a", t.another(p)))
+		b = t.try("the long key that ends in b", t.request(t.operation(), key+"b", t.another(p)))
+		switch {
+		case a.ok() && b.ok():
+			t.effect(n + 2)
+		case a.refused() && b.refused():
+			t.effect(n)
+		default: // the length is not promised
+			t.should(false, "2xx or 4xx for both", fmt.Sprintf("%s, and %s", a, b))
+		}
 	},
 }, {
 	Slug: "key-equal-payload", Level: Must, Needs: []Need{NeedEffects},
@@ -147,16 +166,30 @@ var keyCases = []Case{{
 	},
 }, {
 	Slug: "key-case", Level: Must, Needs: []Need{NeedEffects, NeedFreeKeys},
-	Sequence: "a key in small letters, and in capitals",
-	Rule:     "Keys are compared byte for byte: two effects.",
-	Why:      "A case-insensitive collation makes one of two keys in base64, and the second operation is never run.",
-	Sources:  []Source{draft("2.1", Must)},
+	Sequence: "a key in small letters, and in capitals; the same with underscores for its hyphens, and without them",
+	Rule: "Keys are compared byte for byte: one effect for each. A key with an underscore may be refused with " +
+		"a 4xx.",
+	Why: "A case-insensitive collation makes one of two keys in base64, and the second operation is never run. So " +
+		"does a server that removes punctuation.",
+	Sources: []Source{draft("2.1", Must)},
 	run: func(t *trial) {
 		p, key := t.payload(), "k"+t.key()
 		a := t.accept("small letters", t.request(t.operation(), strings.ToLower(key), p))
 		b := t.send("capitals", t.request(t.operation(), strings.ToUpper(key), t.another(p)))
 		t.want(a.ok() && b.ok(), "2xx for both", fmt.Sprintf("%s, and %s", a, b))
-		t.effect(2)
+		n := 2
+		for _, mark := range []string{"_", ""} {
+			if !t.effect(n) || t.ended() {
+				return
+			}
+			c := t.send(fmt.Sprintf("%q for each hyphen", mark),
+				t.request(t.operation(), strings.ReplaceAll(key, "-", mark), t.another(p)))
+			if c.ok() {
+				n++
+			}
+			t.want(c.ok() || c.refused(), "2xx or 4xx", c)
+		}
+		t.effect(n)
 	},
 }, {
 	Slug: "key-header-case", Level: Must, Needs: []Need{NeedHeader}, gated: true,

@@ -58,7 +58,7 @@ var mismatchMutants = []mutant{{
 }, {
 	name:  "a mismatch forgets the record",
 	finds: []string{"mismatch-survives"},
-	also:  []string{"conc-history"},
+	also:  []string{"conc-history", slugMismatch}, // a third payload runs
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = func(next http.Handler) http.Handler {

@@ -18,8 +18,8 @@ import (
 )
 
 func mutants() []mutant {
-	return slices.Concat(falsePasses, controlMutants, keyMutants, replayMutants, mismatchMutants, slowMutants,
-		faultMutants, payloadMutants, scopeMutants, browserMutants, lifetimeMutants)
+	return slices.Concat(falsePasses, narrowMutants, controlMutants, keyMutants, replayMutants, mismatchMutants,
+		slowMutants, faultMutants, payloadMutants, scopeMutants, browserMutants, lifetimeMutants)
 }
 
 // keyed is a front that changes requests that have a key.

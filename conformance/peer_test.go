@@ -26,6 +26,8 @@ type peer struct {
 	marked    bool   // replays have Idempotent-Replayed
 	keeps5xx  bool   // a 5xx is kept
 	any       bool   // payloads are not compared
+	letters   bool   // keys have letters, digits and hyphens
+	parts     bool   // the item alone is compared, as the draft allows it: "selected elements"
 	late      bool   // the payload is compared after the key is known to be free
 	replayed  int    // status of a replay, default the first one's
 	mismatch  int    // default 422
@@ -108,6 +110,7 @@ func (p *peer) key(r *http.Request) (key, problem string) {
 		key = key[1 : len(key)-1]
 	}
 	bad := strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' })
+	bad = bad || p.letters && strings.ContainsAny(key, "_.")
 	if key == "" || len(key) > 255 || bad || p.uuid && len(key) != minKey {
 		return "", "malformed_idempotency_key"
 	}
@@ -124,6 +127,9 @@ func (p *peer) name() string {
 // once runs the first request of a key, and replays its response to the others.
 func (p *peer) once(w http.ResponseWriter, r *http.Request, key, body string) {
 	payload := r.Method + " " + r.URL.Path + " " + body
+	if o := (order{}); p.parts && r.URL.RawQuery == "" && json.Unmarshal([]byte(body), &o) == nil {
+		payload = r.Method + " " + r.URL.Path + " " + o.Item
+	}
 	id := principal(r) + " " + key
 	if p.perRoute {
 		id += " " + r.Method + " " + r.URL.Path

@@ -51,6 +51,9 @@ type Profile struct {
 	// ExactHeaders requires that a replay has the first response's end-to-end headers. Otherwise a difference is a
 	// warning.
 	ExactHeaders bool `json:"exact_headers,omitempty"`
+	// WholePayload requires that a key is refused for a payload that differs in any part. Otherwise a replay is a warning
+	// if the payload differs in one variable of the template.
+	WholePayload bool `json:"whole_payload,omitempty"`
 	// Problems requires that errors are problem documents (RFC 9457) or have a Link.
 	Problems bool `json:"problems,omitempty"`
 	// Codes requires that errors have codes: those of Words, or redo's, in the Error-Code header or in the problem
@@ -125,7 +128,7 @@ const (
 
 // ours returns the profile with redo's own rules, for a server that sends redo's headers.
 func (p Profile) ours() Profile {
-	p.ExactStatus, p.ExactHeaders, p.Codes = true, true, true
+	p.ExactStatus, p.ExactHeaders, p.WholePayload, p.Codes = true, true, true, true
 	p.BothForms, p.Query, p.MismatchFirst = true, true, true
 	if redo, _ := profileNamed("redo"); p.Name == "ietf" {
 		p.Mismatch = slices.Concat(p.Mismatch, redo.Mismatch)

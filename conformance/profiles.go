@@ -30,6 +30,7 @@ var redoProfile = Profile{
 	Markers:       []Marker{replayed},
 	ExactStatus:   true,
 	ExactHeaders:  true,
+	WholePayload:  true,
 	Problems:      true,
 	Codes:         true,
 	BothForms:     true,
@@ -64,6 +65,7 @@ var stripeProfile = Profile{
 	ServerErrors: Replayed,
 	Markers:      []Marker{replayed},
 	ExactStatus:  true, // "the resulting status code and body of the first request"
+	WholePayload: true, // "compares incoming parameters to those of the original request"
 	Words: map[taxonomy.Code]string{
 		taxonomy.PayloadMismatch: "idempotency_error", taxonomy.InFlight: "idempotency_key_in_use",
 	},

@@ -70,6 +70,16 @@ func (r request) has(name string) bool {
 // set returns the request with a header that replaces all others of the same name.
 func (r request) set(name, value string) request { return r.without(name).with(name, value) }
 
+// plus returns the request with more headers. It keeps those that it has.
+func (r request) plus(fields []field) request {
+	for _, f := range fields {
+		if !r.has(f.name) {
+			r = r.with(f.name, f.value)
+		}
+	}
+	return r
+}
+
 // withQuery returns the request with one more parameter in its query.
 func (r request) withQuery(parameter string) request {
 	separator := "?"

@@ -89,10 +89,12 @@ var replayShapeCases = []Case{{
 	},
 }, {
 	Slug: "replay-other-headers", Level: Should, gated: true,
-	Sequence: "a key; the same with another User-Agent, X-Request-Id and traceparent",
-	Rule: "Headers that belong to one attempt are no part of the payload: the second is a replay, with " +
-		"no further effect.",
-	Why:     "Every attempt has its own trace. A server that compares all headers refuses all retries.",
+	Sequence: "a key; the same with another User-Agent, X-Request-Id and traceparent; from another network, with " +
+		"an Accept of the same meaning; with an Origin",
+	Rule: "Headers that belong to one attempt are no part of the payload, nor of the key: the others are replays, " +
+		"with no further effect. A network or an Origin that the target refuses for a fresh key too is not judged.",
+	Why: "Every attempt has its own trace. A server that compares all headers refuses all retries. A phone that " +
+		"changes its network pays twice if the address is part of the key.",
 	Sources: []Source{draft("2.4", May), contract("fingerprint over method, path, query and body", Must)},
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload())
@@ -100,7 +102,26 @@ var replayShapeCases = []Case{{
 			return r.set("User-Agent", "attempt-"+n).set("X-Request-Id", "attempt-"+n).
 				set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b"+n+"-01")
 		}
-		t.again(t.accept("the first attempt", attempt("1")), t.send("the second attempt", attempt("2")))
+		a := t.accept("the first attempt", attempt("1"))
+		t.again(a, t.send("the second attempt", attempt("2")))
+		for _, way := range []struct {
+			label  string
+			fields []field
+		}{{"from another network", t.elsewhere(a)}, {"with an Origin", []field{{"Origin", t.origin()}}}} {
+			if t.ended() {
+				return
+			}
+			b := t.send("the same "+way.label, r.plus(way.fields))
+			if !b.refused() {
+				t.again(a, b)
+				continue
+			}
+			fresh := t.request(t.operation(), t.key(), t.payload())
+			c := t.send("a fresh key "+way.label, fresh.plus(way.fields))
+			if t.want(c.refused(), "the same response again, "+a.String(), t.unlike(a, b)) {
+				t.note("the target refuses a request %s: %s", way.label, c)
+			}
+		}
 	},
 }, {
 	Slug: "replay-chunked", Level: Should, Needs: []Need{NeedBody}, gated: true,
@@ -158,6 +179,23 @@ var replayShapeCases = []Case{{
 		}
 	},
 }}
+
+// elsewhere returns the headers of a client that came by another network and proxy. Its Accept asks for what a is.
+func (t *trial) elsewhere(a *answer) []field {
+	const address = "203.0.113.7" // RFC 5737
+	fields := []field{{"X-Forwarded-For", address}, {"X-Real-IP", address}, {"Forwarded", "for=" + address}}
+	mediaType, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	return append(fields, field{"Accept", strings.TrimPrefix(mediaType+", */*;q=0.5", ", ")})
+}
+
+// origin returns the declared origin of pages, or the target's own.
+func (t *trial) origin() string {
+	if t.run.target.Origin != "" {
+		return t.run.target.Origin
+	}
+	base, _ := t.run.target.base() // Validate has checked it
+	return base.Scheme + "://" + base.Host
+}
 
 // again judges whether the second response is a replay of the first.
 func (t *trial) again(first, second *answer) {

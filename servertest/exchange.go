@@ -70,7 +70,19 @@ func (x *exchange) pass() {
 	}
 	x.fired(nil)
 	x.answered = true
-	x.srv.service.ServeHTTP(x.w, x.visit(x.r.Context(), &visit{}))
+	x.serve(x.w, x.visit(x.r.Context(), &visit{}))
+}
+
+// serve runs the service.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request) {
+	returned := false
+	defer func() {
+		if !returned && x.step != nil {
+			x.step.spoil()
+		}
+	}()
+	x.srv.service.ServeHTTP(w, r)
+	returned = true
 }
 
 // hold waits for d, which is the fault itself. It returns false if the server closes meanwhile.

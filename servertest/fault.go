@@ -11,7 +11,7 @@ import (
 )
 
 // Fault is one step of a script: the treatment of one request. It is a value, so steps may share it. The zero
-// Fault is invalid.
+// Fault is invalid. A step whose handler panics has not fired.
 //
 // "Before the effect" means that the service never sees the request. "After the effect" means that the whole
 // service ran, middleware and handler, and that its record was completed. Only the response is then lost or
@@ -40,6 +40,11 @@ func (f Fault) String() string {
 // name. A fault that sends no response ignores them.
 func (f Fault) With(fields ...Header) Fault {
 	f.fields = append(append([]Header(nil), f.fields...), fields...)
+	for _, h := range fields {
+		if why := h.unfit(); why != "" && f.bad == nil {
+			f.bad = fmt.Errorf("servertest: %s: %s", h.written, why)
+		}
+	}
 	return f
 }
 
@@ -63,7 +68,8 @@ func (f Fault) checkDuration(d time.Duration) Fault {
 	return f.refuse(d < 0, "the duration is %v, it must not be negative", d)
 }
 
-// OK serves the request without a fault. At a script's end it asserts that the request arrives.
+// OK serves the request without a fault. At a script's end it asserts that the request arrives and that the handler
+// returns.
 func OK() Fault { return newFault((*exchange).pass, "OK()") }
 
 // Status responds with the status before the effect, as a gateway does.
@@ -140,7 +146,24 @@ type Header struct {
 	value   func(now time.Time) string
 }
 
-// Field returns any header field. The value is sent unchanged.
+// unfit returns the reason why net/http would not send the field as it is, or "".
+func (h Header) unfit() string {
+	name := http.CanonicalHeaderKey(h.name)
+	switch {
+	case h.value == nil:
+		return "the zero Header has no name; take one of the constructors"
+	case !wire.Token(h.name):
+		return fmt.Sprintf("%q is no header name (RFC 9110 section 5.6.2)", h.name)
+	case name == "Content-Length" || name == "Transfer-Encoding" || name == "Connection":
+		return "the server sets " + name + " itself"
+	case strings.ContainsAny(h.value(time.Time{}), "\r\n"):
+		return "the value contains a line break"
+	}
+	return ""
+}
+
+// Field returns a header field. The value is sent unchanged. A name that is no header name, a header that frames the
+// response (Content-Length, Transfer-Encoding or Connection) or a line break in the value ends the test.
 func Field(name, value string) Header {
 	return Header{
 		written: fmt.Sprintf("Field(%q, %q)", name, value),

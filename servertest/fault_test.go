@@ -203,7 +203,34 @@ func TestInvalidFaultEndsTheTest(t *testing.T) {
 			[]servertest.Option{servertest.Script("k1", servertest.Fault{})},
 			"servertest: a script contains the zero Fault; take one of the constructors",
 		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.OK().With(servertest.Field("X Part", "1")))},
+			`servertest: Field("X Part", "1"): "X Part" is no header name (RFC 9110 section 5.6.2)`,
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.OK().With(servertest.Field("", "1")))},
+			`servertest: Field("", "1"): "" is no header name (RFC 9110 section 5.6.2)`,
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.RateLimited(servertest.Field("content-length", "9")))},
+			`servertest: Field("content-length", "9"): the server sets Content-Length itself`,
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.Status(503).With(
+				servertest.Field("X-Edge", "fra1"), servertest.Field("Transfer-Encoding", "gzip")))},
+			`servertest: Field("Transfer-Encoding", "gzip"): the server sets Transfer-Encoding itself`,
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.OK().With(servertest.Field("Connection", "x")))},
+			`servertest: Field("Connection", "x"): the server sets Connection itself`,
+		},
+		{
+			[]servertest.Option{servertest.Script("k1", servertest.RateLimited(servertest.RetryAfterRaw("1\r\nX: 2")))},
+			`servertest: RetryAfterRaw("1\r\nX: 2"): the value contains a line break`,
+		},
 		{[]servertest.Option{servertest.Handler(nil)}, "servertest: Handler: the handler is nil"},
+		{[]servertest.Option{servertest.Principal(nil)}, "servertest: Principal: the function is nil"},
+		{[]servertest.Option{servertest.Guard(nil)}, "servertest: Guard: the function is nil"},
 		{
 			[]servertest.Option{servertest.Bare(), servertest.Script("k1", servertest.StoreFailsAtReserve())},
 			"servertest: a script makes the store fail, and a Bare server has no store",

@@ -27,9 +27,17 @@ type setup struct {
 	store     store.Store
 	guards    []server.Option
 	guard     func(store.Store) (func(http.Handler) http.Handler, error)
-	given     bool // WithStore was called
+	given     bool  // WithStore was called
+	bad       error // the first nil that an option got
 	bare      bool
 	lenient   bool
+}
+
+// refuse refuses the options if an argument is nil.
+func (s *setup) refuse(missing bool, option, argument string) {
+	if missing && s.bad == nil {
+		s.bad = fmt.Errorf("servertest: %s: the %s is nil", option, argument)
+	}
 }
 
 // KeyHeader sets the name of the request header that carries the key. The default is Idempotency-Key. Scripts,
@@ -70,20 +78,29 @@ func Lenient() Option {
 // middleware, unless [Bare] is set. If the handler is a mux, all its routes share one key space, because the
 // middleware wraps the mux. A handler that writes no response gets 500, unless the middleware has server.SilentOK.
 func Handler(h http.Handler) Option {
-	return optionFunc(func(s *setup) { s.handler = h })
+	return optionFunc(func(s *setup) {
+		s.refuse(h == nil, "Handler", "handler")
+		s.handler = h
+	})
 }
 
 // Principal sets the function that returns the caller of a request, for [Entry] and for the middleware, which
 // separates principals. By default all callers share one key space (server.SharedKeys). The function must be safe
 // for concurrent use.
 func Principal(of func(*http.Request) string) Option {
-	return optionFunc(func(s *setup) { s.principal = of })
+	return optionFunc(func(s *setup) {
+		s.refuse(of == nil, "Principal", "function")
+		s.principal = of
+	})
 }
 
 // WithStore makes the middleware keep its records in st. The caller closes st. The default is a new memstore that
 // the server owns. A store that waits on channels must be created in the same synctest bubble as its server.
 func WithStore(st store.Store) Option {
-	return optionFunc(func(s *setup) { s.store, s.given = st, true })
+	return optionFunc(func(s *setup) {
+		s.refuse(st == nil, "WithStore", "store")
+		s.store, s.given = st, true
+	})
 }
 
 // WithMiddleware adds options of the middleware, after those of this package. Several calls add up. This package
@@ -97,7 +114,10 @@ func WithMiddleware(opts ...server.Option) Option {
 // then applies to [Entry] only. In a synctest bubble with [StoreFailsAtComplete], f must use server.RunIn, and the
 // test must shut that Background down.
 func Guard(f func(st store.Store) (func(http.Handler) http.Handler, error)) Option {
-	return optionFunc(func(s *setup) { s.guard = f })
+	return optionFunc(func(s *setup) {
+		s.refuse(f == nil, "Guard", "function")
+		s.guard = f
+	})
 }
 
 // Bare removes the middleware. Every request that reaches the service makes an effect, as in a service without
@@ -118,10 +138,8 @@ func newSetup(opts []Option) (*setup, error) {
 	switch {
 	case unfit != nil:
 		return nil, fmt.Errorf("servertest: KeyHeader: %w", unfit)
-	case s.handler == nil:
-		return nil, errors.New("servertest: Handler: the handler is nil")
-	case s.given && s.store == nil:
-		return nil, errors.New("servertest: WithStore: the store is nil")
+	case s.bad != nil:
+		return nil, s.bad
 	case s.guard != nil && s.guards != nil:
 		return nil, errors.New("servertest: Guard takes the place of the middleware that " +
 			"WithMiddleware has options for")

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -14,6 +15,14 @@ type step struct {
 	playing int    // the number of requests that are at the step
 	fired   bool
 	err     error // the reason why the fault did not occur
+	spoiled bool  // the handler panicked
+}
+
+// spoil records that the handler panicked: the step has not fired, also if its fault occurred before.
+func (s *step) spoil() {
+	s.scripts.mu.Lock()
+	defer s.scripts.mu.Unlock()
+	s.spoiled, s.fired, s.err = true, false, errors.New("servertest: the handler panicked")
 }
 
 // play records that a request has reached the step or, with -1, that it has left.
@@ -28,7 +37,7 @@ func (s *step) mark(err error) {
 	s.scripts.mu.Lock()
 	defer s.scripts.mu.Unlock()
 	if err == nil {
-		s.fired = true
+		s.fired = !s.spoiled
 	} else if s.err == nil {
 		s.err = err
 	}

@@ -249,7 +249,6 @@ func (x *exchange) abort() {
 		if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 			x.srv.logPanic(p, debug.Stack())
 		}
-		x.fired(errors.New("servertest: the handler panicked"))
 		panic(http.ErrAbortHandler)
 	}
 	if !x.answered {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,15 @@ func TestHandlerPanicIsToldAndBreaksTheConnection(t *testing.T) {
 		fault servertest.Fault
 		errs  []string
 	}{
-		{"a request that is served plainly", servertest.OK(), nil},
+		{"a request that is served plainly", servertest.OK(), []string{
+			`servertest: key "k1", step 1, OK(): taken by request 1, but it did not reach the wire: servertest: the handler panicked`,
+		}},
+		{"a request that is held before", servertest.Delay(time.Millisecond), []string{
+			`servertest: key "k1", step 1, Delay(1ms): taken by request 1, but it did not reach the wire: servertest: the handler panicked`,
+		}},
+		{"a request that is held in front of the handler", servertest.DelayInHandler(time.Millisecond), []string{
+			`servertest: key "k1", step 1, DelayInHandler(1ms): taken by request 1, but it did not reach the wire: servertest: the handler panicked`,
+		}},
 		{"a request that meets a fault", servertest.CloseAfterEffect(), []string{
 			`servertest: key "k1", step 1, CloseAfterEffect(): taken by request 1, but it did not reach the wire: servertest: the handler panicked`,
 		}},
@@ -152,4 +161,19 @@ func TestServiceSeesABrokenBody(t *testing.T) {
 		require.ErrorIs(t, <-errs, io.ErrUnexpectedEOF)
 		require.Equal(t, "half", string(srv.Requests()[0].Body))
 	})
+}
+
+func TestCopyThatPanicsHasNotFired(t *testing.T) {
+	var n atomic.Int32
+	fake := newFakeTB(t)
+	srv := servertest.New(fake, servertest.Bare(), servertest.Script("k1", servertest.DuplicateAtOnce()),
+		servertest.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			if n.Add(1) == 1 { // almost always the second copy, which comes while the first is held
+				panic("no money")
+			}
+		})))
+	_, _ = post(t, srv.Client(), srv.URL, "k1") // its error depends on which copy panics
+	fake.end()
+	require.Equal(t, []string{`servertest: key "k1", step 1, DuplicateAtOnce(): taken by request 1, but it did not ` +
+		`reach the wire: servertest: the handler panicked`}, fake.errors)
 }

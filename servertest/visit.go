@@ -60,7 +60,7 @@ func (x *exchange) deliver(v *visit) *answer {
 	defer context.AfterFunc(x.srv.ctx, cancel)()
 	a := newAnswer()
 	defer v.served.Store(true)
-	x.srv.service.ServeHTTP(a, x.visit(ctx, v))
+	x.serve(a, x.visit(ctx, v))
 	return a.settle()
 }
 

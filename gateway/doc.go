@@ -13,7 +13,8 @@
 // A request with an Idempotency-Key runs once for each principal and key. The gateway stores the request before the
 // first byte goes upstream, and retries it under one upstream key. It sends the upstream's response to every
 // repetition. A phone that disconnects does not stop the request. If the gateway's process dies, any gateway over the
-// same store continues the request. The upstream must honour Idempotency-Keys.
+// same store continues the request. The upstream must honour Idempotency-Keys. A request without a key ends when its
+// phone disconnects, and its effect is then unknown.
 //
 // The phone's key is never sent upstream. The upstream key is the HMAC-SHA256 of the principal and the phone's key. Two
 // phones with the same key never meet, and no phone can choose the key of another.

@@ -12,6 +12,9 @@ import (
 // serveStatus serves the state of the key in the query.
 func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
 	if key := r.URL.Query().Get("key"); key != "" && len(wire.Lines(r.Header, wire.HeaderKey)) == 0 {
+		if as, err := wire.ParseKey([]string{key}); err == nil {
+			key = as // it may have the form of the header, as in statusURL
+		}
 		r = keyed(r, key)
 	}
 	r, _ = g.read(r)
@@ -20,7 +23,7 @@ func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
 
 // statusURL returns the URL of a request's state.
 func (g *Gateway) statusURL(key string) string {
-	return g.statusPath + "?" + url.Values{"key": {key}}.Encode()
+	return g.statusPath + "?" + url.Values{"key": {wire.FormatKey(key, false, false)}}.Encode()
 }
 
 // An accepting writer sends 202 with a status URL instead of the middleware's refusal of a key in flight.

@@ -1,8 +1,11 @@
 package gateway_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +40,8 @@ func TestKeyInTheHeaderCountsBeforeTheQuery(t *testing.T) {
 		status     int
 	}{
 		{"?key=k1", "", 200},
+		{`?key=%22k1%22`, "", 200},
+		{`?key=%22k1`, "", 404},
 		{"?key=k2", "", 404},
 		{"?key=k2", "k1", 200},
 		{"?key=k1", "k2", 404},
@@ -52,4 +57,43 @@ func TestKeyInTheHeaderCountsBeforeTheQuery(t *testing.T) {
 		g.ServeHTTP(w, r)
 		require.Equal(t, c.status, w.Code, c)
 	}
+}
+
+// The status URL has the key as the header has it, so that a quoted key and a key with quotation marks stay apart.
+func TestStatusURLOfEachKeyLeadsToIt(t *testing.T) {
+	for _, key := range []string{`"k 1"`, `"\"k1\""`, `"a,b"`, `a\b`} {
+		var nested *httptest.ResponseRecorder
+		var g *gateway.Gateway
+		g = local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+			nested = post(g, "{}", "Idempotency-Key", key) // the phone repeats it
+			return respond(http.StatusCreated)(r)
+		}, gateway.StatusPath("/operations"), gateway.Wait(0))
+		require.Equal(t, http.StatusCreated, post(g, "{}", "Idempotency-Key", key).Code, key)
+		require.Equal(t, http.StatusAccepted, nested.Code, key)
+		r := httptest.NewRequest(http.MethodGet, nested.Header().Get("Location"), nil)
+		r.Header.Set("X-User", "ann")
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		require.Equal(t, http.StatusOK, w.Code, key)
+	}
+}
+
+func TestDisconnectEndsARequestWithoutAKey(t *testing.T) {
+	begun, ended := make(chan struct{}), make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		close(begun)
+		<-r.Context().Done()
+		close(ended)
+	}))
+	defer up.Close()
+	gw, _ := open(t, up.URL, nil)
+	ctx, hangUp := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, gw.URL+"/v1/refunds", strings.NewReader("{}"))
+	require.NoError(t, err)
+	req.Header.Set("X-User", "ann")
+	go func() { <-begun; hangUp() }()
+	_, err = http.DefaultClient.Do(req)
+	require.ErrorIs(t, err, context.Canceled)
+	<-ended
 }

@@ -68,10 +68,12 @@ func TestProfileThatCannotBeIsRefused(t *testing.T) {
 	sound := Profile{Mismatch: []int{409}, MissingKey: []int{400}, MalformedKey: []int{400}, InFlight: []int{409}}
 	require.NoError(t, sound.validate())
 	for want, change := range map[string]func(p *Profile){
-		`key_form is "ulid"`:                   func(p *Profile) { p.KeyForm = "ulid" },
-		`"a b", which is no header name`:       func(p *Profile) { p.FirstSent = "a b" },
-		"neither a header name nor a member":   func(p *Profile) { p.Markers = []Marker{{Value: "true"}} },
-		"the profile's mismatch has no status": func(p *Profile) { p.Mismatch = nil },
+		`key_form: "ulid" can be "uuid"`:      func(p *Profile) { p.KeyForm = "ulid" },
+		`first_sent: "a b" is no header name`: func(p *Profile) { p.FirstSent = "a b" },
+		"the header Content-Length is":        func(p *Profile) { p.FirstSent = "Content-Length" },
+		"header: the header Host has another": func(p *Profile) { p.Header = "Host" },
+		"markers.0: \"\" is neither a header": func(p *Profile) { p.Markers = []Marker{{Value: "true"}} },
+		"mismatch: there is no status":        func(p *Profile) { p.Mismatch = nil },
 	} {
 		p := sound
 		change(&p)

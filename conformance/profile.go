@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -136,8 +135,9 @@ func (p Profile) ours() Profile {
 	return p
 }
 
+// validate returns FieldErrors.
 func (p Profile) validate() error {
-	var wrong []error
+	var wrong FieldErrors
 	for _, list := range []struct {
 		name     string
 		statuses []int
@@ -146,42 +146,28 @@ func (p Profile) validate() error {
 		{"in_flight", p.InFlight},
 	} {
 		needed := list.name == "in_flight" || list.name == "mismatch" && !p.AnyPayload
-		if len(list.statuses) == 0 && needed {
-			wrong = append(wrong, fmt.Errorf("the profile's %s has no status", list.name))
-		}
+		wrong.check(len(list.statuses) > 0 || !needed, list.name, "there is no status")
 		for _, s := range list.statuses {
-			if s < 400 || s > 499 {
-				wrong = append(wrong, fmt.Errorf("the profile's %s has %d, which is no status of a client error",
-					list.name, s))
-			}
+			wrong.check(s >= 400 && s <= 499, list.name, "%d is no status of a client error", s)
 		}
 	}
-	if p.MaxKey != 0 && p.MaxKey < minKey {
-		wrong = append(wrong, fmt.Errorf("the profile's max_key is %d, which is less than %d", p.MaxKey, minKey))
+	wrong.check(p.MaxKey == 0 || p.MaxKey >= minKey, "max_key", "%d is less than %d", p.MaxKey, minKey)
+	wrong.check(slices.Contains([]AfterError{Either, Replayed, Executed}, p.ServerErrors), "server_errors",
+		"%q can be %q, %q or left out", p.ServerErrors, Replayed, Executed)
+	wrong.check(slices.Contains([]KeyForm{AnyKey, UUID, UUIDv7}, p.KeyForm), "key_form", "%q can be %q, %q or left out",
+		p.KeyForm, UUID, UUIDv7)
+	if p.Header != "" {
+		wrong.add("header", wire.CheckKeyHeader(p.Header))
 	}
-	switch p.ServerErrors {
-	case Either, Replayed, Executed:
-	default:
-		wrong = append(wrong, fmt.Errorf("the profile's server_errors is %q, it can be %q, %q or left out",
-			p.ServerErrors, Replayed, Executed))
+	if p.FirstSent != "" {
+		wrong.add("first_sent", validateHeaders(map[string]string{p.FirstSent: ""}))
 	}
-	switch p.KeyForm {
-	case AnyKey, UUID, UUIDv7:
-	default:
-		wrong = append(wrong, fmt.Errorf("the profile's key_form is %q, it can be %q, %q or left out",
-			p.KeyForm, UUID, UUIDv7))
+	wrong.check(p.WordsIn == "" || wire.Token(p.WordsIn), "words_in", "%q is no header name", p.WordsIn)
+	for i, m := range p.Markers {
+		wrong.check((m.Member == "") != (m.Name == "") && (m.Name == "" || wire.Token(m.Name)),
+			fmt.Sprintf("markers.%d", i), "%q is neither a header name nor a member", m.Name)
 	}
-	for _, name := range []string{p.Header, p.FirstSent, p.WordsIn} {
-		if name != "" && !wire.Token(name) {
-			wrong = append(wrong, fmt.Errorf("the profile has %q, which is no header name", name))
-		}
-	}
-	for _, m := range p.Markers {
-		if (m.Member == "") == (m.Name == "") || m.Name != "" && !wire.Token(m.Name) {
-			wrong = append(wrong, fmt.Errorf("the profile's marker %q is neither a header name nor a member", m.Name))
-		}
-	}
-	return errors.Join(wrong...)
+	return wrong.err()
 }
 
 // read sets the profile's view of a response: an error with the status of a success, and the part of its body that

@@ -306,7 +306,7 @@ func TestKeyLengthOfAProfileIsThatOfItsTarget(t *testing.T) {
 	p := ietfProfile
 	p.MaxKey = 35
 	target := Target{BaseURL: "http://h", Operation: Operation{Method: "POST", Path: "/x"}, CustomProfile: &p}
-	require.ErrorContains(t, target.Validate(), "custom_profile: the profile's max_key is 35, which is less than 36")
+	require.ErrorContains(t, target.Validate(), "custom_profile.max_key: 35 is less than 36")
 }
 
 func TestExcerptsAreWholeCharacters(t *testing.T) {

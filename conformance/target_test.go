@@ -111,10 +111,10 @@ func TestDescriptionThatIsWrongIsRefused(t *testing.T) {
 		"a retention in no header": {`{"base_url":"http://h",` + operation +
 			`,"advertised":{"method":"GET","path":"/c","header":"a b"}}`, "is no header name"},
 		"a profile of nothing": {`{"base_url":"http://h",` + operation + `,"custom_profile":{"name":"x"}}`,
-			"the profile's mismatch has no status"},
+			"custom_profile.mismatch: there is no status"},
 		"a profile of successes": {`{"base_url":"http://h",` + operation +
 			`,"custom_profile":{"mismatch":[200],"missing_key":[400],"malformed_key":[400],"in_flight":[409]}}`,
-			"has 200, which is no status of a client error"},
+			"custom_profile.mismatch: 200 is no status of a client error"},
 		"a huge one": {strings.Repeat(" ", maxTarget+1), "more than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,14 +22,14 @@ func readBaseline(name string) ([]conformance.Option, error) {
 	var opts []conformance.Option
 	seen := map[string]int{}
 	number := 0
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) { // some editors put the mark first
 		number++
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		slug, reason, _ := strings.Cut(line, " ")
-		reason = strings.TrimSpace(reason)
+		slug := strings.Fields(line)[0]
+		reason := strings.TrimSpace(strings.TrimPrefix(line, slug))
 		isSlug := func(c conformance.Case) bool { return c.Slug == slug }
 		switch {
 		case !slices.ContainsFunc(conformance.Cases(), isSlug):

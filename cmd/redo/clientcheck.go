@@ -14,6 +14,7 @@ import (
 	"github.com/redo-go/redo/cmd/redo/internal/clientcheck"
 	"github.com/redo-go/redo/cmd/redo/internal/form"
 	"github.com/redo-go/redo/conformance"
+	"github.com/redo-go/redo/internal/wire"
 )
 
 // A clientCheck holds the flags of client-check.
@@ -79,8 +80,8 @@ func (k *clientCheck) run(ctx context.Context, args []string) error {
 	if k.list {
 		return listClientCases(k.terminal, chosen)
 	}
-	if len(args) == 0 {
-		return errors.New("no command is given; usage: redo client-check [flags] -- COMMAND [ARG...]")
+	if err := k.check(args); err != nil {
+		return err
 	}
 	files, err := k.outputs.open()
 	if err != nil {
@@ -103,6 +104,28 @@ func (k *clientCheck) run(ctx context.Context, args []string) error {
 		runErr = fmt.Errorf("the report could not be written: %w", wrong)
 	}
 	return ended(code, runErr)
+}
+
+// check returns an error for a value that no run can have.
+func (k *clientCheck) check(args []string) error {
+	const usage = "; usage: redo client-check [flags] -- COMMAND [ARG...]"
+	o := k.options
+	switch {
+	case len(args) == 0:
+		return errors.New("no command is given" + usage)
+	case args[0] == "":
+		return errors.New("the command is empty" + usage)
+	case o.Workers <= 0:
+		return fmt.Errorf("--concurrency is %d, it must be positive", o.Workers)
+	case o.Limit <= 0:
+		return fmt.Errorf("--timeout is %v, it must be positive", o.Limit)
+	case o.ClientTimeout < 0:
+		return fmt.Errorf("--client-timeout is %v, it must not be negative", o.ClientTimeout)
+	}
+	if err := wire.CheckKeyHeader(o.KeyHeader); err != nil {
+		return fmt.Errorf("--key-header: %w", err)
+	}
+	return nil
 }
 
 // matchClientCases returns the cases that the patterns select. No pattern selects all of them.

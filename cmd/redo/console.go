@@ -90,10 +90,10 @@ func (c *consoling) run(ctx context.Context, name string) error {
 
 // checkLoopback refuses an address that other machines may reach.
 func checkLoopback(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("--address %q: it must be a host and a port, such as 127.0.0.1:8090", address)
+	if err := checkAddress("--address", address, "127.0.0.1:8090"); err != nil {
+		return err
 	}
+	host, _, err := net.SplitHostPort(address)
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
 		return nil

@@ -79,11 +79,12 @@ more. Without an argument it lists all codes.`,
 // lookUp finds a code by its typed name, or the code that an HTTP status maps to.
 func lookUp(typed string) (meaning, error) {
 	if status, err := strconv.Atoi(typed); err == nil {
-		if status < 100 || status > 999 {
-			return meaning{}, fmt.Errorf("%d is no HTTP status", status)
+		if status < 100 || status > 599 {
+			return meaning{}, fmt.Errorf("%d is no HTTP status: they are from 100 to 599", status)
 		}
 		if status < 400 {
-			return meaning{}, fmt.Errorf("%d %s is no error: it has no code", status, http.StatusText(status))
+			name := strings.TrimSpace(fmt.Sprint(status, " ", http.StatusText(status)))
+			return meaning{}, fmt.Errorf("%s is no error: it has no code", name)
 		}
 		v := taxonomy.Classify(taxonomy.Answer{Sent: true, Status: status})
 		m := meaningOf(v.Code)

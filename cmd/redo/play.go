@@ -42,8 +42,11 @@ Line breaks or semicolons separate scripts. The faults are:
 The program runs until it is interrupted. It then ends with status 1 if faults of the script were
 not reached: these prove nothing about the client.`
 
-// options parses the scripts.
+// options checks the address and parses the scripts.
 func (p *playing) options() ([]servertest.Option, error) {
+	if err := checkAddress("--listen", p.listen, "127.0.0.1:8080"); err != nil {
+		return nil, err
+	}
 	texts := make([]string, len(p.scripts))
 	for i, text := range p.scripts {
 		texts[i] = text

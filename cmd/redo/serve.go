@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,10 +37,13 @@ an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in 
   redo serve --print-target > target.yaml`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if cfg.Script, err = p.options(); err != nil {
+				return err
+			}
 			if printTarget {
 				return printTargetOf(t, "http://"+p.listen, cfg)
 			}
-			if cfg.Script, err = p.options(); err != nil {
+			if err := checkOwn(target); err != nil {
 				return err
 			}
 			if file != "" {
@@ -61,7 +66,7 @@ an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in 
 			if target != "" {
 				text, err := targetfile.Format(reference.Target(srv.URL, cfg))
 				if err == nil {
-					err = writeWhole(target, text)
+					err = writeWhole(target, append([]byte(ownTarget), text...))
 				}
 				if err != nil {
 					return failed(err)
@@ -82,7 +87,8 @@ an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in 
 		"let a duplicate wait for the first request, at most so long (default refuse it)")
 	f.BoolVar(&cfg.Bare, "bare", false, "forget keys, so that every request makes an effect, which redo check finds")
 	f.StringVar(&target, "write-target", "",
-		"once the server listens, write the target `file` that describes it for redo check")
+		"once the server listens, write the target `file` that describes it for redo check; a file of another author is "+
+			"not overwritten")
 	f.BoolVar(&printTarget, "print-target", false, "print that target file, and serve nothing")
 	complete(cmd, "profile", reference.Profiles)
 	return cmd
@@ -99,6 +105,26 @@ func printTargetOf(t terminal, url string, cfg reference.Config) error {
 	}
 	_, err = t.out.Write(text)
 	return err
+}
+
+// ownTarget is the first line of the target files that serve writes.
+const ownTarget = "# redo serve --write-target writes this file anew each time it starts. To keep changes, rename it.\n"
+
+// checkOwn returns an error if the file exists and serve did not write it. An empty name means no file.
+func checkOwn(name string) error {
+	if name == "" {
+		return nil
+	}
+	text, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("--write-target: %w", err)
+	case !strings.HasPrefix(string(text), ownTarget):
+		return fmt.Errorf("--write-target %s: the file exists, and redo serve did not write it", name)
+	}
+	return nil
 }
 
 // writeWhole writes a file in one step, so that a program that waits for the file never reads half of it.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,6 +60,8 @@ func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string)
 	var err error
 	if isURL(name) {
 		target, err = t.fromURL(name, given)
+	} else if otherURL.MatchString(name) {
+		return target, errors.New("the URL must be an http or https URL") // not shown, because it may hold a password
 	} else {
 		for _, flag := range onlyWithURL {
 			if given(flag) {
@@ -96,9 +99,14 @@ func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string)
 	return target, target.Validate()
 }
 
+// isURL reports whether an argument is an http or https URL, whose scheme has no case (RFC 3986 section 3.1).
 func isURL(s string) bool {
-	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
+	scheme, _, found := strings.Cut(s, "://")
+	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
+
+// otherURL matches an argument that is a URL.
+var otherURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 
 // readInput reads a file. The name "-" means the standard input.
 func readInput(name string, stdin io.Reader) ([]byte, error) {
@@ -135,7 +143,8 @@ func (t *targetFlags) fromURL(raw string, given func(flag string) bool) (conform
 	}
 	target.BaseURL = u.Scheme + "://" + u.Host
 	// The path is kept as typed, because escaping would remove the braces of a template.
-	path := strings.TrimPrefix(raw, target.BaseURL)
+	_, path, _ := strings.Cut(raw, "://")
+	path = path[max(0, strings.IndexAny(path+"/", "/?#")):]
 	path, _, _ = strings.Cut(path, "#")
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path

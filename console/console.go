@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"net/http"
 	"time"
+
+	"github.com/redo-go/redo/internal/bidi"
 )
 
 // A Console serves the pages. Create one with [New].
@@ -91,7 +93,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = b.WriteTo(w) // the browser has gone
+	_, _ = w.Write(bidi.EscapeHTML(b.Bytes())) // the browser has gone
 }
 
 // notices are the results that a redirect may announce.

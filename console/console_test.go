@@ -379,3 +379,16 @@ func TestStoreThatFailsIsShown(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, r.do(http.MethodGet, "operation?name=refund:down", nil).Code)
 	require.False(t, errors.Is(r.call("refund:x", "/x"), store.ErrNotFound))
 }
+
+// A name with a control of direction looks like another one. The page shows the control, and its forms keep the name.
+func TestControlOfDirectionInANameIsVisible(t *testing.T) {
+	r := newRig(t)
+	const name = "refund:\u202Egnidnep"
+	require.Error(t, r.call(name, "/down"))
+	list := r.get("operations")
+	require.Contains(t, list, `>refund:\u202egnidnep</a>`)
+	require.NotContains(t, list, "\u202E")
+	page := r.get("operation?name=" + url.QueryEscape(name))
+	require.Contains(t, page, `value="`+name+`"`)
+	require.Contains(t, page, `<h1>refund:\u202egnidnep</h1>`)
+}

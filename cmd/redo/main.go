@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/redo-go/redo/internal/bidi"
 )
 
 func main() {
@@ -38,10 +40,18 @@ type terminal struct {
 func systemTerminal() terminal {
 	plain := os.Getenv("TERM") == "dumb"
 	return terminal{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		in: os.Stdin, out: legible(os.Stdout, isTerminal(os.Stdout)), err: legible(os.Stderr, isTerminal(os.Stderr)),
 		live:   isTerminal(os.Stderr) && !plain,
 		colors: isTerminal(os.Stdout) && !plain && os.Getenv("NO_COLOR") == "", // no-color.org
 	}
+}
+
+// legible returns a writer that shows names as they are on a terminal. Files and pipes get each byte unchanged.
+func legible(w io.Writer, terminal bool) io.Writer {
+	if terminal {
+		return bidi.Writer{W: w}
+	}
+	return w
 }
 
 // isTerminal reports whether f is a character device. It is also true for the null device, where drawing is

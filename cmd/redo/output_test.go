@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,4 +61,14 @@ func TestReportThatCanNotBeWrittenIsAFaultOfTheTool(t *testing.T) {
 		terminal{in: http.NoBody, out: broken{}, err: &errs})
 	require.Equal(t, conformance.ExitFault, status)
 	require.Contains(t, errs.String(), "redo: the report could not be written: the pipe is broken")
+}
+
+func TestTerminalShowsControlsOfDirection(t *testing.T) {
+	const name = "refund:\u202Egnidnep"
+	for terminal, want := range map[bool]string{true: `refund:\u202egnidnep`, false: name} {
+		var b bytes.Buffer
+		_, err := io.WriteString(legible(&b, terminal), name)
+		require.NoError(t, err)
+		require.Equal(t, want, b.String())
+	}
 }

@@ -2,6 +2,7 @@
 package openapi
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -28,11 +29,14 @@ import (
 // References to other files are not followed. No text of the document is a variable in the target: a document can't
 // read the environment of its user.
 func Target(document []byte, operation string) (target conformance.Target, notes []string, err error) {
+	if err := odd(document); err != nil {
+		return target, nil, err
+	}
 	doc, err := libopenapi.NewDocumentWithConfiguration(document, &datamodel.DocumentConfiguration{
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SkipCircularReferenceCheck: true,
 	})
 	if err != nil {
-		return target, nil, err
+		return target, nil, fmt.Errorf("the document can't be read: %w", err)
 	}
 	model, err := doc.BuildV3Model()
 	if model == nil {
@@ -61,6 +65,35 @@ func Target(document []byte, operation string) (target conformance.Target, notes
 		w.note("set in the environment: %s", strings.Join(slices.Sorted(maps.Keys(w.needed)), ", "))
 	}
 	return w.target, w.notes, w.target.Validate()
+}
+
+// odd returns an error for a document that is no OpenAPI 3. The texts of the library presuppose its API.
+func odd(document []byte) error {
+	var root yaml.Node
+	if err := yaml.Unmarshal(document, &root); err != nil {
+		return fmt.Errorf("the document is neither YAML nor JSON: %w", err)
+	}
+	if len(root.Content) == 0 || root.Content[0].ShortTag() == "!!null" {
+		return errors.New("the document is empty")
+	}
+	var head struct {
+		OpenAPI yaml.Node `yaml:"openapi"`
+		Swagger yaml.Node `yaml:"swagger"`
+	}
+	switch err := root.Content[0].Decode(&head); {
+	case root.Content[0].Kind != yaml.MappingNode:
+		return errors.New("the document is no OpenAPI 3: it is no object")
+	case err != nil:
+		return fmt.Errorf("the document can't be read: %w", err)
+	case head.OpenAPI.IsZero() && !head.Swagger.IsZero():
+		return fmt.Errorf("the document is no OpenAPI 3: it is Swagger %s", head.Swagger.Value)
+	case head.OpenAPI.IsZero():
+		return errors.New(`the document is no OpenAPI 3: it has no member "openapi"`)
+	case head.OpenAPI.Value != "3" && !strings.HasPrefix(head.OpenAPI.Value, "3."):
+		return fmt.Errorf("the document is no OpenAPI 3: line %d: its member \"openapi\" is %q", head.OpenAPI.Line,
+			head.OpenAPI.Value)
+	}
+	return nil
 }
 
 // writer holds the parts of a target that is being written.
@@ -99,6 +132,9 @@ func (w *writer) find(name string) error {
 				}
 			}
 		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("the document has no operation %q: it has none", name)
 	}
 	return fmt.Errorf("the document has no operation %q%s", name, nearest.DidYouMean(name, names))
 }

@@ -93,7 +93,7 @@ func checkLoopback(address string) error {
 	if err := checkAddress("--address", address, "127.0.0.1:8090"); err != nil {
 		return err
 	}
-	host, _, err := net.SplitHostPort(address)
+	host, _, _ := net.SplitHostPort(address) // it was checked
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
 		return nil

@@ -29,6 +29,7 @@ var importRules = map[string]importRule{
 	"internal/flight":      {},
 	"internal/browsertest": {testing: true},
 	"internal/chance":      {},
+	"internal/bidi":        {},
 	"internal/fakeclock":   {},
 	"internal/wallclock":   {},
 	"internal/freeport":    {},
@@ -97,7 +98,7 @@ var importRules = map[string]importRule{
 	"server/framework/connect": {module: []string{"server"}, vendors: []string{"connectrpc.com/connect"}},
 	"server/framework/plain":   {},
 	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire"}},
-	"console":                  {module: []string{".", "store", "inbox", "outbox", "taxonomy"}},
+	"console":                  {module: []string{".", "store", "inbox", "outbox", "taxonomy", "internal/bidi"}},
 	"inbox": {module: []string{
 		"taxonomy", "store", "webhook", "outbox", "internal/wire", "internal/settle",
 	}},

@@ -33,7 +33,7 @@ an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in 
 ` + fmt.Sprintf(scriptHelp, script.Help()),
 		Example: `  redo serve --script 'k1: reset-after-effect, 503, ok'
   redo serve --script '*: reset-after-effect' --script '"k:2": delay-in-handler(2s)'
-  redo serve --listen 127.0.0.1:9000 --store records.redo --write-target target.yaml
+  redo serve --listen 127.0.0.1:9000 --store records.redo --write-target served.yaml
   redo serve --print-target > target.yaml`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) (err error) {

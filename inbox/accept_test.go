@@ -302,6 +302,24 @@ func TestADroppedLetterOfTheQueueIsNotHandledAgain(t *testing.T) {
 	})
 }
 
+// A receipt with a failure is a dead letter's, and another program may have buried the event without a reason.
+func TestADroppedLetterWithoutAReasonIsDead(t *testing.T) {
+	accepting(t, func(t *testing.T, a *acceptance) {
+		a.accept(t, event, inbox.Accepted)
+		claimed, err := a.queue.Claim(t.Context(), outbox.Claim{Max: 1, Lease: second})
+		require.NoError(t, err)
+		_, err = a.queue.Settle(t.Context(), outbox.Settlement{
+			Lease: claimed[0].Lease, Outcome: outbox.Outcome{Result: outbox.Dead},
+		})
+		require.NoError(t, err)
+		require.NoError(t, a.Drop(t.Context(), event.Source, event.ID))
+		a.accept(t, event, inbox.Accepted)
+		a.work(t, second)
+		require.Empty(t, a.h.events)
+		require.Equal(t, "the attempt did not end", a.accept(t, event, inbox.Replayed).Failure)
+	})
+}
+
 // A process that is asked to end gives the event back. The attempt is not counted by the schedule.
 func TestAnInterruptedHandlerCostsNoAttemptOfTheSchedule(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {

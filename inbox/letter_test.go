@@ -148,6 +148,17 @@ func TestADroppedLetterIsForgottenAndItsEventIsNot(t *testing.T) {
 	})
 }
 
+func TestALetterThatTheStoreCannotReadNowIsNotMissing(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		bury(t, newInbox(t, st))
+		in := newInbox(t, &lossy{Store: st, blind: true, until: time.Now().Add(second)})
+		refused(t, in.Drop(t.Context(), event.Source, event.ID), taxonomy.Unavailable)
+		_, err := in.Redrive(t.Context(), event.Source, event.ID, nil)
+		refused(t, err, taxonomy.Unavailable)
+		require.Len(t, letters(t, in, ""), 1)
+	})
+}
+
 // Each write on the way to a dead letter and back may be the last one of a process. In the end the event is handled
 // once.
 func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {

@@ -99,6 +99,7 @@ func TestAnOutcomeThatIsNotRecordedIsNotAcknowledged(t *testing.T) {
 				_, err := in.Receive(t.Context(), event, h.handle)
 				refused(t, err, taxonomy.Unavailable)
 				require.ErrorIs(t, err, down)
+				require.Equal(t, errors.Is(down, store.ErrUnknown), errors.Is(err, store.ErrUnknown))
 				require.Equal(t, inbox.DefaultStoreTimeout, time.Since(start))
 				_, err = in.Receive(t.Context(), event, h.handle)
 				refused(t, err, taxonomy.InFlight)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -209,6 +210,28 @@ func TestADeliveryThatIsOvertakenReturnsTheOthersOutcome(t *testing.T) {
 		r, err := in.Receive(t.Context(), event, credit(nil))
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
+		require.Equal(t, credited, e.rows)
+	})
+}
+
+func TestADeliveryThatIsOvertakenByOneInFlightIsRefused(t *testing.T) {
+	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
+		ended := make(chan error, 1)
+		e.before = func() {
+			e.before = nil
+			go func() {
+				_, err := in.Receive(t.Context(), event, func(ctx context.Context, tx rows, ev inbox.Event) error {
+					time.Sleep(second)
+					return credit(nil)(ctx, tx, ev)
+				})
+				ended <- err
+			}()
+			synctest.Wait()
+		}
+		r, err := in.Receive(t.Context(), event, credit(nil))
+		refused(t, err, taxonomy.InFlight)
+		require.Zero(t, r)
+		require.NoError(t, <-ended)
 		require.Equal(t, credited, e.rows)
 	})
 }

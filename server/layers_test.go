@@ -297,6 +297,7 @@ func TestABodyThatDoesNotArriveInTimeMayBeSentAgain(t *testing.T) {
 	g := newRig(t, memstore.New(), nil)
 	srv := httptest.NewUnstartedServer(g)
 	srv.Config.ReadTimeout = 50 * time.Millisecond
+	srv.Config.ReadHeaderTimeout = time.Minute // the default is ReadTimeout, which a busy machine may miss
 	srv.Start()
 	t.Cleanup(srv.Close)
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())

@@ -3,8 +3,10 @@ package redo
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,6 +54,17 @@ func TestRandomKeysAreUUIDv4(t *testing.T) {
 		id := makeKey(t, RandomKeys, "refund:1")
 		require.Equal(t, uuid.Version(4), id.Version())
 		require.Equal(t, uuid.RFC4122, id.Variant())
+	}
+}
+
+// Without the error, each operation would have the same key.
+func TestAKeyThatCannotBeMadeIsAnError(t *testing.T) {
+	uuid.SetRand(iotest.ErrReader(io.ErrUnexpectedEOF))
+	t.Cleanup(func() { uuid.SetRand(nil) })
+	for name, f := range map[string]KeyFunc{"time-ordered": TimeOrderedKeys, "random": RandomKeys} {
+		key, err := f("refund:1")
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, name)
+		require.Empty(t, key, name)
 	}
 }
 

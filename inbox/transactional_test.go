@@ -158,6 +158,40 @@ func TestACommitWhoseResponseIsLostIsReadBack(t *testing.T) {
 	})
 }
 
+func TestACommitWhoseRecordCannotBeReadIsNotAcknowledged(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		e := &unreadable{engine: newEngine(st)}
+		in, err := inbox.NewTransactional(e)
+		require.NoError(t, err)
+		e.committed = func(error) error {
+			e.down = true
+			return errUnknown
+		}
+		_, err = in.Receive(t.Context(), event, credit(nil))
+		refused(t, err, taxonomy.Unavailable)
+		require.ErrorIs(t, err, errUnknown)
+		require.ErrorIs(t, err, errDown)
+		e.down = false
+		r, err := in.Receive(t.Context(), event, credit(nil))
+		require.NoError(t, err)
+		require.Equal(t, inbox.Replayed, r.Status)
+		require.Equal(t, credited, e.rows)
+	})
+}
+
+// An unreadable engine finds no record while it is down.
+type unreadable struct {
+	*engine
+	down bool
+}
+
+func (u *unreadable) Find(ctx context.Context, id store.ID) (store.Record, error) {
+	if u.down {
+		return store.Record{}, errDown
+	}
+	return u.engine.Find(ctx, id)
+}
+
 func TestACommitThatTheEngineRefusesIsAFailedAttempt(t *testing.T) {
 	transactional(t, func(t *testing.T, e *engine, in *inbox.Transactional[rows]) {
 		e.refuse = errors.New("a deferred constraint is broken")

@@ -364,6 +364,21 @@ func TestGrantThatComesAfterItsLeaseMakesNoSecondEffect(t *testing.T) {
 	}
 }
 
+func TestAGrantThatCameLateAndCannotBeRenewedRunsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, newFaults(func(method string, _ int, do func() error) error {
+			if method == "Extend" {
+				return store.ErrUnavailable
+			}
+			err := do()
+			time.Sleep(5 * time.Second)
+			return err
+		}), nil, server.LeaseTTL(10*time.Second), server.StoreTimeout(40*time.Second))
+		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+		require.Zero(t, g.ran())
+	})
+}
+
 // A store's call may take StoreTimeout, and the lease is not renewed meanwhile.
 func TestCallThatHangsLongerThanTheLeaseMakesNoSecondEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -80,6 +81,9 @@ func TestBody(t *testing.T) {
 			r.Body, r.ContentLength = http.MaxBytesReader(nil, io.NopCloser(strings.NewReader(long)), 10), -1
 		}, 413, "VALIDATION.content_too_large"},
 		{"that can't be read", withReader(iotest.ErrReader(failed), -1), 400, "VALIDATION.bad_request"},
+		{"whose connection breaks", withReader(iotest.ErrReader(&net.OpError{
+			Op: "read", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, Err: failed,
+		}), -1), 400, "VALIDATION.bad_request"},
 		{"shorter than its length", withReader(strings.NewReader("b"), 2), 400, "VALIDATION.bad_request"},
 		{"longer than its length", withReader(strings.NewReader("bbb"), 2), 400, "VALIDATION.bad_request"},
 		{"that was read outside as a form", func(r *http.Request) {
@@ -93,7 +97,8 @@ func TestBody(t *testing.T) {
 		t.Run("a body "+c.rule+" is refused before anything is reserved", func(t *testing.T) {
 			st := newFaults(nil)
 			g := newRig(t, st, echo, server.MaxBody(5000))
-			requireProblem(t, g.do(c.edit), c.status, c.code)
+			p := requireProblem(t, g.do(c.edit), c.status, c.code)
+			require.NotContains(t, p.Detail, "10.0.0.1", "an address is no business of the client")
 			require.Zero(t, g.ran())
 			require.Empty(t, st.calls)
 		})

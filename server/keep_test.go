@@ -3,7 +3,9 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -216,4 +218,46 @@ func TestSkip(t *testing.T) {
 	requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
 	requireProblem(t, g.do(without("Idempotency-Key")), 400, "VALIDATION.idempotency_key.missing")
 	require.Equal(t, 5, g.ran())
+}
+
+// The client has such a response already, and only the record can still follow the handler's report.
+func TestAReportAfterALargeResponseSettlesTheRecord(t *testing.T) {
+	for rule, c := range map[string]struct {
+		say  func(context.Context)
+		ran  int
+		then int
+	}{
+		"no report":  {func(context.Context) {}, 2, 500},
+		"its effect": {applied, 1, 409},
+		"a refusal":  {server.Fail, 1, 409},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+				answer(500, "too large")(w, r)
+				c.say(r.Context())
+			}, server.MaxResponse(3))
+			w := g.do()
+			requireReleased(t, w, 500)
+			require.Equal(t, "too large", w.Body.String())
+			require.Equal(t, c.then, g.do().Code)
+			require.Equal(t, c.ran, g.ran())
+		})
+	}
+}
+
+// The refusal is on its way, and no layer outside may add to it.
+func TestAPanicAfterALargeResponseThatWasNotRecordedAddsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, newFaults(failing("Complete", store.ErrLost)), func(w http.ResponseWriter, r *http.Request) {
+			answer(201, "too large")(w, r)
+			defer func() {
+				_, err := io.WriteString(w, "recovered")
+				require.Error(t, err)
+			}()
+			panic(http.ErrAbortHandler)
+		}, server.MaxResponse(3))
+		w := httptest.NewRecorder()
+		require.Panics(t, func() { g.ServeHTTP(w, request(t.Context())) })
+		require.NotContains(t, requireProblem(t, w, 503, "DEPENDENCY.unavailable").Detail, "recovered")
+	})
 }

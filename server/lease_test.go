@@ -289,3 +289,15 @@ func (s *slowRenewal) Extend(ctx context.Context, l store.Lease, d time.Duration
 	}
 	return s.Store.Extend(context.WithoutCancel(ctx), l, d, meta)
 }
+
+// Another request may have made the effect, so the response must not say that the handler was too slow.
+func TestAHandlerThatWritesNothingAfterItsLeaseWasLostIsUnavailable(t *testing.T) {
+	for _, method := range []string{"Extend", "Release"} { // where the loss shows
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, newFaults(failing(method, store.ErrLost)), func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+			}, server.HandlerTimeout(time.Hour))
+			requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/csv"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 )
 
@@ -210,3 +212,14 @@ func slow(d time.Duration) http.HandlerFunc {
 		created(w, r)
 	}
 }
+
+func TestAStoreWithoutAVerdictIsUnavailable(t *testing.T) {
+	g := newRig(t, mute{memstore.New()}, nil)
+	requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+	require.Zero(t, g.ran())
+}
+
+// A mute store gives no verdict.
+type mute struct{ store.Store }
+
+func (mute) Reserve(context.Context, store.Claim) (store.Grant, error) { return store.Grant{}, nil }

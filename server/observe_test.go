@@ -265,3 +265,17 @@ func TestRequestObserver(t *testing.T) {
 		require.Len(t, seen.ended, 3)
 	})
 }
+
+func TestALevelThatIsNotEnabledIsNotLogged(t *testing.T) {
+	var out bytes.Buffer
+	errorsOnly := &slog.HandlerOptions{Level: slog.LevelError}
+	g := newRig(t, newFaults(failing("Complete", store.ErrLost)), func(w http.ResponseWriter, r *http.Request) {
+		if server.Key(r.Context()) == "k1" {
+			w.WriteHeader(500)
+		}
+	}, server.Logger(slog.New(slog.NewTextHandler(&out, errorsOnly))))
+	g.do()
+	require.Empty(t, out.String())
+	g.do(withKey("k2"))
+	require.Contains(t, out.String(), "level=ERROR")
+}

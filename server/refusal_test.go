@@ -139,6 +139,18 @@ func TestRefusalIsNoSuccess(t *testing.T) {
 		w := newRig(t, memstore.New(), nil, server.Required(), nothing).do(without("Idempotency-Key"))
 		requireProblem(t, w, 400, "VALIDATION.idempotency_key.missing")
 	})
+	t.Run("an interim response comes before it, and a flush passes", func(t *testing.T) {
+		w := &wireWriter{sink: sink{header: http.Header{}}}
+		flushing := server.Refusal(func(w http.ResponseWriter, _ *http.Request, _ server.Problem) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusOK)
+			require.NoError(t, http.NewResponseController(w).Flush())
+		})
+		newRig(t, memstore.New(), nil, server.Required(), flushing).
+			ServeHTTP(w, request(t.Context(), without("Idempotency-Key")))
+		require.Equal(t, []int{103, 400}, w.statuses)
+		require.Equal(t, 1, w.flushes)
+	})
 	t.Run("another refusal is sent as it is, and observed", func(t *testing.T) {
 		o := &recorder{}
 		teapot := server.Refusal(func(w http.ResponseWriter, _ *http.Request, _ server.Problem) { w.WriteHeader(418) })

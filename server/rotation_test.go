@@ -319,3 +319,15 @@ func TestRotationShowsNoKey(t *testing.T) {
 	require.Regexp(t, "^[0-9a-f]{64}$", st.last.ID.Key)
 	require.False(t, strings.Contains(st.last.ID.Scope, "user 7"))
 }
+
+// The record may be under the other secret, so an outage of the store must not let the handler run.
+func TestRotationRunsNothingWithoutTheStore(t *testing.T) {
+	rotations(t, func(t *testing.T, st *faults, process process) {
+		st.on = failing("Find", store.ErrUnavailable)
+		g := process(nil, secondStep)
+		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+		require.Zero(t, g.ran())
+		st.heal()
+		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+	})
+}

@@ -1,9 +1,11 @@
 package server_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -277,4 +279,14 @@ func TestStatusHandlerIsObserved(t *testing.T) {
 	ask(t, memstore.New(), "k1", server.SharedKeys(), server.Observe(o))
 	require.Equal(t, []string{"Find"}, o.methods())
 	require.Empty(t, o.events)
+}
+
+func TestStatusHandlerLogsWhatItCannotRead(t *testing.T) {
+	var log bytes.Buffer
+	logger := server.Logger(slog.New(slog.NewTextHandler(&log, nil)))
+	w := ask(t, newFaults(failing("Find", store.ErrUnavailable)), "k1", server.SharedKeys(), logger)
+	requireProblem(t, w, 503, "DEPENDENCY.unavailable")
+	require.Contains(t, log.String(), "level=ERROR")
+	require.Contains(t, log.String(), "operation=/refunds/{id}")
+	require.Contains(t, log.String(), store.ErrUnavailable.Error())
 }

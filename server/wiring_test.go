@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 )
 
@@ -201,6 +202,16 @@ func TestTimeoutHandlerInside(t *testing.T) {
 			}
 		})
 	}
+	t.Run("without the store its outcome is unavailable", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log, logger := logged()
+			g := newRig(t, newFaults(failing("Complete", store.ErrLost)), slow(make(chan string, 1)).ServeHTTP, logger)
+			requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+			require.Contains(t, log.String(), "use HandlerTimeout")
+			require.Contains(t, log.String(), store.ErrLost.Error())
+			time.Sleep(time.Minute)
+		})
+	})
 	t.Run("a client's end leaves the handler running too", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(),

@@ -251,3 +251,19 @@ func TestNothingIsLoggedByDefault(t *testing.T) {
 		require.Empty(t, out.String())
 	})
 }
+
+func TestTheLogHasTheCallersCorrelationID(t *testing.T) {
+	for header, want := range map[string]string{
+		"X-Correlation-Id": "correlation_id=c1", "X-Request-Id": "correlation_id=c1", "X-Other": "",
+	} {
+		var out bytes.Buffer
+		srv := servertest.NewInMemory(t)
+		client := connect(t, srv.Transport(), redo.WithStore(openStore(t)), redo.WithLogger(slog.New(
+			slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		req := named(t, srv, "op", payment)
+		req.Header.Set(header, "c1")
+		succeed(t, client, req)
+		require.Equal(t, want != "", strings.Contains(out.String(), "correlation_id="), header)
+		require.Contains(t, out.String(), want)
+	}
+}

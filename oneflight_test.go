@@ -298,3 +298,22 @@ func TestAPanicInTheTransportFreesTheFlight(t *testing.T) {
 		require.Equal(t, int32(2), calls.Load())
 	})
 }
+
+// It would wait for itself.
+func TestACallWithinAnAttemptOfItsOwnOperationDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t)
+		var client *redo.Client
+		var inner *http.Response
+		client = connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if inner == nil {
+				inner = new(http.Response)
+				inner, _ = succeed(t, client, named(t, srv, "op", payment).WithContext(r.Context()))
+			}
+			return srv.Transport().RoundTrip(r)
+		}), redo.WithStore(openStore(t)))
+		outer, _ := succeed(t, client, named(t, srv, "op", payment))
+		require.Equal(t, redo.KeyOf(outer), redo.KeyOf(inner))
+		require.Equal(t, 1, srv.Ledger().Total())
+	})
+}

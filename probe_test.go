@@ -317,3 +317,17 @@ func TestWhatAnotherProcessSettledDuringAProbeWins(t *testing.T) {
 		})
 	}
 }
+
+func TestAFindingThatIsNotStoredSettlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t, servertest.ScriptNext(replayed500()))
+		st := &faultyStore{Store: openStore(t)}
+		st.set(nil, store.ErrUnavailable, nil)
+		p := &probe{finding: redo.Finding{Effect: redo.Applied, Response: found(201, "rf_1"), Evidence: "e"}}
+		client := connect(t, srv.Transport(), redo.WithStore(st), redo.WithProbe(p.ask))
+		e := fail(t, client, named(t, srv, "op", payment))
+		require.Equal(t, redo.EffectUnknown, e.Effect)
+		require.ErrorIs(t, e, store.ErrUnavailable)
+		require.Equal(t, store.StatePending, record(t, st, "op").State)
+	})
+}

@@ -298,3 +298,16 @@ func TestCredentialsStayAtTheirOriginUnderAClientAbove(t *testing.T) {
 		})
 	}
 }
+
+func TestWithoutRedirectsEachRedirectIsTheResponse(t *testing.T) {
+	requests := 0
+	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+		requests++
+		return answer(r, 307, "", "Location", "/elsewhere"), nil
+	}))
+	req, err := http.NewRequestWithContext(redo.WithoutRedirects(t.Context()), http.MethodGet, "http://api.test/", nil)
+	require.NoError(t, err)
+	resp, _ := succeed(t, client, req)
+	require.Equal(t, 307, resp.StatusCode)
+	require.Equal(t, 1, requests)
+}

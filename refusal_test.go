@@ -3,10 +3,12 @@ package redo_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -193,4 +195,18 @@ func TestStoreThatSpeaksAnotherVersionSendsNothing(t *testing.T) {
 			require.NoError(t, st.Release(t.Context(), rec.Lease()))
 		})
 	}
+}
+
+// The second attempt needs another copy of the body.
+func TestABodyThatCannotBeReadAgainEndsTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503)))
+		gone := errors.New("the file is gone")
+		req := keyed(t, srv, "k1")
+		req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
+		e := fail(t, connect(t, srv.Transport()), req)
+		require.Equal(t, []any{taxonomy.BodyNotReplayable, redo.EffectUnknown}, []any{e.Code, e.Effect})
+		require.ErrorIs(t, e, gone)
+		require.Len(t, srv.Requests(), 1)
+	})
 }

@@ -366,3 +366,56 @@ func TestTwoProcessesThatResumeOneOperationSendOneKey(t *testing.T) {
 		require.Equal(t, store.StateComplete, record(t, st, "op").State)
 	})
 }
+
+// The operation is forgotten after Resume has found it. The claim that follows must not begin it anew.
+func TestResumeOfAnOperationThatVanishesSendsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		forget error
+		code   taxonomy.Code
+	}{
+		"the claim is taken back":  {nil, taxonomy.InvalidOperation},
+		"and the store breaks off": {store.ErrUnavailable, taxonomy.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
+				mem := openStore(t)
+				crash(t, srv, mem, named(t, srv, "op", payment))
+				st := &vanishing{faultyStore: &faultyStore{Store: mem}}
+				client := connect(t, srv.Transport(), redo.WithStore(st))
+				op := pending(t, client)[0]
+				st.before = func() { require.NoError(t, mem.Release(t.Context(), record(t, mem, "op").Lease())) }
+				st.set(nil, nil, c.forget)
+				st.release = c.forget
+				_, err := client.Resume(t.Context(), op)
+				require.Equal(t, c.code, failure(t, err).Code)
+				require.Len(t, srv.Requests(), 1)
+				if c.forget == nil {
+					requireAbsent(t, mem, "op")
+				}
+			})
+		})
+	}
+}
+
+// A vanishing store calls before, once, before a Reserve.
+type vanishing struct {
+	*faultyStore
+	before  func()
+	release error
+}
+
+func (s *vanishing) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	return s.faultyStore.Reserve(ctx, c)
+}
+
+func (s *vanishing) Release(ctx context.Context, l store.Lease) error {
+	if s.release != nil {
+		return s.release
+	}
+	return s.faultyStore.Release(ctx, l)
+}

@@ -391,3 +391,55 @@ func TestResumeEveryKeepsTheServersHint(t *testing.T) {
 		})
 	}
 }
+
+func TestResumeEveryEndsWithItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := connect(t, unused(), redo.WithStore(openStore(t)))
+		ended := make(chan error, 1)
+		go func() { ended <- client.ResumeEvery(t.Context(), time.Minute, nil) }()
+		synctest.Wait()
+		require.NoError(t, client.Close())
+		require.Equal(t, redo.ErrClosed, <-ended)
+	})
+}
+
+// Without its turn nothing is sent. Without the server's hint another process may resume the operation too early.
+func TestResumeEveryReportsATurnThatItCouldNotKeep(t *testing.T) {
+	for name, c := range map[string]struct {
+		taken bool
+		sent  int
+		err   string
+	}{
+		"it is not taken":      {false, 0, "unavailable"},
+		"it is taken too soon": {true, 1, "keeping the time of the next attempt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem, sent, got := openStore(t), 0, resumptions{}
+				leaveBehind(t, mem, "a")
+				busy := tripper(func(r *http.Request) (*http.Response, error) {
+					sent++
+					return answer(r, 503, "", "Retry-After", "7200"), nil
+				})
+				resumeFor(t, time.Second, time.Minute, got.report, resuming(t, busy, &turnless{mem, c.taken}))
+				require.Len(t, got["a"], 1)
+				require.ErrorIs(t, got["a"][0], store.ErrUnavailable)
+				require.ErrorContains(t, got["a"][0], c.err)
+				require.Equal(t, c.sent, sent)
+			})
+		})
+	}
+}
+
+// A turnless store takes no turn, or postpones none that it has taken.
+type turnless struct {
+	*memstore.Store
+	takes bool
+}
+
+func (s *turnless) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	if strings.HasPrefix(l.ID.Scope, "resume:") && (meta == nil || !s.takes) {
+		return store.ErrUnavailable
+	}
+	return s.Store.Extend(ctx, l, d, meta)
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/servertest"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -365,3 +366,81 @@ func TestOutcomeIsWrittenAlsoWhenTheCallerHasGone(t *testing.T) {
 		require.Equal(t, store.StateComplete, record(t, st, "op").State)
 	})
 }
+
+// An unstable store calls before, once, before a call of the method.
+type unstable struct {
+	*memstore.Store
+	method string
+	before func() error
+}
+
+func (s *unstable) once(method string) error {
+	before := s.before
+	if method != s.method || before == nil {
+		return nil
+	}
+	s.before = nil
+	return before()
+}
+
+func (s *unstable) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
+	if err := s.once("Reserve"); err != nil {
+		return store.Grant{}, err
+	}
+	return s.Store.Reserve(ctx, c)
+}
+
+func (s *unstable) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
+	if err := s.once("Extend"); err != nil {
+		return err
+	}
+	return s.Store.Extend(ctx, l, d, meta)
+}
+
+// Before the first byte the record must show that the effect may be unknown from now on.
+func TestAnUnappliedOperationIsMarkedBeforeItIsSentAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		sent int // by the second call
+	}{
+		"it is marked":            {nil, 1},
+		"another caller was here": {store.ErrLost, 1},
+		"the store is down":       {store.ErrUnavailable, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				script := []servertest.Fault{servertest.Status(http.StatusTooManyRequests), servertest.Status(500)}
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(script[:1+c.sent]...))
+				once := redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})
+				st := &unstable{Store: openStore(t)}
+				client := connect(t, srv.Transport(), redo.WithStore(st), once)
+				require.Equal(t, redo.NotApplied, fail(t, client, named(t, srv, "op", payment)).Effect)
+				require.Len(t, srv.Requests(), 1)
+
+				st.method, st.before = "Extend", func() error { return c.err }
+				e := fail(t, client, named(t, srv, "op", payment))
+				require.Len(t, srv.Requests(), 1+c.sent)
+				op, err := client.Find(t.Context(), "op")
+				require.NoError(t, err)
+				want := redo.EffectUnknown
+				if c.sent == 0 {
+					want = redo.NotApplied
+					require.Equal(t, taxonomy.Unavailable, e.Code)
+				}
+				require.Equal(t, []redo.Effect{want, want}, []redo.Effect{e.Effect, op.Effect})
+			})
+		})
+	}
+}
+
+func TestAStoreWithoutAVerdictSendsNothing(t *testing.T) {
+	srv := servertest.NewInMemory(t)
+	e := fail(t, connect(t, srv.Transport(), redo.WithStore(mute{openStore(t)})), named(t, srv, "op", payment))
+	require.Equal(t, taxonomy.Unavailable, e.Code)
+	require.Empty(t, srv.Requests())
+}
+
+// A mute store gives no verdict.
+type mute struct{ *memstore.Store }
+
+func (mute) Reserve(context.Context, store.Claim) (store.Grant, error) { return store.Grant{}, nil }

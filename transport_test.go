@@ -296,3 +296,28 @@ func TestTransportClosesItsOwnIdleConnectionsAndNobodyElses(t *testing.T) {
 		require.Zero(t, spy.emptied.Load())
 	})
 }
+
+// The client is not configured for servers that honour keys, so the header means nothing to it.
+func TestASDKsOwnHeaderGoesThroughAsItIs(t *testing.T) {
+	for _, c := range []struct {
+		opts []redo.Option
+		sent bool
+	}{{nil, true}, {[]redo.Option{redo.WithProfile(redo.RedoProfile())}, false}} {
+		var got []string
+		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			got = r.Header["Idempotency-Key"]
+			return answer(r, 201, ""), nil
+		}), c.opts...)
+		req := post(t, t.Context(), "http://api.test/", payment)
+		req.Header["Idempotency-Key"] = []string{"k1", "k2"}
+		resp, err := client.Transport().RoundTrip(req)
+		if !c.sent {
+			require.Equal(t, taxonomy.KeyMalformed, failure(t, err).Code)
+			require.Empty(t, got)
+			continue
+		}
+		require.NoError(t, err)
+		drain(t, resp)
+		require.Equal(t, []string{"k1", "k2"}, got)
+	}
+}

@@ -4,10 +4,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 func TestPrepare(t *testing.T) {
@@ -102,6 +104,48 @@ func TestBatchHasNoEventTwice(t *testing.T) {
 	require.ErrorContains(t, err, `"a"`)
 	_, _, err = PrepareBatch([]Event{{ID: "a"}, {ID: "\n"}})
 	require.ErrorIs(t, err, store.ErrInvalid)
+}
+
+func TestClaimsAndOutcomesHaveLimits(t *testing.T) {
+	claim := Claim{Max: MaxClaim, Lease: time.Millisecond, Room: map[string]int{"d": 0}}
+	require.NoError(t, claim.Validate())
+	for rule, change := range map[string]func(*Claim){
+		"maximum is 0":               func(c *Claim) { c.Max = 0 },
+		"maximum is 1001":            func(c *Claim) { c.Max = MaxClaim + 1 },
+		"limit for a destination":    func(c *Claim) { c.PerDestination = -1 },
+		"room for a destination":     func(c *Claim) { c.Room = map[string]int{"d": -1} },
+		"the lease is 999.999µs":     func(c *Claim) { c.Lease-- },
+		"the lease is 8784h0m0.0000": func(c *Claim) { c.Lease = maxWait + 1 },
+	} {
+		wrong := claim
+		change(&wrong)
+		err := wrong.Validate()
+		require.ErrorIs(t, err, store.ErrInvalid, rule)
+		require.ErrorContains(t, err, rule)
+	}
+	failure := Failure{
+		Code: taxonomy.Code(strings.Repeat("c", maxCode)), Response: strings.Repeat("r", MaxResponse),
+		Reason: strings.Repeat("t", MaxReason),
+	}
+	outcome := Outcome{Result: Dead, Wait: maxWait, Failure: failure}
+	require.NoError(t, outcome.Validate())
+	require.NoError(t, Outcome{Result: Sent}.Validate())
+	require.NoError(t, Outcome{Result: Released}.Validate())
+	for rule, change := range map[string]func(*Outcome){
+		"the outcome is none":      func(o *Outcome) { o.Result = 0 },
+		"the outcome is Result(5)": func(o *Outcome) { o.Result = Released + 1 },
+		"the wait is -1ns":         func(o *Outcome) { o.Wait = -1 },
+		"the wait is 8784h0m0.0":   func(o *Outcome) { o.Wait = maxWait + 1 },
+		"code has 256 bytes":       func(o *Outcome) { o.Failure.Code += "c" },
+		"response has 513 bytes":   func(o *Outcome) { o.Failure.Response += "r" },
+		"reason has 1025 bytes":    func(o *Outcome) { o.Failure.Reason += "t" },
+	} {
+		wrong := outcome
+		change(&wrong)
+		err := wrong.Validate()
+		require.ErrorIs(t, err, store.ErrInvalid, rule)
+		require.ErrorContains(t, err, rule)
+	}
 }
 
 func TestResultHasAName(t *testing.T) {

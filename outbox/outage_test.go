@@ -1,14 +1,22 @@
 package outbox_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/outbox/memoutbox"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // A queue that is down for a while stops neither the relay nor its order, and loses no event.
@@ -107,4 +115,220 @@ func TestCrashedRelay(t *testing.T) {
 		synctest.Wait()
 		require.Len(g, seen.all(), 500)
 	})
+}
+
+// A faulty queue refuses a settlement of the event "bad", fails as many calls of Disable and Watch as are set, and takes
+// its time for each settlement.
+type faulty struct {
+	*memoutbox.Queue
+	mu               sync.Mutex
+	bad              map[outbox.Lease]bool
+	disable, watches int
+}
+
+func (f *faulty) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
+	ds, err := f.Queue.Claim(ctx, c)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range ds {
+		if d.Event.ID == "bad" {
+			f.bad = map[outbox.Lease]bool{d.Lease: true}
+		}
+	}
+	return ds, err
+}
+
+func (f *faulty) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
+	time.Sleep(time.Second)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range ended {
+		if f.bad[e.Lease] {
+			return nil, store.ErrInvalid
+		}
+	}
+	return f.Queue.Settle(ctx, ended...)
+}
+
+func (f *faulty) Disable(ctx context.Context, destination string, why outbox.Failure) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.disable--; f.disable >= 0 {
+		return store.ErrUnavailable
+	}
+	return f.Queue.Disable(ctx, destination, why)
+}
+
+func (f *faulty) Watch(ctx context.Context, wake func()) error {
+	f.mu.Lock()
+	f.watches--
+	fails := f.watches >= 0
+	f.mu.Unlock()
+	if fails {
+		return store.ErrUnavailable
+	}
+	return f.Queue.Watch(ctx, wake)
+}
+
+func TestASettlementThatTheQueueRefusesFailsNoOther(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "first"}, outbox.Event{ID: "bad"}, outbox.Event{ID: "good"})
+		var seen recorder
+		stop := g.relay(&faulty{Queue: g.queue}, func(_ context.Context, ev outbox.Event) error {
+			if ev.ID != "first" {
+				time.Sleep(time.Millisecond) // it ends while the first one is settled
+			}
+			return nil
+		}, outbox.Observe(&seen), outbox.LeaseTTL(time.Hour))
+		defer stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		results := map[string]outbox.Result{}
+		for _, a := range seen.attempts {
+			results[a.ID] = a.Result
+		}
+		require.Equal(g, map[string]outbox.Result{"first": outbox.Sent, "bad": 0, "good": outbox.Sent}, results)
+		g.stats(1, 0)
+	})
+}
+
+func TestADestinationIsDisabledOnceTheQueueIsBack(t *testing.T) {
+	for _, c := range []struct {
+		failures int
+		want     []string // disabled after the first event
+	}{{2, []string{"hook"}}, {100, nil}} {
+		inBubble(t, func(g *rig) {
+			q := &faulty{Queue: g.queue, disable: c.failures}
+			g.enqueue(outbox.Event{ID: "a", Destination: "hook"})
+			var notified []string
+			stop := g.relay(q, func(context.Context, outbox.Event) error {
+				return &redo.Error{Code: taxonomy.Gone, StatusCode: 410}
+			}, outbox.OnDisabled(func(_ context.Context, d outbox.DisabledDestination) {
+				notified = append(notified, d.Destination)
+			}))
+			defer stop()
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			g.disabled(c.want...)
+			require.Equal(g, c.want, notified)
+			q.mu.Lock()
+			q.disable = 0
+			q.mu.Unlock()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			g.disabled("hook")
+			require.Equal(g, []string{"hook"}, notified)
+		})
+	}
+}
+
+func TestAWatchThatEndsIsBegunAgain(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var seen record
+		var calls recorder
+		stop := g.relay(&faulty{Queue: g.queue, watches: 3}, func(_ context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			return nil
+		}, outbox.PollInterval(time.Minute), outbox.Observe(&calls))
+		defer stop()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(g, 3, calls.methods["Watch"])
+		g.enqueue(outbox.Event{ID: "k"})
+		synctest.Wait()
+		require.Equal(g, []string{"k"}, seen.all(), "at once")
+	})
+}
+
+// The relay ends while its claim is under way.
+func TestAClaimThatComesAfterTheEndIsGivenBack(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "k"})
+		ctx, end := context.WithCancel(context.Background())
+		q := spoiled{Queue: g.queue, claim: func() error { end(); return nil }}
+		var seen record
+		r, err := outbox.NewRelay(q, outbox.PublisherFunc(func(_ context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			return nil
+		}))
+		require.NoError(g, err)
+		require.NoError(g, r.Run(ctx))
+		require.Empty(g, seen.all())
+		ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 1, Lease: time.Second})
+		require.NoError(g, err)
+		require.Len(g, ds, 1)
+		require.Equal(g, 1, ds[0].Attempt, "it was not counted")
+	})
+}
+
+func TestEachOutageAndEachUnsettledDeliveryIsLogged(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		queue  spoiled
+		level  string
+		text   string
+		detail string
+	}{
+		{
+			"a queue that is down", spoiled{claim: func() error { return store.ErrUnavailable }},
+			"ERROR", "outbox queue failed", "method=Claim",
+		},
+		{
+			"a settlement without its lease", spoiled{settle: func() error { return store.ErrLost }},
+			"WARN", "delivery not settled, to come again", "to_state=unknown",
+		},
+		{"a delivery that the end breaks off", spoiled{}, "DEBUG", "delivery broken off", "to_state=waiting"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				var out bytes.Buffer
+				logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				g.enqueue(outbox.Event{ID: "k"})
+				c.queue.Queue = g.queue
+				stop := g.relay(c.queue, func(ctx context.Context, _ outbox.Event) error {
+					if c.level == "DEBUG" {
+						<-ctx.Done()
+					}
+					return ctx.Err()
+				}, outbox.Logger(logger), outbox.Drain(0))
+				time.Sleep(time.Second)
+				stop()
+				require.Contains(g, out.String(), "level="+c.level+" msg=\""+c.text+"\"")
+				require.Contains(g, out.String(), c.detail)
+			})
+		})
+	}
+}
+
+// One round deletes all that is due, and not only a batch.
+func TestAPurgeGoesOnUntilNothingIsLeft(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		const many = 2500
+		for i := range many {
+			g.enqueue(outbox.Event{ID: fmt.Sprint(i)})
+		}
+		var calls recorder
+		stop := g.relay(g.queue, func(context.Context, outbox.Event) error { return nil },
+			outbox.Retention(30*time.Second), outbox.Observe(&calls), outbox.PollInterval(time.Hour))
+		defer stop()
+		time.Sleep(80 * time.Second) // one round
+		synctest.Wait()
+		require.Equal(g, 3, calls.methods["Purge"])
+		require.NoError(g, g.taken("0"))
+		require.NoError(g, g.taken(fmt.Sprint(many-1)))
+	})
+}
+
+func TestARelayNeedsAQueueAndAPublisher(t *testing.T) {
+	q := memoutbox.New()
+	publish := outbox.PublisherFunc(func(context.Context, outbox.Event) error { return nil })
+	_, err := outbox.NewRelay(nil, publish)
+	require.ErrorContains(t, err, "queue is nil")
+	_, err = outbox.NewRelay(q, nil)
+	require.ErrorContains(t, err, "publisher is nil")
+	r, err := outbox.NewRelay(q, publish)
+	require.NoError(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, r.Enable(ended, "hook"), context.Canceled)
 }

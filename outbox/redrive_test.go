@@ -163,6 +163,21 @@ func TestRedriveAllKeepsAnyOtherRate(t *testing.T) {
 	}
 }
 
+func TestRedriveAllEndsWithTheQueuesError(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.bury(2, "d")
+		done, err := outbox.RedriveAll(context.Background(), unwritable{g.queue}, outbox.Selection{})
+		require.ErrorIs(g, err, store.ErrUnavailable)
+		require.Equal(g, outbox.Redriven{Matched: 1}, done)
+		require.Len(g, g.letters(), 2)
+	})
+}
+
+// An unwritable backlog redrives nothing.
+type unwritable struct{ outbox.Backlog }
+
+func (unwritable) Redrive(context.Context, string, string) error { return store.ErrUnavailable }
+
 // An edited backlog lists other entries before its own.
 type edited struct {
 	outbox.Backlog

@@ -235,3 +235,82 @@ func TestUnreadableEventBecomesADeadLetter(t *testing.T) {
 		require.ErrorContains(t, err, `event "bad"`)
 	}
 }
+
+// The first settlement of a lease counts, and the other one has lost it.
+func TestALeaseIsSettledOnce(t *testing.T) {
+	d := newDesk(t)
+	d.enqueue(outbox.Event{ID: "a"}, outbox.Event{ID: "b"})
+	ds := d.claim("a", "b")
+	ended := append(settlements(outbox.Sent, ds...), settlements(outbox.Dead, ds[0])...)
+	lost, err := d.q.Settle(d.Context(), ended...)
+	require.NoError(t, err)
+	require.Equal(t, []outbox.Lease{ds[0].Lease}, lost)
+	st, err := d.q.Stats(d.Context())
+	require.NoError(t, err)
+	require.Zero(t, st.Waiting+st.Dead)
+}
+
+// A list is read in pages of 100.
+func TestAListOfAnyLengthIsWhole(t *testing.T) {
+	d := newDesk(t)
+	const many = 201
+	d.enqueue(batch("e", many)...)
+	count := func(state outbox.State) (n int) {
+		for _, err := range d.q.Events(d.Context(), outbox.Selection{State: state}) {
+			require.NoError(t, err)
+			n++
+		}
+		return n
+	}
+	require.Equal(t, many, count(outbox.StateWaiting))
+	ds, err := d.q.Claim(d.Context(), outbox.Claim{Max: many, Lease: time.Hour})
+	require.NoError(t, err)
+	d.settle(outbox.Dead, ds...)
+	require.Equal(t, many, count(outbox.StateDead))
+}
+
+// Postgres keeps microseconds.
+func TestASelectionBetweenTwoMicrosecondsIsTheLater(t *testing.T) {
+	d := newDesk(t)
+	d.enqueue(outbox.Event{ID: "a"})
+	found := func(s outbox.Selection) (n int, at time.Time) {
+		for e, err := range d.q.Events(d.Context(), s) {
+			require.NoError(t, err)
+			n, at = n+1, e.EnqueuedAt
+		}
+		return n, at
+	}
+	_, at := found(outbox.Selection{})
+	for since, want := range map[time.Duration]int{-1: 1, 0: 1, 1: 0, time.Microsecond: 0} {
+		n, _ := found(outbox.Selection{Since: at.Add(since)})
+		require.Equal(t, want, n, since)
+	}
+	for until, want := range map[time.Duration]int{-1: 0, 0: 0, 1: 1, time.Microsecond: 1} {
+		n, _ := found(outbox.Selection{Until: at.Add(until)})
+		require.Equal(t, want, n, until)
+	}
+}
+
+// No event can have such a name, because Postgres stores no NUL.
+func TestALetterWithANameThatCannotBeStoredIsMissing(t *testing.T) {
+	d := newDesk(t)
+	for _, name := range [][2]string{{"a\x00", "d"}, {"a", "d\x00"}, {"a\x00", "d\x00"}} {
+		require.ErrorIs(t, d.q.Redrive(d.Context(), name[0], name[1]), outbox.ErrNoLetter)
+		require.ErrorIs(t, d.q.Drop(d.Context(), name[0], name[1]), outbox.ErrNoLetter)
+	}
+}
+
+func TestAnEmptyBatchSendsNothing(t *testing.T) {
+	d := newDesk(t)
+	tx := d.begin(pgx.ReadCommitted)
+	require.NoError(t, tx.Rollback(d.Context()))
+	ids, err := d.q.EnqueueBatch(d.Context(), tx.Tx, nil)
+	require.NoError(t, err)
+	require.Empty(t, ids)
+	ended, end := context.WithCancel(d.Context())
+	end()
+	_, err = d.q.EnqueueBatch(ended, tx.Tx, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = d.q.EnqueueBatch(d.Context(), nil, nil)
+	require.ErrorContains(t, err, "transaction")
+}

@@ -21,8 +21,11 @@ func TestOnlyAKeyInFlightIsAccepted(t *testing.T) {
 		nested = post(g, "{}") // the phone repeats it
 		return respond(http.StatusCreated)(r)
 	}, gateway.StatusPath("/operations"), gateway.Wait(0))
-	require.Equal(t, http.StatusCreated, post(g, "{}").Code)
+	first := post(g, "{}")
+	require.Equal(t, http.StatusCreated, first.Code)
+	require.Empty(t, first.Body.String())
 	require.Equal(t, http.StatusAccepted, nested.Code)
+	require.JSONEq(t, `{"state":"pending"}`, nested.Body.String())
 	require.Equal(t, "application/json", nested.Header().Get("Content-Type"))
 	require.Empty(t, nested.Header().Get("Error-Code"))
 
@@ -30,6 +33,7 @@ func TestOnlyAKeyInFlightIsAccepted(t *testing.T) {
 	require.Equal(t, http.StatusConflict, w.Code)
 	require.Equal(t, "CONFLICT.idempotency.payload_mismatch", w.Header().Get("Error-Code"))
 	require.Empty(t, w.Header().Get("Location"))
+	require.NotContains(t, w.Body.String(), "pending")
 }
 
 func TestKeyInTheHeaderCountsBeforeTheQuery(t *testing.T) {

@@ -253,3 +253,95 @@ func TestHealthyDrainTakesFewRoundTrips(t *testing.T) {
 		})
 	}
 }
+
+// A counted queue counts the outcomes of the attempts. It has no Watch.
+type counted struct {
+	outbox.Queue
+	mu      sync.Mutex
+	results map[outbox.Result]int
+}
+
+func (c *counted) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.results == nil {
+		c.results = map[outbox.Result]int{}
+	}
+	for _, e := range ended {
+		c.results[e.Outcome.Result]++
+	}
+	return c.Queue.Settle(ctx, ended...)
+}
+
+// The events behind it need no second claim.
+func TestAFailureReturnsNoOtherEventToTheQueue(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("d", 4, unordered)
+		q := &counted{Queue: g.queue}
+		failed := false
+		stop := g.relay(q, func(context.Context, outbox.Event) error {
+			if failed {
+				return nil
+			}
+			failed = true
+			return errors.New("no")
+		}, outbox.Workers(1), outbox.PerDestination(4), constant(2, time.Minute))
+		defer stop()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Equal(g, map[outbox.Result]int{outbox.Waiting: 1, outbox.Sent: 4}, q.results)
+	})
+}
+
+// A relay that has delivered much to a destination begins anew after a minute without events.
+func TestAnIdleDestinationIsForgotten(t *testing.T) {
+	for idle, want := range map[time.Duration]int{30 * time.Second: 20, 3 * time.Minute: 4} {
+		inBubble(t, func(g *rig) {
+			var mu sync.Mutex
+			hang, running := false, 0
+			stop := g.relay(g.queue, func(ctx context.Context, _ outbox.Event) error {
+				mu.Lock()
+				slow := hang
+				running++
+				mu.Unlock()
+				if slow {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}, outbox.Workers(32), outbox.Drain(0))
+			defer stop()
+			g.fill("d", 40, unordered)
+			time.Sleep(idle)
+			mu.Lock()
+			hang, running = true, 0
+			mu.Unlock()
+			for i := range 20 {
+				g.enqueue(outbox.Event{ID: fmt.Sprint("late", i), Destination: "d"})
+			}
+			time.Sleep(50 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			require.Equal(g, want, running, idle)
+		})
+	}
+}
+
+func TestEnableWakesARelayThatDoesNotWatch(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		require.NoError(g, g.queue.Disable(context.Background(), "d", outbox.Failure{Reason: "gone"}))
+		var seen record
+		r, err := outbox.NewRelay(&counted{Queue: g.queue}, outbox.PublisherFunc(
+			func(_ context.Context, ev outbox.Event) error { seen.add(ev); return nil }), outbox.PollInterval(time.Hour))
+		require.NoError(g, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+		require.NoError(g, r.Enable(ctx, "d"))
+		synctest.Wait()
+		require.Equal(g, []string{"k"}, seen.all(), "at once")
+		cancel()
+		require.NoError(g, <-ended)
+	})
+}

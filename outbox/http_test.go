@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -272,4 +274,18 @@ func TestAnEventThatCannotBeSignedIsDeadAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The connection survives a response whose body the publisher does not need.
+func TestHTTPKeepsItsConnection(t *testing.T) {
+	connections := map[string]bool{}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		connections[r.RemoteAddr] = true
+		_, _ = io.WriteString(w, strings.Repeat("x", 4000))
+	})
+	p := publisher(t, once(t))
+	for i := range 3 {
+		require.NoError(t, p.Publish(t.Context(), outbox.Event{ID: strconv.Itoa(i), Destination: url}))
+	}
+	require.Len(t, connections, 1)
 }

@@ -114,6 +114,24 @@ func TestRepetitionGetsTheResponseWhenItIsThere(t *testing.T) {
 	})
 }
 
+func TestRepetitionWaitsAsLongAsTheOptionSays(t *testing.T) {
+	for _, wait := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+				time.Sleep(15 * time.Second)
+				return respond(http.StatusCreated)(r)
+			}, gateway.Wait(wait))
+			first := make(chan int, 1)
+			go func() { first <- post(g, "{}").Code }()
+			synctest.Wait()
+			start := time.Now()
+			require.Equal(t, http.StatusConflict, post(g, "{}").Code)
+			require.Equal(t, wait, time.Since(start))
+			require.Equal(t, http.StatusCreated, <-first)
+		})
+	}
+}
+
 // The middleware has no record of the first request, for example because it expired.
 func TestClientRefusesAnotherPayloadToo(t *testing.T) {
 	st := memstore.New()

@@ -46,6 +46,13 @@ func TestCloseMayBeCalledTwice(t *testing.T) {
 	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
 }
 
+func TestCheckEndsWithItsContext(t *testing.T) {
+	st := memstore.New()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, st.Check(ended), context.Canceled)
+}
+
 func TestCloseEndsEveryWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -222,6 +222,27 @@ func TestADestinationIsDisabledOnceTheQueueIsBack(t *testing.T) {
 	}
 }
 
+// Events that are not settled yet take the places of others. With one worker there are 64.
+func TestTheLastPlaceIsFilledWhileTheQueueSettles(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("d", 63, unordered)
+		var seen record
+		q := spoiled{Queue: g.queue, settle: func() error { time.Sleep(10 * time.Second); return nil }}
+		stop := g.relay(q, func(_ context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			return nil
+		}, outbox.Workers(1), outbox.QueueTimeout(time.Minute), outbox.PollInterval(time.Second))
+		defer stop()
+		time.Sleep(5 * time.Second)
+		require.Len(g, seen.all(), 63)
+		g.enqueue(outbox.Event{ID: "64"}, outbox.Event{ID: "65"})
+		time.Sleep(2 * time.Second)
+		require.Len(g, seen.all(), 64)
+		time.Sleep(time.Minute)
+		require.Len(g, seen.all(), 65)
+	})
+}
+
 func TestAWatchThatEndsIsBegunAgain(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var seen record

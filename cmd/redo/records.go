@@ -88,7 +88,7 @@ func (r *records) list() *cobra.Command {
 		Short: "List the pending records, oldest first",
 		Long: `list shows the pending records, oldest first. A record that can't be read is listed by its scope and its
 key. The exit code is 1 if there is one, and 0 otherwise.`,
-		Example: "  redo records list orders.redo\n  redo records list orders.redo --scope 'POST /orders' --json",
+		Example: "  redo records list orders.redo\n  redo records list orders.redo --scope '12:POST /orders' --json",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return r.withStore(c.Context(), args[0], func(st recordStore) error {
@@ -155,9 +155,10 @@ func (r *records) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [flags] STORE SCOPE KEY",
 		Short: "Show one record, in any state",
-		Long:  `show prints a record. SCOPE is printed by list. An empty scope is "".`,
-		Example: `  redo records show orders.redo 'POST /orders' order-1
-  redo records show orders.redo 'POST /orders' order-1 --body`,
+		Long: `show prints a record. SCOPE is printed by list for pending records. The middleware makes the scope of
+the route and of the principal, each after its length: '12:POST /orders9:account-1'. An empty scope is "".`,
+		Example: `  redo records show orders.redo '12:POST /orders' order-1
+  redo records show orders.redo '12:POST /orders' order-1 --body`,
 		Args: usageArgs(cobra.ExactArgs(3)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return r.withStore(c.Context(), args[0], func(st recordStore) error {

@@ -21,7 +21,7 @@ func (r *records) forget() *cobra.Command {
 had an effect, this request has a second one. Find out first.
 
 A pending record whose lease is left belongs to a running handler. That handler loses its lease.`,
-		Example: "  redo records forget orders.redo 'POST /orders' order-1",
+		Example: "  redo records forget orders.redo '12:POST /orders' order-1",
 		Args:    usageArgs(cobra.ExactArgs(3)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return r.withStore(c.Context(), args[0], func(st recordStore) error {
@@ -61,7 +61,7 @@ effect, this request has a second one. Find out first, and copy the store.
 
 A record that can be read is not dropped: use forget. A record of a later release of redo is not
 damaged: use that release.`,
-		Example: "  redo records drop orders.redo 'POST /orders' order-1",
+		Example: "  redo records drop orders.redo '12:POST /orders' order-1",
 		Args:    usageArgs(cobra.ExactArgs(3)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return r.withStore(c.Context(), args[0], func(st recordStore) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
+	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/store/mysqlstore"
 	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 	"github.com/redo-go/redo/store/pgstore"
@@ -75,12 +78,29 @@ var engines = map[engine]emptyStore{
 	},
 }
 
+// routeScope is the scope in the help's examples.
+const routeScope = "12:POST /orders"
+
+func TestTheScopeOfTheExamplesIsTheMiddlewares(t *testing.T) {
+	st := memstore.New()
+	mux := http.NewServeMux()
+	once := server.Middleware(st, server.SharedKeys())
+	mux.Handle("POST /orders", once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+	})))
+	req := httptest.NewRequest(http.MethodPost, "/orders", nil)
+	req.Header.Set("Idempotency-Key", "order-1")
+	mux.ServeHTTP(httptest.NewRecorder(), req)
+	_, err := st.Find(t.Context(), store.ID{Scope: routeScope, Key: "order-1"})
+	require.NoError(t, err)
+}
+
 // recordIn leaves a settled record of a response, and a pending one.
 func recordIn(t *testing.T, st store.Store) {
 	t.Helper()
 	for _, key := range []string{"order-1", "order-2"} {
 		g, err := st.Reserve(t.Context(), store.Claim{
-			ID: store.ID{Scope: "POST /orders", Key: key}, Lease: time.Hour, Retention: time.Hour, Owner: "pod-7",
+			ID: store.ID{Scope: routeScope, Key: key}, Lease: time.Hour, Retention: time.Hour, Owner: "pod-7",
 		})
 		require.NoError(t, err)
 		if key == "order-1" {
@@ -125,27 +145,27 @@ func TestCommandsWorkOnEachEngine(t *testing.T) {
 
 			listing := command(0, "records", "list", name)
 			// A lease in a boltstore file ends when the file is opened again.
-			require.Regexp(t, `POST /orders  order-2  \d+s  +(59m\d+s|1h0m0s|expired)  +pod-7`, listing)
+			require.Regexp(t, routeScope+`  order-2  \d+s  +(59m\d+s|1h0m0s|expired)  +pod-7`, listing)
 			require.NotContains(t, listing, "order-1", "it is settled")
 			var listed []record
-			text := command(0, "records", "list", name, "--json", "--scope", "POST /orders")
+			text := command(0, "records", "list", name, "--json", "--scope", routeScope)
 			require.NoError(t, json.Unmarshal([]byte(text), &listed))
 			require.Len(t, listed, 1)
 			require.Equal(t, "nothing is pending\n", command(0, "records", "list", name, "--scope", "other"))
-			shown := command(0, "records", "show", name, "POST /orders", "order-1")
+			shown := command(0, "records", "show", name, routeScope, "order-1")
 			require.Contains(t, shown, "status   201\n")
 			require.Contains(t, shown, "header   Location: /orders/o1\n")
 			require.Contains(t, shown, "11 bytes, shown by --body")
 			require.NotContains(t, shown, "very-secret")
-			shown = command(0, "records", "show", name, "POST /orders", "order-1", "--body")
+			shown = command(0, "records", "show", name, routeScope, "order-1", "--body")
 			require.Contains(t, shown, "\n"+`{"id":"o1"}`+"\n")
-			require.Contains(t, command(0, "find", name, "order-2"), "record POST /orders  order-2  pending")
+			require.Contains(t, command(0, "find", name, "order-2"), "record "+routeScope+"  order-2  pending")
 
-			require.Contains(t, command(exitFailed, "records", "drop", name, "POST /orders", "order-1"),
+			require.Contains(t, command(exitFailed, "records", "drop", name, routeScope, "order-1"),
 				"is not damaged")
 			for _, key := range []string{"order-1", "order-2"} {
-				require.Contains(t, command(0, "records", "forget", name, "POST /orders", key), key+" is forgotten")
-				require.Contains(t, command(exitFailed, "records", "show", name, "POST /orders", key),
+				require.Contains(t, command(0, "records", "forget", name, routeScope, key), key+" is forgotten")
+				require.Contains(t, command(exitFailed, "records", "show", name, routeScope, key),
 					"there is no record")
 			}
 			require.Contains(t, command(exitFailed, "find", name, "order-2"), `"order-2" is no operation`)

@@ -87,6 +87,12 @@ func routes(a *frametest.App) http.Handler {
 		a.Hold()
 		return c.JSON(http.StatusCreated, map[string]bool{"slow": true})
 	})
+	once.POST("/hints", func(c echo.Context) error {
+		a.Add("hints")
+		c.Response().Header().Set("Link", "</a.css>")
+		c.Response().Unwrap().WriteHeader(http.StatusEarlyHints) // echo's own takes each status for the last
+		return c.JSON(http.StatusCreated, map[string]bool{"hints": true})
+	})
 	once.POST("/silent", func(echo.Context) error {
 		a.Add("silent")
 		return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/server/framework/internal/informational"
 )
 
 type contextKey struct{}
@@ -65,7 +66,7 @@ func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 				c.SetRequest(request)
 				c.SetResponse(response)
 			}()
-			h.ServeHTTP(response, r)
+			h.ServeHTTP(informational.Writer(response), r)
 			return nil
 		}
 	}

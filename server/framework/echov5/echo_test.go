@@ -84,6 +84,16 @@ func routes(a *frametest.App) http.Handler {
 		a.Hold()
 		return c.JSON(http.StatusCreated, map[string]bool{"slow": true})
 	})
+	once.POST("/hints", func(c *echo.Context) error {
+		a.Add("hints")
+		c.Response().Header().Set("Link", "</a.css>")
+		own, err := echo.UnwrapResponse(c.Response()) // takes each status for the last
+		if err != nil {
+			return err
+		}
+		own.Unwrap().WriteHeader(http.StatusEarlyHints)
+		return c.JSON(http.StatusCreated, map[string]bool{"hints": true})
+	})
 	once.POST("/silent", func(*echo.Context) error {
 		a.Add("silent")
 		return nil

@@ -94,6 +94,13 @@ func routes(a *frametest.App) *fiber.App {
 		a.Hold()
 		return c.Status(http.StatusCreated).JSON(fiber.Map{"slow": true})
 	})
+	app.Post("/hints", once, func(c fiber.Ctx) error {
+		a.Add("hints")
+		if err := c.SendEarlyHints([]string{"</a.css>"}); err != nil {
+			return err
+		}
+		return c.Status(http.StatusCreated).JSON(fiber.Map{"hints": true})
+	})
 	app.Post("/silent", once, func(fiber.Ctx) error {
 		a.Add("silent")
 		return nil

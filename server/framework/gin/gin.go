@@ -29,6 +29,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/server/framework/internal/informational"
 )
 
 type contextKey struct{}
@@ -69,7 +70,7 @@ func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 		r.Pattern = r.Method + " " + c.FullPath()
 		w, request := c.Writer, c.Request
 		defer func() { c.Writer, c.Request = w, request }() // also after a panic, for gin.Recovery
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(informational.Writer(w), r)
 		w.WriteHeaderNow()
 		if !passed.ran {
 			c.Abort() // the middleware sent the response
@@ -169,9 +170,6 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // CloseNotify implements http.CloseNotifier, which Context.Stream uses.
 func (w *writer) CloseNotify() <-chan bool {
-	if to, ok := w.to.(interface{ CloseNotify() <-chan bool }); ok {
-		return to.CloseNotify() // there is no record
-	}
 	ended := make(chan bool, 1)
 	context.AfterFunc(w.ctx, func() { ended <- true })
 	return ended

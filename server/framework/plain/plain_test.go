@@ -41,7 +41,6 @@ func TestNetHTTP(t *testing.T) {
 			return frametest.Serve(t, recoverer(authenticate(mux)))
 		},
 		Principal: principal,
-		Hints:     true,
 	})
 }
 
@@ -58,7 +57,6 @@ func TestChi(t *testing.T) {
 			return frametest.Serve(t, r)
 		},
 		Principal: principal,
-		Hints:     true,
 	})
 }
 
@@ -165,6 +163,7 @@ func routes(a *frametest.App) map[string]http.HandlerFunc {
 		},
 		"/hints": func(w http.ResponseWriter, _ *http.Request) {
 			a.Add("hints")
+			w.Header().Set("Link", "</a.css>")
 			w.WriteHeader(http.StatusEarlyHints)
 			writeJSON(w, map[string]any{"hints": true})
 		},

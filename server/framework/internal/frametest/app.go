@@ -24,7 +24,7 @@ type Wiring struct {
 	//	POST /panic          a.Add("panic"), then panic(Secret) before anything is written
 	//	POST /stream         a.Add("stream"), then 200 and the lines one, two, three, each flushed
 	//	POST /slow           a.Add("slow"), a.Hold(), then 201, JSON {"slow":true}
-	//	POST /hints          a.Add("hints"), status 103, then 201, JSON {"hints":true}; only with Hints
+	//	POST /hints          a.Add("hints"), 103 with the header Link: </a.css>, then 201, JSON {"hints":true}
 	//	POST /silent         a.Add("silent"), and returns without a response
 	Serve func(t *testing.T, a *App) string
 
@@ -34,9 +34,6 @@ type Wiring struct {
 	// Refusal is the adapter's Refusal. Its function writes a refusal of status 409 not at all, and any other one as
 	// 200 with JSON {"refused":"<code>"}. Nil: there is no adapter.
 	Refusal func(http.ResponseWriter, *http.Request, server.Problem)
-
-	// Hints is set where the framework lets a handler send informational responses through the middleware.
-	Hints bool
 
 	// Wrong is an application with only POST /charges/{id}, in the wiring that seems to work. Nil: there is none.
 	Wrong func(t *testing.T, a *App) string

@@ -78,11 +78,15 @@ var cases = []testCase{
 			require.Equal(c, http.StatusNotFound, c.post("/nowhere", "k", "alice").status)
 		}
 	}},
-	{rule: "an informational response passes", skip: func(w Wiring) bool { return !w.Hints }, run: func(c *client) {
+	{rule: "an informational response is sent, and is not the response", run: func(c *client) {
 		first := c.post("/hints", "k", "alice")
-		require.Equal(c, http.StatusCreated, first.status)
-		require.Contains(c, first.hints, http.StatusEarlyHints)
-		c.same(first, c.post("/hints", "k", "alice"))
+		require.Equal(c, []string{"103 </a.css>"}, first.hints)
+		require.Equal(c, http.StatusCreated, first.status, first.body)
+		require.True(c, first.stored())
+		require.JSONEq(c, `{"hints":true}`, first.body)
+		again := c.post("/hints", "k", "alice")
+		c.same(first, again)
+		require.Empty(c, again.hints)
 		c.effects("hints", 1)
 	}},
 	{rule: "a duplicate of a running request is in flight", run: func(c *client) {

@@ -2,6 +2,7 @@ package frametest
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -65,7 +66,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
-	hints  []int // informational responses
+	hints  []string // informational responses: the status and Link
 }
 
 func (r reply) replayed() bool { return r.header.Get("Idempotency-Status") == "replayed" }
@@ -81,8 +82,8 @@ func (c *client) post(path, key, user string) reply {
 
 func (c *client) send(path, key, user string) (r reply, err error) {
 	ctx := httptrace.WithClientTrace(c.Context(), &httptrace.ClientTrace{
-		Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
-			r.hints = append(r.hints, code)
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			r.hints = append(r.hints, fmt.Sprint(code, " ", header.Get("Link")))
 			return nil
 		},
 	})

@@ -77,8 +77,8 @@ func Example_status() {
 		fmt.Println(err)
 		return
 	}
-	report := redoecho.Middleware(func(http.Handler) http.Handler { return status })
-	e.GET("/keys/charges", echo.NotFoundHandler, report)
+	withContext := redoecho.Middleware(func(h http.Handler) http.Handler { return h })
+	e.GET("/keys/charges", echo.WrapHandler(status), withContext)
 
 	fmt.Println(post(e))
 	r := httptest.NewRequest(http.MethodGet, "/keys/charges", nil)

@@ -43,6 +43,8 @@ func (s *service) charge(_ context.Context, req *connect.Request[request]) (*con
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("cents must be positive"))
 	case "unavailable":
 		return nil, connect.NewError(connect.CodeUnavailable, errors.New("try later"))
+	case "panic":
+		panic("the procedure panics")
 	case "slow":
 		s.entered <- struct{}{}
 		<-s.release
@@ -50,16 +52,35 @@ func (s *service) charge(_ context.Context, req *connect.Request[request]) (*con
 	return connect.NewResponse(wrapperspb.Int64(n)), nil
 }
 
+type userKey struct{}
+
+// authenticate puts the user into the request's context, as a program does outside of the middleware.
+func authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, r.Header.Get("X-User"))))
+	})
+}
+
+func principal(r *http.Request) string {
+	user, _ := r.Context().Value(userKey{}).(string)
+	return user
+}
+
 // serve starts the service behind wrap.
-func serve(t *testing.T, wrap func(mw func(http.Handler) http.Handler, h http.Handler) http.Handler) *service {
+func serve(
+	t *testing.T,
+	wrap func(mw func(http.Handler) http.Handler, h http.Handler) http.Handler,
+	opts ...connect.HandlerOption,
+) *service {
 	t.Helper()
 	s := &service{entered: make(chan struct{}), release: make(chan struct{})}
-	mw, err := server.New(memstore.New(), server.Required(), server.SharedKeys(), server.Refusal(redoconnect.Refusal()))
+	mw, err := server.New(memstore.New(), server.Required(), server.Principal(principal),
+		server.Refusal(redoconnect.Refusal()))
 	require.NoError(t, err)
-	handler := connect.NewUnaryHandler(procedure, s.charge)
+	handler := connect.NewUnaryHandler(procedure, s.charge, opts...)
 	mux := http.NewServeMux()
 	mux.Handle("POST "+procedure, wrap(mw, handler))
-	srv := httptest.NewUnstartedServer(mux)
+	srv := httptest.NewUnstartedServer(authenticate(mux))
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
@@ -77,8 +98,18 @@ func (s *service) call(
 	opts ...connect.ClientOption,
 ) (*connect.Response[response], error) {
 	t.Helper()
+	return s.callAs(t, "alice", procedure, value, key, opts...)
+}
+
+func (s *service) callAs(
+	t *testing.T,
+	user, procedure, value, key string,
+	opts ...connect.ClientOption,
+) (*connect.Response[response], error) {
+	t.Helper()
 	c := connect.NewClient[request, response](s.http, s.url+procedure, opts...)
 	req := connect.NewRequest(wrapperspb.String(value))
+	req.Header().Set("X-User", user)
 	if key != "" {
 		req.Header().Set("Idempotency-Key", key)
 	}
@@ -123,6 +154,62 @@ func TestATerminalErrorIsStoredAndATransientOneReleases(t *testing.T) {
 			require.Equal(t, want.effects, s.effects.Load())
 		})
 	}
+}
+
+func TestAPanicReleasesTheKey(t *testing.T) {
+	recoverOutside := func(mw func(http.Handler) http.Handler, h http.Handler) http.Handler {
+		next := right(mw, h)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				if recover() != nil {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+	recoverInside := connect.WithRecover(func(context.Context, connect.Spec, http.Header, any) error {
+		return connect.NewError(connect.CodeInternal, errors.New("it panicked"))
+	})
+	for name, c := range map[string]struct {
+		s    *service
+		code connect.Code
+	}{
+		"recovered by connect":                {serve(t, right, recoverInside), connect.CodeInternal},
+		"recovered outside of the middleware": {serve(t, recoverOutside), connect.CodeUnknown}, // no connect error
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := range int64(2) {
+				_, err := c.s.call(t, "panic", "k")
+				require.Equal(t, c.code, connect.CodeOf(err), "%v", err)
+				require.Equal(t, n+1, c.s.effects.Load())
+			}
+		})
+	}
+}
+
+func TestAProcedureThatDoesNotExistIsNotFound(t *testing.T) {
+	s := serve(t, right)
+	for range 2 {
+		_, err := s.callAs(t, "alice", "/payment.v1.PaymentService/Nothing", "ok", "k")
+		require.Equal(t, connect.CodeUnimplemented, connect.CodeOf(err), "%v", err) // connect's code for the status 404
+	}
+	resp, err := s.call(t, "ok", "k")
+	require.NoError(t, err)
+	require.Equal(t, "stored", resp.Header().Get("Idempotency-Status"), "the key is free")
+}
+
+func TestAKeyBelongsToItsPrincipal(t *testing.T) {
+	s := serve(t, right)
+	for n, user := range []string{"alice", "bob"} {
+		resp, err := s.callAs(t, user, procedure, "ok", "k")
+		require.NoError(t, err)
+		require.Equal(t, "stored", resp.Header().Get("Idempotency-Status"))
+		require.EqualValues(t, n+1, resp.Msg.Value)
+	}
+	_, err := s.callAs(t, "", procedure, "ok", "k")
+	require.Equal(t, connect.CodeUnauthenticated, connect.CodeOf(err), "%v", err)
+	require.EqualValues(t, 2, s.effects.Load())
 }
 
 func TestRefusalsAreConnectErrors(t *testing.T) {
@@ -192,6 +279,7 @@ func TestTheCaseOfAMediaTypeMakesNoDifference(t *testing.T) {
 			require.NoError(t, err)
 			r.Header.Set("Content-Type", media)
 			r.Header.Set("Idempotency-Key", "k")
+			r.Header.Set("X-User", "alice")
 			resp, err := s.http.Do(r)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())

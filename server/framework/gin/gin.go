@@ -22,7 +22,6 @@ package redogin
 import (
 	"bufio"
 	"context"
-	"io"
 	"net"
 	"net/http"
 
@@ -36,20 +35,10 @@ type contextKey struct{}
 
 // Context returns the gin context of a request that [Middleware] passed on, for server.Principal and the other
 // functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
-// needs it, must run inside [Middleware] too. Do not write
-// a refusal to it in a function for server.Refusal, because a problem document follows: use [Refusal].
+// needs it, must run inside [Middleware] too. Do not write a refusal to it in a function for server.Refusal, because a
+// problem document follows: use [Refusal].
 func Context(r *http.Request) *gin.Context {
-	return callOf(r).Context
-}
-
-// A call is one request on its way through the middleware.
-type call struct {
-	*gin.Context
-	ran bool // the middleware has run the rest of the chain
-}
-
-func callOf(r *http.Request) *call {
-	c, ok := r.Context().Value(contextKey{}).(*call)
+	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
 	if !ok {
 		panic("redogin: the request did not pass Middleware, so it has no gin context")
 	}
@@ -60,33 +49,24 @@ func callOf(r *http.Request) *call {
 // method and gin's route, "POST /charges/:id". A request without a route, for which gin sends 404, passes
 // unchanged.
 func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
-	h := mw(http.HandlerFunc(next))
+	h := mw(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := Context(r)
+		c.Request = r
+		inside(c, w, r, http.StatusOK, c.Next)
+	}))
 	return func(c *gin.Context) {
 		if c.FullPath() == "" {
 			return // c.Next follows
 		}
-		passed := &call{Context: c}
-		r := c.Request.WithContext(context.WithValue(c.Request.Context(), contextKey{}, passed))
+		r := c.Request.WithContext(context.WithValue(c.Request.Context(), contextKey{}, c))
 		r.Pattern = r.Method + " " + c.FullPath()
-		w, request := c.Writer, c.Request
-		defer func() { c.Writer, c.Request = w, request }() // also after a panic, for gin.Recovery
-		h.ServeHTTP(informational.Writer(w), r)
-		w.WriteHeaderNow()
-		if !passed.ran {
-			c.Abort() // the middleware sent the response
+		request := c.Request
+		defer func() { c.Request = request }() // also after a panic, for gin.Recovery
+		h.ServeHTTP(informational.Writer(c.Writer), r)
+		c.Writer.WriteHeaderNow()
+		if c.Request == request {
+			c.Abort() // the middleware sent the response, and did not run the chain
 		}
-	}
-}
-
-// next runs the rest of gin's chain with the middleware's writer and request.
-func next(w http.ResponseWriter, r *http.Request) {
-	c := callOf(r)
-	c.ran = true
-	inner := &writer{ResponseWriter: c.Writer, to: w, ctx: r.Context(), status: http.StatusOK, size: -1}
-	c.Writer, c.Request = inner, r
-	c.Next()
-	if inner.set {
-		inner.WriteHeaderNow()
 	}
 }
 
@@ -98,14 +78,19 @@ func Refusal(f func(c *gin.Context, p server.Problem)) func(http.ResponseWriter,
 	}
 	return func(w http.ResponseWriter, r *http.Request, p server.Problem) {
 		c := Context(r)
-		outer := c.Writer
-		defer func() { c.Writer = outer }()
-		inner := &writer{ResponseWriter: outer, to: w, ctx: r.Context(), status: p.Status, size: -1}
-		c.Writer = inner
-		f(c, p)
-		if inner.set {
-			inner.WriteHeaderNow()
-		}
+		inside(c, w, r, p.Status, func() { f(c, p) })
+	}
+}
+
+// inside runs f while c writes to w. Unless f sets another one, the status is the given one.
+func inside(c *gin.Context, w http.ResponseWriter, r *http.Request, status int, f func()) {
+	outer := c.Writer
+	defer func() { c.Writer = outer }()
+	inner := &writer{ResponseWriter: outer, to: w, ctx: r.Context(), status: status, size: -1}
+	c.Writer = inner
+	f()
+	if inner.set {
+		inner.WriteHeaderNow()
 	}
 }
 
@@ -113,7 +98,7 @@ func Refusal(f func(c *gin.Context, p server.Problem)) func(http.ResponseWriter,
 // with the first byte, or when the handler returns. Nothing bypasses a record: while there is one, Hijack fails, and
 // CloseNotify reports the end of the handler's context.
 type writer struct {
-	gin.ResponseWriter // for Pusher
+	gin.ResponseWriter // the outer one, which knows of a hijacked connection, and has the Pusher
 	to                 http.ResponseWriter
 	ctx                context.Context // the handler's
 	status, size       int
@@ -124,7 +109,7 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.to }
 func (w *writer) Header() http.Header         { return w.to.Header() }
 func (w *writer) Status() int                 { return w.status }
 func (w *writer) Size() int                   { return w.size }
-func (w *writer) Written() bool               { return w.size >= 0 }
+func (w *writer) Written() bool               { return w.size >= 0 || w.ResponseWriter.Written() }
 
 func (w *writer) WriteHeader(status int) {
 	if status > 0 && !w.Written() {
@@ -146,29 +131,18 @@ func (w *writer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (w *writer) WriteString(s string) (int, error) {
-	w.WriteHeaderNow()
-	n, err := io.WriteString(w.to, s)
-	w.size += n
-	return n, err
-}
+func (w *writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
 func (w *writer) Flush() {
 	w.WriteHeaderNow()
 	_ = http.NewResponseController(w.to).Flush()
 }
 
-// Hijack implements http.Hijacker. While the response is recorded, it returns an error that wraps
-// http.ErrNotSupported.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.to).Hijack()
-	if err == nil {
-		w.size = max(w.size, 0)
-	}
-	return conn, rw, err
+	return http.NewResponseController(w.to).Hijack()
 }
 
-// CloseNotify implements http.CloseNotifier, which Context.Stream uses.
+// CloseNotify is for Context.Stream.
 func (w *writer) CloseNotify() <-chan bool {
 	ended := make(chan bool, 1)
 	context.AfterFunc(w.ctx, func() { ended <- true })

@@ -109,21 +109,11 @@ func request(c fiber.Ctx) (*http.Request, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.RequestCtx().RemoteAddr().String(),
 		Header: http.Header{},
 	}
-	body, unread := bufferedBody(c)
-	if r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body)); c.Request().IsBodyStream() {
-		// The middleware reads it up to its own limit, and notices that it is cut off.
-		length := max(-1, c.Request().Header.ContentLength())
-		r.Body, r.ContentLength = streamed{io.NopCloser(c.Request().BodyStream())}, int64(length)
-	}
+	r.Body, r.ContentLength = bodyOf(c)
 	for name, value := range c.Request().Header.All() {
 		r.Header.Add(string(name), string(value))
 	}
 	r.Header.Del("Host")
-	if unread != nil {
-		broken, w := io.Pipe() // the middleware refuses the request, but only if it has a key
-		_ = w.CloseWithError(unread)
-		r.Body, r.ContentLength = broken, -1
-	}
 	r.Pattern = r.Method + " " + c.Route().Path
 	return r.WithContext(context.WithValue(c.Context(), contextKey{}, c)), nil
 }
@@ -133,27 +123,30 @@ var errMultipart = errors.New("the boundary of the multipart body is invalid, or
 // A streamed body is one that fiber has not read yet (fiber.Config.StreamRequestBody).
 type streamed struct{ io.ReadCloser }
 
-// bufferedBody returns the body that fiber has read. By default fasthttp parses a multipart body of known length and
-// drops its bytes. Its Body method then writes the fields in a random order, so that a retry would look like another
-// request. bufferedBody sorts them by name.
-func bufferedBody(c fiber.Ctx) ([]byte, error) {
+// bodyOf returns the body and its length, which is -1 if it is not known. By default fasthttp parses a multipart body
+// of known length and drops its bytes. Its Body method then writes the fields in a random order, so that a retry would
+// look like another request. bodyOf sorts them by name.
+func bodyOf(c fiber.Ctx) (io.ReadCloser, int64) {
 	r := c.Request()
-	if r.IsBodyStream() {
-		return nil, nil
+	if r.IsBodyStream() { // the middleware reads it up to its own limit, and notices that it is cut off
+		return streamed{io.NopCloser(r.BodyStream())}, int64(max(-1, r.Header.ContentLength()))
 	}
 	boundary := string(r.Header.MultipartFormBoundary())
-	if boundary == "" || r.Header.ContentLength() <= 0 || len(r.Header.ContentEncoding()) > 0 ||
-		c.App().Config().DisablePreParseMultipartForm {
-		return r.Body(), nil
+	if boundary != "" && r.Header.ContentLength() > 0 && len(r.Header.ContentEncoding()) == 0 &&
+		!c.App().Config().DisablePreParseMultipartForm {
+		if form, err := r.MultipartForm(); err == nil { // else outer middleware has replaced the body
+			return marshal(form, boundary)
+		}
 	}
-	if form, err := r.MultipartForm(); err == nil {
-		return marshal(form, boundary)
-	}
-	return r.Body(), nil // outer middleware has replaced the body
+	return reader(r.Body())
+}
+
+func reader(content []byte) (io.ReadCloser, int64) {
+	return io.NopCloser(bytes.NewReader(content)), int64(len(content))
 }
 
 // marshal returns the form as a multipart body. It differs for different forms, because no part contains the boundary.
-func marshal(form *multipart.Form, boundary string) ([]byte, error) {
+func marshal(form *multipart.Form, boundary string) (io.ReadCloser, int64) {
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	err := w.SetBoundary(boundary)
@@ -168,9 +161,11 @@ func marshal(form *multipart.Form, boundary string) ([]byte, error) {
 		}
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
-		return nil, errMultipart // err can name a temporary file, and the client gets the text
+		broken, w := io.Pipe()             // the middleware refuses the request, but only if it has a key
+		_ = w.CloseWithError(errMultipart) // err can name a temporary file, and the client gets the text
+		return broken, -1
 	}
-	return body.Bytes(), nil
+	return reader(body.Bytes())
 }
 
 func writeFile(w *multipart.Writer, file *multipart.FileHeader) error {
@@ -302,8 +297,4 @@ func (w *response) cut() bool {
 
 func (w *response) Header() http.Header         { return w.header }
 func (w *response) Write(b []byte) (int, error) { return w.body.Write(b) }
-func (w *response) WriteHeader(status int) {
-	if status >= http.StatusOK { // fasthttp sends no informational responses here
-		w.status = status
-	}
-}
+func (w *response) WriteHeader(status int)      { w.status = status }

@@ -8,8 +8,7 @@
 //	}))
 //	router.POST("/charges/:id", redogin.Middleware(mw), createCharge)
 //
-// Put it behind gin.Recovery and the authentication, and after middleware that renders c.Errors: that must run
-// inside.
+// Put it behind gin.Recovery and the authentication. Middleware that renders c.Errors comes after it.
 //
 // Context.Stream returns true when the handler's context has ended, for example by server.HandlerTimeout. The part that
 // was written is then the response, as it is for a net/http handler that returns early. If it must not be replayed,

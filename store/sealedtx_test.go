@@ -30,10 +30,13 @@ func TestASealedStoreKeepsTheContractOfTransactions(t *testing.T) {
 				Written: func(_ context.Context, st store.TxStore[*ledger.Tx], key string) (int, error) {
 					return engines[st].Entries(key), nil
 				},
-				Fail:         func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
-				Commit:       func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
-				Rollback:     func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
-				End:          func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
+				Fail:     func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
+				Commit:   func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
+				Rollback: func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
+				Ends: []func(context.Context, *ledger.Tx) error{
+					func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
+					func(_ context.Context, tx *ledger.Tx) error { return tx.End(false) },
+				},
 				SingleWriter: name == "single writer",
 			}, storetest.Virtual())
 		})

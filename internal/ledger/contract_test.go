@@ -24,10 +24,13 @@ func TestContract(t *testing.T) {
 				Written: func(_ context.Context, st store.TxStore[*ledger.Tx], key string) (int, error) {
 					return st.(*ledger.Store).Entries(key), nil
 				},
-				Fail:         func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
-				Commit:       func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
-				Rollback:     func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
-				End:          func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
+				Fail:     func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
+				Commit:   func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
+				Rollback: func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
+				Ends: []func(context.Context, *ledger.Tx) error{
+					func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
+					func(_ context.Context, tx *ledger.Tx) error { return tx.End(false) },
+				},
 				SingleWriter: name == "single writer",
 			}, opts...)
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/store/storetest"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 )
 
 var effects = []byte("effects")
@@ -29,6 +30,9 @@ func writeEffect(_ context.Context, tx *boltstore.Tx, key string) error {
 	}
 	return b.Put([]byte{byte(n >> 8), byte(n)}, nil)
 }
+
+// givenAway returns bbolt's transaction, which a bucket gives away.
+func givenAway(tx *boltstore.Tx) *bbolt.Tx { return tx.Bucket(effects).Tx() }
 
 func TestTxContract(t *testing.T) {
 	faults := lossy{}
@@ -69,12 +73,9 @@ func TestTxContract(t *testing.T) {
 		},
 		Commit:   func(_ context.Context, tx *boltstore.Tx) error { return tx.Commit() },
 		Rollback: func(_ context.Context, tx *boltstore.Tx) error { return tx.Rollback() },
-		End: func(_ context.Context, tx *boltstore.Tx) error { // a bucket gives bbolt's transaction away
-			b, err := tx.CreateBucketIfNotExists(effects)
-			if err != nil {
-				return err
-			}
-			return b.Tx().Commit()
+		Ends: []func(context.Context, *boltstore.Tx) error{
+			func(_ context.Context, tx *boltstore.Tx) error { return givenAway(tx).Commit() },
+			func(_ context.Context, tx *boltstore.Tx) error { return givenAway(tx).Rollback() },
 		},
 		SingleWriter: true,
 	},

@@ -70,7 +70,10 @@ func TestTxContract(t *testing.T) {
 		},
 		Commit:   func(_ context.Context, tx *sqltx.Tx) error { return tx.Commit() },
 		Rollback: func(_ context.Context, tx *sqltx.Tx) error { return tx.Rollback() },
-		End:      func(ctx context.Context, tx *sqltx.Tx) error { return write(ctx, tx, "COMMIT") },
+		Ends: []func(context.Context, *sqltx.Tx) error{
+			func(ctx context.Context, tx *sqltx.Tx) error { return write(ctx, tx, "COMMIT") },
+			func(ctx context.Context, tx *sqltx.Tx) error { return write(ctx, tx, "ROLLBACK") },
+		},
 	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return p.open(t, p[first]) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store { return p.reopen(t, st) }))
 }

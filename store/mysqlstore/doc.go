@@ -34,7 +34,8 @@
 // are not affected. If the process or the connection dies, the server rolls back and frees the ID.
 //
 // The server commits before a statement such as CREATE TABLE, after which the outcome is unknown: see
-// [store.ErrTxEnded]. It rolls back the victim of a deadlock: Rollback then returns nil, Discard store.ErrUnavailable.
+// [store.ErrTxEnded]. It rolls back the victim of a deadlock. Nothing that the caller writes later is kept: Rollback
+// returns nil, and Commit and Discard store.ErrUnavailable.
 //
 // # Server, clock, compatibility
 //

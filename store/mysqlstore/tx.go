@@ -84,7 +84,7 @@ func (s *Store) hold(
 		g, err = s.insert(ctx, t.tx, c, now.at)
 	}
 	if t.lease.Fence = g.Lease.Fence; err == nil && g.Verdict.Owned() {
-		h, err = sqltx.Hold(ctx, s, t.tx, c, g.Lease.Fence, t)
+		h, err = sqltx.Hold(ctx, s, t.tx, c, t)
 	}
 	if h != nil && !begun() {
 		h, err = nil, ctx.Err()
@@ -145,6 +145,17 @@ func (t *transaction) Settle(ctx context.Context, o store.Outcome) error {
 }
 
 func (t *transaction) Gone(err error) bool { return number(err) == noSavepoint }
+
+// Restart rolls back again, because the server commits an open transaction before a BEGIN.
+func (t *transaction) Restart(err error) bool {
+	if n := number(err); n != deadlock && n != recordChanged {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
+	defer cancel()
+	_, _ = t.tx.ExecContext(ctx, "ROLLBACK AND CHAIN") // it fails only if the connection is lost
+	return true
+}
 
 func (t *transaction) Failure(ctx context.Context, err error) error {
 	return t.s.failure(ctx, err, false)

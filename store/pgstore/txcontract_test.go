@@ -17,20 +17,20 @@ import (
 	"github.com/redo-go/redo/store/storetest"
 )
 
-func TestTxContract(t *testing.T) { txContract(t, "read committed", 0, place.open, byPgx, "COMMIT") }
+func TestTxContract(t *testing.T) { txContract(t, "read committed", 0, place.open, byPgx) }
 
 func TestTxContractAtStricterIsolationWithoutPreparedStatements(t *testing.T) {
 	racetest.Repeats(t)
-	txContract(t, "serializable", pgx.QueryExecModeExec, place.open, byPgx, "ROLLBACK")
+	txContract(t, "serializable", pgx.QueryExecModeExec, place.open, byPgx)
 }
 
 func TestTxContractOverSQL(t *testing.T) {
-	txContract(t, "repeatable read", 0, place.openSQL, bySQL, "COMMIT")
+	txContract(t, "repeatable read", 0, place.openSQL, bySQL)
 }
 
 func TestTxContractOverSQLWithoutPreparedStatements(t *testing.T) {
 	racetest.Repeats(t)
-	txContract(t, "read committed", pgx.QueryExecModeSimpleProtocol, place.openSQL, bySQL, "ROLLBACK")
+	txContract(t, "read committed", pgx.QueryExecModeSimpleProtocol, place.openSQL, bySQL)
 }
 
 // A user writes through a transaction, and calls the methods that must refuse.
@@ -80,9 +80,9 @@ type txStore[T any] interface {
 	Close() error
 }
 
-// txContract runs the suite. end is the SQL text that ends the transaction without the store.
+// txContract runs the suite.
 func txContract[T any, S txStore[T]](
-	t *testing.T, level string, mode pgx.QueryExecMode, open func(p place, t testing.TB) S, by user[T], end string,
+	t *testing.T, level string, mode pgx.QueryExecMode, open func(p place, t testing.TB) S, by user[T],
 ) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.TxStore[T] {
@@ -113,7 +113,10 @@ func txContract[T any, S txStore[T]](
 		Fail:     func(ctx context.Context, tx T) error { return by.write(ctx, tx, "SELECT 1/0") },
 		Commit:   by.commit,
 		Rollback: by.rollback,
-		End:      func(ctx context.Context, tx T) error { return by.write(ctx, tx, end) },
+		Ends: []func(context.Context, T) error{
+			func(ctx context.Context, tx T) error { return by.write(ctx, tx, "COMMIT") },
+			func(ctx context.Context, tx T) error { return by.write(ctx, tx, "ROLLBACK") },
+		},
 	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return at(t, places[first]) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(S).Close())

@@ -59,9 +59,12 @@ func TestTxContract(t *testing.T) {
 		Fail: func(ctx context.Context, tx *sqltx.Tx) error {
 			return write(ctx, tx, "INSERT INTO effects VALUES (NULL)")
 		},
-		Commit:       func(_ context.Context, tx *sqltx.Tx) error { return tx.Commit() },
-		Rollback:     func(_ context.Context, tx *sqltx.Tx) error { return tx.Rollback() },
-		End:          func(ctx context.Context, tx *sqltx.Tx) error { return write(ctx, tx, "COMMIT") },
+		Commit:   func(_ context.Context, tx *sqltx.Tx) error { return tx.Commit() },
+		Rollback: func(_ context.Context, tx *sqltx.Tx) error { return tx.Rollback() },
+		Ends: []func(context.Context, *sqltx.Tx) error{
+			func(ctx context.Context, tx *sqltx.Tx) error { return write(ctx, tx, "COMMIT") },
+			func(ctx context.Context, tx *sqltx.Tx) error { return write(ctx, tx, "ROLLBACK") },
+		},
 		SingleWriter: true,
 	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return f.open(t, f[first]) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {

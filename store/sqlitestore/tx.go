@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -49,7 +50,7 @@ func (s *Store) hold(ctx context.Context, c store.Claim) (h *sqltx.Held, g store
 		return nil, store.Grant{}, err
 	}
 	if g, err = s.take(ctx, t.tx, c, fence); err == nil && g.Verdict.Owned() {
-		h, err = sqltx.Hold(ctx, s, t.tx, c, t.lease.Fence, t)
+		h, err = sqltx.Hold(ctx, s, t.tx, c, t)
 	}
 	if h == nil {
 		t.undo()
@@ -91,5 +92,19 @@ func (t *transaction) Settle(ctx context.Context, o store.Outcome) error {
 }
 
 func (t *transaction) Gone(err error) bool { return code(err) == sqlite3.SQLITE_ERROR }
+
+// Restart begins a transaction, which SQLite refuses if one is open. The errors are those after which SQLite may have
+// rolled back: https://sqlite.org/lang_transaction.html
+func (t *transaction) Restart(err error) bool {
+	switch code(err) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT:
+	default:
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			return false
+		}
+	}
+	_, err = t.tx.ExecContext(context.Background(), "BEGIN")
+	return err == nil
+}
 
 func (t *transaction) Failure(ctx context.Context, err error) error { return t.s.failure(ctx, err) }

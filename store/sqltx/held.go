@@ -15,8 +15,8 @@ const (
 	// savepoint separates the record from the caller's writes, for Discard. It is gone if the transaction has ended.
 	// The name must not be one that a caller uses.
 	savepoint = "redo_record_d1f6a80b3c9e4725a4b70c58e2396f1d"
-	// lookTimeout bounds statements for a caller whose context may have ended.
-	lookTimeout = 5 * time.Second
+	// releaseTimeout bounds a statement for a caller whose context may have ended.
+	releaseTimeout = 5 * time.Second
 )
 
 var (
@@ -31,6 +31,10 @@ type Engine interface {
 	Settle(ctx context.Context, o store.Outcome) error
 	// Gone reports whether err, which a statement about a savepoint returned, means that it does not exist.
 	Gone(err error) bool
+	// Restart reports whether the engine has rolled the whole transaction back because the caller's statement failed
+	// with err. Restart has then begun another transaction on the same connection, so that no later statement is
+	// committed by itself.
+	Restart(err error) bool
 	// Failure translates the error of a statement after which nothing was committed.
 	Failure(ctx context.Context, err error) error
 	// Commit commits, returns the translated error, and frees the ID and the connection with any result.
@@ -44,19 +48,20 @@ type Held struct {
 	engine Engine
 	store  store.Store
 	claim  store.Claim
-	fence  uint64
 	begun  *sql.Tx
 	shown  *Tx
 	over   bool
 }
 
-// Hold returns the Held of a transaction in which the store st has taken the claim's record under a fence. The
-// caller's writes come after it. If it returns an error, the transaction is as it was.
-func Hold(ctx context.Context, st store.Store, tx *sql.Tx, c store.Claim, fence uint64, e Engine) (*Held, error) {
+// Hold returns the Held of a transaction in which the store st has taken the claim's record. The caller's writes come
+// after it. If it returns an error, the transaction is as it was.
+func Hold(ctx context.Context, st store.Store, tx *sql.Tx, c store.Claim, e Engine) (*Held, error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return nil, err
 	}
-	return &Held{engine: e, store: st, claim: c, fence: fence, begun: tx, shown: New(tx)}, nil
+	shown := New(tx)
+	shown.restart = e.Restart
+	return &Held{engine: e, store: st, claim: c, begun: tx, shown: shown}, nil
 }
 
 // Tx implements [store.Tx].
@@ -64,12 +69,12 @@ func (h *Held) Tx() *Tx { return h.shown }
 
 // Commit implements [store.Tx].
 func (h *Held) Commit(ctx context.Context, o store.Outcome) error {
-	return h.settle(ctx, o, "RELEASE SAVEPOINT "+savepoint, true)
+	return h.settle(ctx, o, "RELEASE SAVEPOINT "+savepoint)
 }
 
 // Discard implements [store.Tx].
 func (h *Held) Discard(ctx context.Context, o store.Outcome) error {
-	return h.settle(ctx, o, "ROLLBACK TO SAVEPOINT "+savepoint, false)
+	return h.settle(ctx, o, "ROLLBACK TO SAVEPOINT "+savepoint)
 }
 
 // Rollback implements [store.Tx].
@@ -80,9 +85,8 @@ func (h *Held) Rollback(ctx context.Context) error {
 	return h.rollback(ctx, nil)
 }
 
-// settle runs the statement that ends the savepoint, writes the outcome, and commits. keep reports whether the
-// caller's writes are to be kept.
-func (h *Held) settle(ctx context.Context, o store.Outcome, end string, keep bool) error {
+// settle runs the statement that ends the savepoint, writes the outcome, and commits.
+func (h *Held) settle(ctx context.Context, o store.Outcome, end string) error {
 	if h.over {
 		return errOver
 	}
@@ -90,12 +94,15 @@ func (h *Held) settle(ctx context.Context, o store.Outcome, end string, keep boo
 	if err == nil && h.shown.RollbackRefused() {
 		err = fmt.Errorf("sqltx: %w: a rollback was asked for", store.ErrTxEnded)
 	}
+	if err == nil && h.shown.isAborted() {
+		err = errAborted
+	}
 	if err != nil {
 		return h.rollback(ctx, err)
 	}
 	h.over = true
 	if _, err = h.begun.ExecContext(ctx, end); h.engine.Gone(err) {
-		return h.ended(ctx, keep, errAborted)
+		return h.ended(ctx)
 	}
 	if err == nil {
 		err = h.engine.Settle(ctx, o)
@@ -107,28 +114,22 @@ func (h *Held) settle(ctx context.Context, o store.Outcome, end string, keep boo
 	return h.engine.Commit(ctx)
 }
 
-// rollback undoes everything. It returns cause, unless the transaction was committed by its user.
+// rollback undoes everything. It returns cause, unless the transaction was ended by its user.
 func (h *Held) rollback(ctx context.Context, cause error) error {
 	h.over = true
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
-	defer cancel()
-	if _, err := h.begun.ExecContext(look, "RELEASE SAVEPOINT "+savepoint); h.engine.Gone(err) {
-		return h.ended(look, false, cause)
+	if !h.shown.isAborted() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		if _, err := h.begun.ExecContext(last, "RELEASE SAVEPOINT "+savepoint); h.engine.Gone(err) {
+			return h.ended(ctx)
+		}
 	}
 	h.engine.Rollback()
 	return cause
 }
 
-// ended settles a transaction that is not open any more. Either its user has ended it with a statement, or the engine
-// has rolled it back because a statement failed. database/sql reports neither. ended returns aborted if the writes are
-// not to be kept and the record does not show a commit. Otherwise the outcome is unknown.
-func (h *Held) ended(ctx context.Context, keep bool, aborted error) error {
+// ended settles a transaction that its user has ended with a statement. database/sql does not report that.
+func (h *Held) ended(ctx context.Context) error {
 	h.engine.Rollback()
-	if !keep {
-		rec, err := h.store.Find(ctx, h.claim.ID)
-		if (err == nil || errors.Is(err, store.ErrNotFound)) && rec.Fence < h.fence {
-			return aborted
-		}
-	}
 	return store.SettleEnded(ctx, h.store, h.claim)
 }

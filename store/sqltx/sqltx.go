@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redo-go/redo/store"
@@ -16,6 +17,10 @@ import (
 type Tx struct {
 	tx         *sql.Tx
 	rolledBack atomic.Bool // the caller asked for a rollback
+
+	restart func(err error) bool // [Engine.Restart]; nil if the engine never rolls back by itself
+	mu      sync.Mutex           // from a statement to the restart, so that no other one is committed between them
+	aborted bool
 }
 
 // New returns the Tx of a transaction that the caller, a store, ends.
@@ -37,14 +42,34 @@ func (t *Tx) Rollback() error {
 	return fmt.Errorf("sqltx: %w: Rollback is refused, return an error to undo the transaction", store.ErrTxEnded)
 }
 
+// run runs a statement. If the engine has rolled the transaction back because it failed, the transaction is aborted.
+func (t *Tx) run(statement func() error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := statement(); err != nil && t.restart != nil && t.restart(err) {
+		t.aborted = true
+	}
+}
+
+// isAborted reports whether the engine has rolled the transaction back. Later statements ran in another one.
+func (t *Tx) isAborted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.aborted
+}
+
 // Exec is [sql.Tx.Exec].
 func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	return t.ExecContext(context.Background(), query, args...)
 }
 
 // ExecContext is [sql.Tx.ExecContext].
-func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return t.tx.ExecContext(ctx, query, args...)
+func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (r sql.Result, err error) {
+	t.run(func() error {
+		r, err = t.tx.ExecContext(ctx, query, args...)
+		return err
+	})
+	return r, err
 }
 
 // Query is [sql.Tx.Query].
@@ -53,8 +78,12 @@ func (t *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 }
 
 // QueryContext is [sql.Tx.QueryContext].
-func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return t.tx.QueryContext(ctx, query, args...)
+func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
+	t.run(func() error {
+		rows, err = t.tx.QueryContext(ctx, query, args...)
+		return err
+	})
+	return rows, err
 }
 
 // QueryRow is [sql.Tx.QueryRow].
@@ -63,8 +92,12 @@ func (t *Tx) QueryRow(query string, args ...any) *sql.Row {
 }
 
 // QueryRowContext is [sql.Tx.QueryRowContext].
-func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.tx.QueryRowContext(ctx, query, args...)
+func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) (row *sql.Row) {
+	t.run(func() error {
+		row = t.tx.QueryRowContext(ctx, query, args...)
+		return row.Err()
+	})
+	return row
 }
 
 // Prepare is [sql.Tx.Prepare].
@@ -72,7 +105,9 @@ func (t *Tx) Prepare(query string) (*sql.Stmt, error) {
 	return t.PrepareContext(context.Background(), query)
 }
 
-// PrepareContext is [sql.Tx.PrepareContext].
+// PrepareContext is [sql.Tx.PrepareContext]. The store does not see the errors of the statement. If the engine rolls the
+// transaction back because of one, the store takes it for ended by its user: see [store.ErrTxEnded]. The same holds for
+// errors of sql.Rows.
 func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
 	return t.tx.PrepareContext(ctx, query)
 }

@@ -59,7 +59,10 @@ func TestStatementsReachTheTransaction(t *testing.T) {
 }
 
 // An engine is a database/sql driver with one connection.
-type engine struct{ calls []string }
+type engine struct {
+	calls []string
+	err   error // of statements
+}
 
 func (e *engine) Connect(context.Context) (driver.Conn, error) { return e, nil }
 func (e *engine) Driver() driver.Driver                        { return nil }
@@ -80,11 +83,14 @@ type statement struct {
 func (s statement) NumInput() int { return -1 }
 func (s statement) Exec([]driver.Value) (driver.Result, error) {
 	s.calls = append(s.calls, s.query)
-	return driver.ResultNoRows, nil
+	return driver.ResultNoRows, s.err
 }
 
 func (s statement) Query([]driver.Value) (driver.Rows, error) {
 	s.calls = append(s.calls, s.query)
+	if s.err != nil {
+		return nil, s.err
+	}
 	return noRows{}, nil
 }
 

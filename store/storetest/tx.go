@@ -24,9 +24,9 @@ type TxHarness[T any] struct {
 	// Commit and Rollback call the methods of T and return their errors, which must be store.ErrTxEnded. If one is
 	// nil, because T has no such methods, their cases are skipped.
 	Commit, Rollback func(ctx context.Context, tx T) error
-	// End ends the engine's transaction without the store, where T can't prevent it: for example by the SQL text
-	// "COMMIT". If it is nil, its cases are skipped.
-	End func(ctx context.Context, tx T) error
+	// Ends are the ways in which the engine's transaction ends without the store, where T can't prevent them: for
+	// example by the SQL texts "COMMIT" and "ROLLBACK". If there are none, their cases are skipped.
+	Ends []func(ctx context.Context, tx T) error
 	// SingleWriter means that the engine has one write transaction at a time. A Begin of another ID then waits for
 	// the open one, and so may every other write.
 	SingleWriter bool
@@ -60,10 +60,10 @@ func RunTx[T any](t *testing.T, h TxHarness[T], opts ...Option) {
 type engine struct {
 	write        func(ctx context.Context, tx any, key string) error
 	written      func(ctx context.Context, st store.Store, key string) (int, error)
-	fail         func(ctx context.Context, tx any) error // nil: not offered, as with the three below
+	fail         func(ctx context.Context, tx any) error // nil: not offered, as with the two below
 	commit       func(ctx context.Context, tx any) error
 	rollback     func(ctx context.Context, tx any) error
-	end          func(ctx context.Context, tx any) error
+	ends         []func(ctx context.Context, tx any) error
 	singleWriter bool
 }
 
@@ -75,7 +75,10 @@ func (h TxHarness[T]) config(cfg config) config {
 	e.written = func(ctx context.Context, st store.Store, key string) (int, error) {
 		return h.Written(ctx, st.(hidden[T]).TxStore, key)
 	}
-	e.fail, e.commit, e.rollback, e.end = untyped(h.Fail), untyped(h.Commit), untyped(h.Rollback), untyped(h.End)
+	e.fail, e.commit, e.rollback = untyped(h.Fail), untyped(h.Commit), untyped(h.Rollback)
+	for _, end := range h.Ends {
+		e.ends = append(e.ends, untyped(end))
+	}
 	cfg.engine, cfg.beside, cfg.reopen = e, h.hide(cfg.beside), h.hide(cfg.reopen)
 	if faults := cfg.faults; faults != nil {
 		cfg.faults = func(t *testing.T, st store.Store, f Fault) func() { return faults(t, st.(hidden[T]).TxStore, f) }

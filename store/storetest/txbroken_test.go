@@ -222,10 +222,13 @@ func (m txMutant) harness() TxHarness[*ledger.Tx] {
 		Written: func(_ context.Context, st store.TxStore[*ledger.Tx], key string) (int, error) {
 			return st.(*brokenTx).Entries(key), nil
 		},
-		Fail:         func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
-		Commit:       func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
-		Rollback:     func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
-		End:          func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
+		Fail:     func(_ context.Context, tx *ledger.Tx) error { return tx.Fail() },
+		Commit:   func(_ context.Context, tx *ledger.Tx) error { return tx.Commit() },
+		Rollback: func(_ context.Context, tx *ledger.Tx) error { return tx.Rollback() },
+		Ends: []func(context.Context, *ledger.Tx) error{
+			func(_ context.Context, tx *ledger.Tx) error { return tx.End(true) },
+			func(_ context.Context, tx *ledger.Tx) error { return tx.End(false) },
+		},
 		SingleWriter: m.single,
 	}
 	if m.user != nil {
@@ -292,7 +295,7 @@ func TestEachTxCaseFindsSomeDefect(t *testing.T) {
 func TestTxCasesOfWhatIsNotOfferedAreSkipped(t *testing.T) {
 	optional := slices.Concat(txFaultCases, txHandleCases, txReopenCases, txEndedCases)
 	h := txMutant{}.harness()
-	h.Fail, h.Commit, h.Rollback, h.End = nil, nil, nil, nil
+	h.Fail, h.Commit, h.Rollback, h.Ends = nil, nil, nil, nil
 	h.Open = func(*testing.T) store.TxStore[*ledger.Tx] { return bareTx{ledger.New()} }
 	h.Written = func(_ context.Context, st store.TxStore[*ledger.Tx], key string) (int, error) {
 		return st.(bareTx).TxStore.(*ledger.Store).Entries(key), nil

@@ -157,6 +157,11 @@ var txEndedMutants = []txMutant{{
 		}
 	}),
 }, {
+	name: "transaction that is rolled back without the store is free",
+	user: func(h *TxHarness[*ledger.Tx]) {
+		h.Ends[1] = func(_ context.Context, tx *ledger.Tx) error { _ = tx.Rollback(); return nil }
+	},
+}, {
 	name: "unknown outcome has the transaction's fence",
 	defect: func(b *brokenTx, s *ledger.Store) {
 		b.begin = func(ctx context.Context, c store.Claim) (ledgerTx, store.Grant, error) {
@@ -196,11 +201,6 @@ var txVariants = []txMutant{{
 			}
 			return tx, g, err
 		}
-	},
-}, {
-	name: "engine's transaction is rolled back without the store",
-	user: func(h *TxHarness[*ledger.Tx]) {
-		h.End = func(_ context.Context, tx *ledger.Tx) error { return tx.End(false) }
 	},
 }, {
 	name: "refusals name their reason",

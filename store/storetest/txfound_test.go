@@ -221,6 +221,10 @@ var txFoundBy = map[string][]string{
 		"once reports that its work ended the transaction",
 		"lost response of a commit is settled by its fence",
 	},
+	"transaction that is rolled back without the store is free": {
+		"transaction that ended without the store is unknown",
+		"once reports that its work ended the transaction",
+	},
 	"rollback undoes a commit": {
 		"rollback after the end does nothing",
 		"lost response of a commit is settled by its fence",

@@ -293,6 +293,38 @@ func TestAFailureReturnsNoOtherEventToTheQueue(t *testing.T) {
 	})
 }
 
+// Another relay may have a connection on which the destination does not hang.
+func TestEventsBehindAStuckDestinationReturnToTheQueue(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var mu sync.Mutex
+		hang := false
+		stop := g.relay(&counted{Queue: g.queue}, func(ctx context.Context, _ outbox.Event) error {
+			mu.Lock()
+			slow := hang
+			mu.Unlock()
+			if slow {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}, outbox.Workers(8), outbox.PerDestination(4), outbox.Drain(0), outbox.PollInterval(10*time.Millisecond))
+		defer stop()
+		g.fill("d", 20, unordered) // so many deliveries in a second let the relay claim as many
+		time.Sleep(100 * time.Millisecond)
+		mu.Lock()
+		hang = true
+		mu.Unlock()
+		for i := range 20 {
+			g.enqueue(outbox.Event{ID: fmt.Sprint("late", i), Destination: "d"})
+		}
+		for after, want := range []int{0, 16} {
+			time.Sleep(900 * time.Millisecond)
+			ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 100, Lease: time.Millisecond})
+			require.NoError(g, err)
+			require.Len(g, ds, want, after)
+		}
+	})
+}
+
 // A relay that has delivered much to a destination begins anew after a minute without events.
 func TestAnIdleDestinationIsForgotten(t *testing.T) {
 	for idle, want := range map[time.Duration]int{30 * time.Second: 20, 3 * time.Minute: 4} {

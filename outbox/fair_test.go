@@ -293,6 +293,23 @@ func TestAFailureReturnsNoOtherEventToTheQueue(t *testing.T) {
 	})
 }
 
+func TestAFullClaimIsFollowedByAnother(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		for i := range outbox.MaxClaim + 500 {
+			g.enqueue(outbox.Event{ID: "k", Destination: fmt.Sprint("d", i)})
+		}
+		stop := g.relay(&counted{Queue: g.queue}, func(ctx context.Context, _ outbox.Event) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, outbox.Workers(64), outbox.Drain(0), outbox.PollInterval(time.Hour))
+		defer stop()
+		synctest.Wait()
+		ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: outbox.MaxClaim, Lease: time.Second})
+		require.NoError(g, err)
+		require.Empty(g, ds, "the relay has them")
+	})
+}
+
 // Another relay may have a connection on which the destination does not hang.
 func TestEventsBehindAStuckDestinationReturnToTheQueue(t *testing.T) {
 	inBubble(t, func(g *rig) {

@@ -71,3 +71,16 @@ func TestGrantThatComesLateHandlesNothing(t *testing.T) {
 		})
 	}
 }
+
+// The count of a further attempt renews the lease, so that its handler has all of it.
+func TestAGrantThatComesLateIsRenewedByTheCount(t *testing.T) {
+	bubble(t, func(t *testing.T, mem *memstore.Store) {
+		failOnce(t, newInbox(t, mem))
+		time.Sleep(second)
+		in := newInbox(t, &slowReserve{mem, 25 * second}, inbox.LeaseTTL(30*second))
+		r, err := in.Receive(t.Context(), event, returns(nil))
+		require.NoError(t, err)
+		require.Equal(t, inbox.Processed, r.Status)
+		require.Equal(t, 2, r.Attempts)
+	})
+}

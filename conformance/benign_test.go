@@ -161,7 +161,7 @@ func benigns() []benign {
 			peer: func(p *peer) { p.mismatch = http.StatusBadRequest },
 		},
 		{
-			name: "a key in use is 423", warns: []string{"conc-one-effect"}, may: []string{"conc-inflight"},
+			name: "a key in use is 423", warns: []string{"conc-one-effect"}, may: []string{"conc-inflight", "conc-history"},
 			peer: func(p *peer) { p.inFlight = http.StatusLocked },
 		},
 		{

@@ -35,7 +35,7 @@ func TestContractWithOtherSettings(t *testing.T) {
 
 func contract(t *testing.T, change ...func(*mysql.Config)) {
 	p := places{}
-	factory := func(t *testing.T) store.Store { return p.open(t, newPlace(t, mysqltest.DSN(t)), change...) }
+	factory := func(t *testing.T) store.Store { return p.proxied(t, newPlace(t, mysqltest.DSN(t)), change...) }
 	storetest.Run(t, factory,
 		storetest.Beside(func(t *testing.T, first store.Store) store.Store { return p.open(t, p[first], change...) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store { return p.reopen(t, st, change...) }),
@@ -43,7 +43,7 @@ func contract(t *testing.T, change ...func(*mysql.Config)) {
 			p[st].exec(t, "UPDATE redo_records SET fingerprint = '' WHERE scope = ? AND id_key = ?",
 				[]byte(id.Scope), []byte(id.Key))
 			return st
-		}))
+		}), storetest.Faults(p.inject))
 }
 
 func TestTxContract(t *testing.T) {
@@ -56,7 +56,7 @@ func TestTxContract(t *testing.T) {
 		Open: func(t *testing.T) store.TxStore[*sqltx.Tx] {
 			at := newPlace(t, mysqltest.DSN(t))
 			at.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
-			return p.open(t, at)
+			return p.proxied(t, at)
 		},
 		Write: func(ctx context.Context, tx *sqltx.Tx, key string) error {
 			return write(ctx, tx, "INSERT INTO effects VALUES (?)", key)
@@ -75,7 +75,8 @@ func TestTxContract(t *testing.T) {
 			func(ctx context.Context, tx *sqltx.Tx) error { return write(ctx, tx, "ROLLBACK") },
 		},
 	}, storetest.Beside(func(t *testing.T, first store.Store) store.Store { return p.open(t, p[first]) }),
-		storetest.Reopen(func(t *testing.T, st store.Store) store.Store { return p.reopen(t, st) }))
+		storetest.Reopen(func(t *testing.T, st store.Store) store.Store { return p.reopen(t, st) }),
+		storetest.Faults(p.inject))
 }
 
 // places holds the place of each store that a test has opened.
@@ -88,6 +89,28 @@ func (p places) open(t testing.TB, at place, change ...func(*mysql.Config)) *mys
 	require.NoError(t, st.Migrate(context.Background()))
 	p[st] = at
 	return st
+}
+
+// proxied opens a store through a proxy, unless the server is at a socket.
+func (p places) proxied(t *testing.T, at place, change ...func(*mysql.Config)) *mysqlstore.Store {
+	cfg, err := mysql.ParseDSN(at.dsn)
+	require.NoError(t, err)
+	if cfg.Net == "tcp" {
+		at.proxy = storetest.NewProxy(t, cfg.Addr)
+		change = append(change, func(cfg *mysql.Config) { cfg.Addr = at.proxy.Addr() })
+	}
+	return p.open(t, at, change...)
+}
+
+func (p places) inject(t *testing.T, st store.Store, f storetest.Fault) func() {
+	switch {
+	case f == storetest.Closed:
+		require.NoError(t, st.(*mysqlstore.Store).Close())
+		return func() {}
+	case p[st].proxy == nil:
+		return nil
+	}
+	return p[st].proxy.Inject(f)
 }
 
 func (p places) reopen(t testing.TB, st store.Store, change ...func(*mysql.Config)) *mysqlstore.Store {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/mysqlstore"
+	"github.com/redo-go/redo/store/storetest"
 )
 
 // A place is a database of the test's own on a server.
@@ -21,6 +22,7 @@ type place struct {
 	dsn   string // of the database
 	admin *sql.DB
 	conns int
+	proxy *storetest.Proxy // of the stores that open through one
 }
 
 var databases atomic.Int64

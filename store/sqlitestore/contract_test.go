@@ -28,7 +28,7 @@ func TestContract(t *testing.T) {
 			sqlExec(t, f[st], "UPDATE redo_records SET fingerprint = x'00' WHERE scope = ? AND id_key = ?",
 				[]byte(id.Scope), []byte(id.Key))
 			return st
-		}))
+		}), storetest.Faults(inject))
 }
 
 func TestTxContract(t *testing.T) {
@@ -70,7 +70,16 @@ func TestTxContract(t *testing.T) {
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(*sqlitestore.Store).Close())
 			return f.open(t, f[st])
-		}))
+		}), storetest.Faults(inject))
+}
+
+// inject closes the store. A file has no connection that could be cut.
+func inject(t *testing.T, st store.Store, f storetest.Fault) func() {
+	if f != storetest.Closed {
+		return nil
+	}
+	require.NoError(t, st.(*sqlitestore.Store).Close())
+	return func() {}
 }
 
 // files holds the path of each store that a test has opened.

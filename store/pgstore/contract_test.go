@@ -33,7 +33,7 @@ func TestContractAtStricterIsolationWithoutPreparedStatements(t *testing.T) {
 	}
 }
 
-func contractAt(t *testing.T, change func(*pgxpool.Config)) {
+func contractAt(all *testing.T, change func(*pgxpool.Config)) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.Store {
 		st := p.open(t)
@@ -41,8 +41,8 @@ func contractAt(t *testing.T, change func(*pgxpool.Config)) {
 		places[st] = p
 		return st
 	}
-	next := reusing(t, func(t testing.TB) place {
-		p := newPlace(t)
+	next := reusing(all, func(t testing.TB) place {
+		p := newPlace(t).proxied(all)
 		p.change = append(p.change, change)
 		return p
 	})
@@ -52,7 +52,14 @@ func contractAt(t *testing.T, change func(*pgxpool.Config)) {
 		require.NoError(t, st.(*pgstore.Store).Close())
 		return at(t, places[st])
 	}
-	storetest.Run(t, factory, storetest.Beside(beside), storetest.Reopen(reopen), storetest.Damage(damaged(places)))
+	storetest.Run(all, factory, storetest.Beside(beside), storetest.Reopen(reopen), storetest.Damage(damaged(places)),
+		injecting(places))
+}
+
+func injecting(places map[store.Store]place) storetest.Option {
+	return storetest.Faults(func(t *testing.T, st store.Store, f storetest.Fault) func() {
+		return places[st].inject(t, st, f)
+	})
 }
 
 // damaged makes an instant of a record infinite, which no constraint of the table forbids.

@@ -4,7 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
+	"github.com/redo-go/redo/store/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +37,9 @@ type place struct {
 	tables      []string // quoted
 	conns       int32
 	pool        *pgxpool.Pool // of open; nil: a new one
+	reused      *pgxpool.Pool // the pool that reusing has made
 	change      []func(*pgxpool.Config)
+	proxy       *storetest.Proxy // of the connections
 	opts        []pgstore.Option
 }
 
@@ -57,6 +64,7 @@ func reusing(all *testing.T, create func(t testing.TB) place) func(t testing.TB)
 			p.pool = pgtest.NewPool(all, p.url, p.conns, append(p.change, func(cfg *pgxpool.Config) {
 				cfg.ConnConfig.RuntimeParams["application_name"] = p.schema
 			})...)
+			p.reused = p.pool
 		}
 		t.Cleanup(func() {
 			// A Begin that was refused may still be rolling back, and would hold its ID in the next test. Postgres gives
@@ -74,6 +82,38 @@ func reusing(all *testing.T, create func(t testing.TB) place) func(t testing.TB)
 		})
 		return p
 	}
+}
+
+// proxied makes stores at the place connect through a proxy, unless the server is at a socket.
+func (p place) proxied(t *testing.T) place {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(p.url)
+	require.NoError(t, err)
+	if strings.HasPrefix(cfg.Host, "/") {
+		return p
+	}
+	p.proxy = storetest.NewProxy(t, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))))
+	p.change = append(p.change, func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", p.proxy.Addr())
+		}
+	})
+	return p
+}
+
+// inject makes a store at the place fail.
+func (p place) inject(t *testing.T, st store.Store, f storetest.Fault) func() {
+	t.Helper()
+	switch {
+	case f == storetest.Closed:
+		require.NoError(t, st.(io.Closer).Close())
+		return func() {}
+	case p.proxy == nil:
+		return nil
+	case p.reused != nil:
+		t.Cleanup(p.reused.Reset) // the next test needs sound connections
+	}
+	return p.proxy.Inject(f)
 }
 
 // open returns a store at the place.

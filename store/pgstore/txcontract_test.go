@@ -56,13 +56,13 @@ func TestContractOverSQL(t *testing.T) {
 		places[st] = p
 		return st
 	}
-	next := reusing(t, newPlace)
+	next := reusing(t, func(tb testing.TB) place { return newPlace(tb).proxied(t) })
 	storetest.Run(t, func(t *testing.T) store.Store { return at(t, next(t)) },
 		storetest.Beside(func(t *testing.T, first store.Store) store.Store { return places[first].open(t) }),
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(*pgstore.SQLStore).Close())
 			return at(t, places[st])
-		}), storetest.Damage(damaged(places)))
+		}), storetest.Damage(damaged(places)), injecting(places))
 }
 
 func pgxWrite(ctx context.Context, tx pgx.Tx, text string, args ...any) error {
@@ -82,7 +82,7 @@ type txStore[T any] interface {
 
 // txContract runs the suite.
 func txContract[T any, S txStore[T]](
-	t *testing.T, level string, mode pgx.QueryExecMode, open func(p place, t testing.TB) S, by user[T],
+	all *testing.T, level string, mode pgx.QueryExecMode, open func(p place, t testing.TB) S, by user[T],
 ) {
 	places := map[store.Store]place{}
 	at := func(t *testing.T, p place) store.TxStore[T] {
@@ -91,8 +91,8 @@ func txContract[T any, S txStore[T]](
 		places[st] = p
 		return st
 	}
-	next := reusing(t, func(t testing.TB) place {
-		p := newPlace(t)
+	next := reusing(all, func(t testing.TB) place {
+		p := newPlace(t).proxied(all)
 		p.change = append(p.change, func(cfg *pgxpool.Config) {
 			cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
 			if mode != 0 {
@@ -102,7 +102,7 @@ func txContract[T any, S txStore[T]](
 		p.effects(t)
 		return p
 	})
-	storetest.RunTx(t, storetest.TxHarness[T]{
+	storetest.RunTx(all, storetest.TxHarness[T]{
 		Open: func(t *testing.T) store.TxStore[T] { return at(t, next(t)) },
 		Write: func(ctx context.Context, tx T, key string) error {
 			return by.write(ctx, tx, "INSERT INTO effects VALUES ($1)", key)
@@ -121,7 +121,7 @@ func txContract[T any, S txStore[T]](
 		storetest.Reopen(func(t *testing.T, st store.Store) store.Store {
 			require.NoError(t, st.(S).Close())
 			return at(t, places[st])
-		}))
+		}), injecting(places))
 }
 
 // effects makes a table for the tests' effects, and puts its schema on the search path.

@@ -28,7 +28,8 @@ func BenchmarkReserveAndComplete(b *testing.B) {
 	result := make([]byte, 512)
 	var n atomic.Int64
 	b.Run("redo", func(b *testing.B) {
-		before := p.usage(b)
+		conn := pgtest.Connect(b, p.url)
+		before := p.usage(b, conn)
 		callers(b, func(ctx context.Context) error {
 			g, err := st.Reserve(ctx, claim(fmt.Sprint(n.Add(1))))
 			if err != nil {
@@ -36,7 +37,7 @@ func BenchmarkReserveAndComplete(b *testing.B) {
 			}
 			return st.Complete(ctx, g.Lease, store.Outcome{Result: result})
 		})
-		p.report(b, before, n.Load())
+		p.report(b, conn, before, n.Load())
 	})
 	b.Run("the same by pgx", func(b *testing.B) { callers(b, sameByPgx(pool, first, second, &n, result)) })
 }
@@ -44,28 +45,23 @@ func BenchmarkReserveAndComplete(b *testing.B) {
 // usage holds the server's counters.
 type usage struct{ updates, hot, wal int64 }
 
-func (p place) usage(b *testing.B) (u usage) {
+func (p place) usage(b *testing.B, conn *pgx.Conn) (u usage) {
 	b.Helper()
-	require.NoError(b, pgtest.Connect(b, p.url).QueryRow(b.Context(), `SELECT n_tup_upd, n_tup_hot_upd,
+	require.NoError(b, conn.QueryRow(b.Context(), `SELECT n_tup_upd, n_tup_hot_upd,
 		(pg_current_wal_insert_lsn() - '0/0')::bigint FROM pg_stat_user_tables WHERE relid = $1::regclass`, p.table()).
 		Scan(&u.updates, &u.hot, &u.wal))
 	return u
 }
 
-func (p place) report(b *testing.B, before usage, records int64) {
+func (p place) report(b *testing.B, conn *pgx.Conn, before usage, records int64) {
 	b.StopTimer()
 	var after usage
 	until(b, "the sessions report their statistics", func() bool {
-		after = p.usage(b)
+		after = p.usage(b, conn)
 		return after.updates >= before.updates+int64(b.N)*9/10
 	})
 	var indexes int64
-	require.NoError(
-		b,
-		pgtest.Connect(b, p.url).
-			QueryRow(b.Context(), "SELECT pg_indexes_size($1::regclass)", p.table()).
-			Scan(&indexes),
-	)
+	require.NoError(b, conn.QueryRow(b.Context(), "SELECT pg_indexes_size($1::regclass)", p.table()).Scan(&indexes))
 	b.ReportMetric(100*float64(after.hot-before.hot)/float64(after.updates-before.updates), "%HOT")
 	b.ReportMetric(float64(after.wal-before.wal)/float64(b.N), "WAL-B/op")
 	b.ReportMetric(float64(indexes)/float64(records), "index-B/record")

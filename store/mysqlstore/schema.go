@@ -117,7 +117,7 @@ func (s *Store) Check(ctx context.Context) error {
 		case engine.String != "InnoDB":
 			return unfit(ErrForeign, "its engine is %s, not InnoDB", engine.String)
 		}
-		_, err = s.look(ctx, conn, s.text.lockRow+" SKIP LOCKED", store.ID{}) // fails unless the columns exist
+		_, err = s.find(ctx, conn, s.text.lockRow+" SKIP LOCKED", store.ID{}) // fails unless the columns exist
 		if number(err) == syntaxError {
 			return unfit(ErrServer, "it must be MySQL 8.0.1, MariaDB 10.6, or later: %v", err)
 		}

@@ -28,7 +28,7 @@ const (
 
 // statements are the texts for one table.
 type statements struct {
-	look, insert, lockRow, draw, undraw, takeOver, renew, hold, unhold     string
+	find, insert, lockRow, draw, undraw, takeOver, renew, hold, unhold     string
 	complete, extend, release, forget, drop, free, expired, clock, pending string
 }
 
@@ -38,12 +38,12 @@ func newStatements(table string) statements {
 			"{states}", strings.Join(states, "")).Replace(text)
 	}
 	return statements{
-		look: on(`SELECT IF(@@session.autocommit, {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL,
+		find: on(`SELECT IF(@@session.autocommit, {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL,
 	EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
 	r.id IS NOT NULL, {cols} FROM (SELECT 1 AS one) AS o LEFT JOIN {t} AS r ON r.scope = ? AND r.id_key = ?`),
 		insert: on(`INSERT INTO {t} (scope, id_key, fingerprint, meta, owner, lease_until, created_at, expires_at,
 	state, fence, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)`),
-		lockRow: on(`SELECT {now}, {lock} IS NULL, 0, 1, {cols} FROM {t}` + ofID + ` FOR UPDATE`), // look's columns
+		lockRow: on(`SELECT {now}, {lock} IS NULL, 0, 1, {cols} FROM {t}` + ofID + ` FOR UPDATE`), // find's columns
 		draw: on(`INSERT INTO {t} (scope, id_key, fingerprint, state, owner, fence, revision, created_at)
 	VALUES (?, '', '', 0, '', 0, 0, 0)`),
 		undraw:   on(`DELETE FROM {t} WHERE scope = ? AND id_key = ''`),

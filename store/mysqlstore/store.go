@@ -23,8 +23,8 @@ type snapshot struct {
 	row     bool // the ID has a row, of a record that was removed perhaps
 }
 
-// look reads an ID's row by one of the statements look and lockRow.
-func (s *Store) look(ctx context.Context, on sqltx.Queryer, text string, id store.ID) (now snapshot, err error) {
+// find reads an ID's row by one of the statements find and lockRow.
+func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id store.ID) (now snapshot, err error) {
 	var at sql.NullInt64
 	var row sqltx.Row
 	err = on.QueryRowContext(ctx, text, s.lockOf(id), []byte(id.Scope), []byte(id.Key)).
@@ -62,7 +62,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err 
 		return store.Grant{}, err
 	}
 	err = s.run(ctx, true, func(conn *sql.Conn) error {
-		now, err := s.look(ctx, conn, s.text.look, c.ID)
+		now, err := s.find(ctx, conn, s.text.find, c.ID)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now
 // the row is locked, so that fences grow in the order in which they are granted. It skips a row that another one has
 // locked.
 func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim) (store.Grant, error) {
-	now, err := s.look(ctx, tx, s.text.lockRow+" SKIP LOCKED", c.ID)
+	now, err := s.find(ctx, tx, s.text.lockRow+" SKIP LOCKED", c.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Grant{}, errAgain
 	}
@@ -194,7 +194,7 @@ func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err er
 		return store.Record{}, err
 	}
 	err = s.run(ctx, false, func(conn *sql.Conn) error {
-		now, err := s.look(ctx, conn, s.text.look, id)
+		now, err := s.find(ctx, conn, s.text.find, id)
 		if rec = now.rec; err == nil && (rec.State == 0 || rec.Expired(now.at)) {
 			return store.ErrNotFound
 		}
@@ -213,7 +213,7 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	}
 	return s.run(ctx, true, func(conn *sql.Conn) error {
 		return s.inTx(ctx, conn, func(tx *sql.Tx) error {
-			now, err := s.look(ctx, tx, s.text.lockRow, id)
+			now, err := s.find(ctx, tx, s.text.lockRow, id)
 			switch {
 			case errors.Is(err, store.ErrDamaged):
 				_, err = tx.ExecContext(ctx, s.text.drop, []byte(id.Scope), []byte(id.Key))

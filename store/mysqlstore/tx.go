@@ -14,7 +14,7 @@ import (
 const rollbackTimeout = 5 * time.Second // it does not end with the caller's context
 var errKept = errors.New("mysqlstore: the connection is an open transaction's")
 
-// A transaction is an open one that holds a record. It has the ID's lock, which others look at.
+// A transaction is an open one that holds a record. It has the ID's lock, which other claims check.
 type transaction struct {
 	s     *Store
 	conn  *sql.Conn
@@ -33,7 +33,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*sqltx.Tx], 
 	var h *sqltx.Held
 	var g store.Grant
 	err := s.run(ctx, false, func(conn *sql.Conn) error {
-		now, err := s.look(ctx, conn, s.text.look, c.ID)
+		now, err := s.find(ctx, conn, s.text.find, c.ID)
 		if err != nil {
 			return err
 		}

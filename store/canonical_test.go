@@ -267,8 +267,8 @@ func FuzzCanonicalJSON(f *testing.F) {
 	})
 }
 
-// replaces reports whether package json replaces a part of a string. It reads all of them: decode forgets the value of a
-// name that is repeated.
+// replaces reports whether package json replaces a part of a string. It reads all of them: decode forgets the value of
+// a name that is repeated.
 func replaces(t *testing.T, body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()

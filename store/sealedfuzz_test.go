@@ -10,7 +10,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
-// A sealed result is opened only if not one of its bits was changed, with any bytes that another program puts in its place.
+// A sealed result is opened only if not one of its bits was changed, with any bytes that another program puts in its
+// place.
 func FuzzSealed(f *testing.F) {
 	f.Add([]byte("result"), uint(0), byte(0), []byte(nil))
 	f.Add([]byte("result"), uint(3), byte(1), []byte(nil))

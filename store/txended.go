@@ -25,8 +25,8 @@ const settleTimeout = 5 * time.Second
 // claim has ended, and returns its error, which is ErrTxEnded joined with ErrUnknown. SettleEnded writes under a new
 // fence: the outcome is not the transaction's. It ignores the end of ctx and takes 5 s at most.
 //
-// If the process dies before, or the store can't be reached, the next owner does the work again. The record stays as the
-// engine's transaction left it, if it has left one. The error then also wraps the store's.
+// If the process dies before, or the store can't be reached, the next owner does the work again. The record stays as
+// the engine's transaction left it, if it has left one. The error then also wraps the store's.
 func SettleEnded(ctx context.Context, st Store, c Claim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()

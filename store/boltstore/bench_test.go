@@ -83,7 +83,8 @@ func benchOperation(b *testing.B, callers int, lazy bool) {
 }
 
 func benchBbolt(b *testing.B, callers int, run func(*bbolt.DB, func(*bbolt.Tx) error) error) {
-	db, err := bbolt.Open(filepath.Join(b.TempDir(), "bench.db"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistArrayType})
+	db, err := bbolt.Open(filepath.Join(b.TempDir(), "bench.db"), 0o600,
+		&bbolt.Options{FreelistType: bbolt.FreelistArrayType})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = db.Close() })
 	bucket := []byte("records")

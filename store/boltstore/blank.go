@@ -59,8 +59,9 @@ func torn(content, blank []byte) bool {
 	return true
 }
 
-// emptyIfTorn empties the file if a power cut interrupted bbolt while it made the file. Nothing was ever committed to it,
-// and bbolt makes an empty file anew. Errors of opening, locking and reading are left to bbolt, which meets them too.
+// emptyIfTorn empties the file if a power cut interrupted bbolt while it made the file. Nothing was ever committed to
+// it, and bbolt makes an empty file anew. Errors of opening, locking and reading are left to bbolt, which meets them
+// too.
 func emptyIfTorn(path string, size int64) (err error) {
 	blank := blankFile(os.Getpagesize())
 	if size == 0 || size > int64(len(blank)) {

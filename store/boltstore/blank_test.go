@@ -22,7 +22,8 @@ func TestBlankFileIsBboltsOwn(t *testing.T) {
 	require.True(t, bytes.Equal(readAll(t, path), blankFile(os.Getpagesize())))
 }
 
-// A power cut in the first Open leaves any sectors of the blank file, and any length. The next Open makes the file anew.
+// A power cut in the first Open leaves any sectors of the blank file, and any length. The next Open makes the file
+// anew.
 func TestPowerCutInTheFirstOpen(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there the file must be deleted by hand")

@@ -143,7 +143,9 @@ func TestVerify(t *testing.T) {
 		"a damaged record":          func(b buckets, key []byte) error { return b.records.Put(key, []byte("damaged")) },
 		"a record without an index": func(b buckets, key []byte) error { return b.pending.Delete(firstKey(b.pending)) },
 		"a lost record":             func(b buckets, key []byte) error { return b.records.Delete(key) },
-		"an entry too many":         func(b buckets, key []byte) error { return b.expiry.Put(appendIndexKey(nil, 1, key), nil) },
+		"an entry too many": func(b buckets, key []byte) error {
+			return b.expiry.Put(appendIndexKey(nil, 1, key), nil)
+		},
 		"an entry of another instant": func(b buckets, key []byte) error {
 			if err := b.expiry.Delete(firstKey(b.expiry)); err != nil {
 				return err

@@ -64,8 +64,8 @@
 // Damage is reported as [ErrCorrupt], and never repaired or deleted. The Store never treats a record that fails a
 // check as absent. bbolt's pages have no checksums, so these checks find damage:
 //
-//   - Each read of a record compares checksums over its key and its content. A record is absent only if the records on both
-//     sides of the gap are sound.
+//   - Each read of a record compares checksums over its key and its content. A record is absent only if the records on
+//     both sides of the gap are sound.
 //   - Open compares the size of the file with the pages in use, and both meta pages with their checksums. If the file
 //     is no larger than the limit of [WithPageCheck], 64 MiB by default, Open also checks all pages.
 //   - [Store.Verify], which the command "redo ops verify" runs, checks the pages, every record, and that records and
@@ -77,8 +77,8 @@
 // revert-meta-page" of bbolt. In a file above the limit of WithPageCheck, bbolt follows page numbers without a check. A
 // page that refers to itself can then end the process.
 //
-// A power cut in the first Open of a new file can leave the file half made. Nothing was committed to it then, and the next
-// Open makes it anew. On Windows it must be deleted by hand.
+// A power cut in the first Open of a new file can leave the file half made. Nothing was committed to it then, and the
+// next Open makes it anew. On Windows it must be deleted by hand.
 //
 // # Failed syncs
 //

@@ -23,10 +23,10 @@ const formatVersion = 1
 const magic = "redo boltstore "
 
 // Open opens the file at path. It creates one with mode 0600 if there is none or it is empty. A file that a power cut
-// left half made counts as empty. Open does not wait: a file that is in use is an error wrapping [ErrInUse]. Open refuses, and does not change, a file that is damaged
-// ([ErrCorrupt]), that is not a redo store, or that a later release wrote ([ErrFormat]). "Damage" in the package's
-// documentation lists the checks. Every error names the path and wraps store.ErrUnavailable, except that an option's
-// bad value is store.ErrInvalid.
+// left half made counts as empty. Open does not wait: a file that is in use is an error wrapping [ErrInUse]. Open
+// refuses, and does not change, a file that is damaged ([ErrCorrupt]), that is not a redo store, or that a later
+// release wrote ([ErrFormat]). "Damage" in the package's documentation lists the checks. Every error names the path and
+// wraps store.ErrUnavailable, except that an option's bad value is store.ErrInvalid.
 //
 // The leases of the Store that had the file before are void. Close the Store when done: it holds a goroutine
 // and the file.

@@ -11,8 +11,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// New pages are taken from the start of the file. Taken from anywhere, they would split the long runs of free pages. The
-// list of free pages needs such a run in each commit, and the file would grow forever.
+// New pages are taken from the start of the file. Taken from anywhere, they would split the long runs of free pages.
+// The list of free pages needs such a run in each commit, and the file would grow forever.
 func TestFreePagesAreTakenFromTheStart(t *testing.T) {
 	s := mustOpen(t, tempFile(t))
 	s.db.NoSync = true

@@ -48,8 +48,8 @@ func checkMetas(file io.ReaderAt, size int) error {
 }
 
 // checkTree reads all pages from the root. It returns an error if a page is referred to twice, or if an element is not
-// inside its page. bbolt would follow a page that refers to itself until the process dies. Its check runs in a goroutine
-// where a read outside the file ends the process. The transaction's meta page is the one of its number.
+// inside its page. bbolt would follow a page that refers to itself until the process dies. Its check runs in a
+// goroutine where a read outside the file ends the process. The transaction's meta page is the one of its number.
 func checkTree(file io.ReaderAt, size int, tx int) error {
 	meta := make([]byte, pageHeader+metaSum)
 	if _, err := file.ReadAt(meta, int64(tx%metaPages*size)); err != nil {

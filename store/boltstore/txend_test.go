@@ -184,7 +184,9 @@ func escaped(t *testing.T, tx *Tx) *bbolt.Tx {
 }
 
 func TestBboltTransactionThatItsUserEndedIsUnknown(t *testing.T) {
-	for itself, end := range map[string]func(*bbolt.Tx) error{"committed": (*bbolt.Tx).Commit, "rolled back": (*bbolt.Tx).Rollback} {
+	for itself, end := range map[string]func(*bbolt.Tx) error{
+		"committed": (*bbolt.Tx).Commit, "rolled back": (*bbolt.Tx).Rollback,
+	} {
 		for name, settle := range ending {
 			t.Run(itself+", "+name, func(t *testing.T) {
 				s := mustOpen(t, tempFile(t))

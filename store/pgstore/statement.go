@@ -104,8 +104,8 @@ WITH found AS MATERIALIZED (
 	END AS had
 )`
 
-// beginSQL takes both locks of an ID for a transaction, and draws a fence if it has them. It returns the fence, the start
-// of the transaction, the time, and whether beginFindSQL reads. It fails on a standby: see primarySQL.
+// beginSQL takes both locks of an ID for a transaction, and draws a fence if it has them. It returns the fence, the
+// start of the transaction, the time, and whether beginFindSQL reads. It fails on a standby: see primarySQL.
 const beginSQL = `
 SELECT CASE WHEN pg_try_advisory_xact_lock($1::bigint) THEN
 		CASE WHEN pg_try_advisory_xact_lock($2::bigint) THEN {fence} END END,
@@ -178,9 +178,9 @@ SELECT false, {columns}, clock_timestamp() FROM {table}
 WHERE scope = $1::bytea AND key = $2::bytea AND NOT EXISTS (SELECT FROM written)`
 
 // freeSQL deletes up to two expired records after a write, whose rows {after} names. It waits for no lock, and comes
-// after the statement's own locks, so that it can't be part of a deadlock. {where} is for a user's transaction, which it
-// must not make fail to serialize. It begins at the instant {from}: under a snapshot that another session holds, a scan
-// from the beginning would pass all index entries that were deleted since.
+// after the statement's own locks, so that it can't be part of a deadlock. {where} is for a user's transaction, which
+// it must not make fail to serialize. It begins at the instant {from}: under a snapshot that another session holds, a
+// scan from the beginning would pass all index entries that were deleted since.
 const freeSQL = `, expired AS MATERIALIZED (
 	SELECT scope, key, expires_at FROM {table}
 	WHERE EXISTS (SELECT FROM {after}) AND expires_at BETWEEN {from}::timestamptz AND (SELECT clock_timestamp())

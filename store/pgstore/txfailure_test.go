@@ -38,9 +38,9 @@ func terminate(t testing.TB, url string, pid uint32) {
 	})
 }
 
-// afterCommit returns a function that lets no response of conn arrive, waits until the record of key is settled, and then
-// calls cancel. A driver whose context has ended asks the server to cancel the statement, so that an earlier end could
-// undo the commit.
+// afterCommit returns a function that lets no response of conn arrive, waits until the record of key is settled, and
+// then calls cancel. A driver whose context has ended asks the server to cancel the statement, so that an earlier end
+// could undo the commit.
 func (p place) afterCommit(t testing.TB) func(conn *wiredConn, key string, cancel func()) {
 	p.change, p.conns = nil, 1
 	st := p.open(t)

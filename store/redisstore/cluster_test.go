@@ -94,9 +94,9 @@ func (e *engine) knowsCluster(t *testing.T) bool {
 		strings.Count(nodes, "slave ") == clusterPrimaries && strings.Count(nodes, "\n") == 2*clusterPrimaries
 }
 
-// agreesOnShards reports whether the node's file gives each replica the shard of its primary. While the nodes meet, they
-// may differ, and Valkey 8.0 calls such a file corrupted: https://github.com/valkey-io/valkey/issues/774. Redis 7.0
-// names no shards.
+// agreesOnShards reports whether the node's file gives each replica the shard of its primary. While the nodes meet,
+// they may differ, and Valkey 8.0 calls such a file corrupted: https://github.com/valkey-io/valkey/issues/774. Redis
+// 7.0 names no shards.
 func (e *engine) agreesOnShards(t *testing.T) bool {
 	text, err := os.ReadFile(filepath.Join(e.dir, "nodes.conf"))
 	require.NoError(t, err)

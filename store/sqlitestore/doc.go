@@ -39,8 +39,8 @@
 // write is in progress.
 //
 // SQLite rolls the whole transaction back if a statement that writes is interrupted by its context, or if the disk is
-// full. Return such an error. Nothing that the caller writes later is kept: Rollback returns nil, and Commit and Discard
-// store.ErrUnavailable.
+// full. Return such an error. Nothing that the caller writes later is kept: Rollback returns nil, and Commit and
+// Discard store.ErrUnavailable.
 //
 // # Clock
 //

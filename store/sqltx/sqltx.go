@@ -105,9 +105,9 @@ func (t *Tx) Prepare(query string) (*sql.Stmt, error) {
 	return t.PrepareContext(context.Background(), query)
 }
 
-// PrepareContext is [sql.Tx.PrepareContext]. The store does not see the errors of the statement. If the engine rolls the
-// transaction back because of one, the store takes it for ended by its user: see [store.ErrTxEnded]. The same holds for
-// errors of sql.Rows.
+// PrepareContext is [sql.Tx.PrepareContext]. The store does not see the errors of the statement. If the engine rolls
+// the transaction back because of one, the store takes it for ended by its user: see [store.ErrTxEnded]. The same holds
+// for errors of sql.Rows.
 func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
 	return t.tx.PrepareContext(ctx, query)
 }

@@ -13,5 +13,6 @@ func ExampleCases() {
 	i := slices.IndexFunc(cases, func(c storetest.Case) bool { return c.Name == "stale owner cannot release" })
 	fmt.Println(cases[i].Rule)
 	// Output:
-	// Release compares and sets on the fence: an owner whose record was taken over would otherwise let a third one run beside the second.
+	// Release compares and sets on the fence: an owner whose record was taken over would otherwise let a third one run
+	// beside the second.
 }

@@ -134,9 +134,9 @@ func (q *Queue) Migrate(ctx context.Context) error {
 	return q.checkCursor(ctx)
 }
 
-// Check returns nil if the server is a primary, and the log is a logged table, without row security for the role, and
-// of this release's version or the next. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign],
-// [ErrVersion] and [ErrStandby] if that is the reason.
+// Check returns nil if the server is a primary, and the log is a logged table of this release's version or the next.
+// The table must have no row security for the role. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable],
+// [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
 func (q *Queue) Check(ctx context.Context) error {
 	if err := q.table.Check(ctx, pgtable.Pool(q.pool)); err != nil {
 		return err

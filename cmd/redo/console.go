@@ -90,10 +90,10 @@ func (c *consoling) run(ctx context.Context, name string) error {
 
 // checkLoopback refuses an address that other machines may reach.
 func checkLoopback(address string) error {
-	if err := checkAddress("--address", address, "127.0.0.1:8090"); err != nil {
+	host, err := hostOf("--address", address, "127.0.0.1:8090")
+	if err != nil {
 		return err
 	}
-	host, _, _ := net.SplitHostPort(address) // it was checked
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
 		return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,8 +97,8 @@ func (e *events) with(ctx context.Context, name string, f func(queue) error) err
 	if isDatabase(name) {
 		return e.withTable(ctx, name, run)
 	}
-	if scheme, _, isURL := strings.Cut(name, "://"); isURL { // the rest may hold a password
-		return fmt.Errorf("events are not in %s://: they are in a boltstore file, or in Postgres", scheme)
+	if err := noURL(name, "events", "a boltstore file, or in Postgres"); err != nil {
+		return err
 	}
 	return withFile(name, func(st *boltstore.Store) error { return e.inFile(ctx, name, st, run) })
 }

@@ -15,6 +15,14 @@ func isDatabase(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
 
+// noURL refuses a URL in place of a file. The error names its scheme only, because the rest may hold a password.
+func noURL(name, things, place string) error {
+	if scheme, _, isURL := strings.Cut(name, "://"); isURL {
+		return fmt.Errorf("%s are not in %s://: they are in %s", things, scheme, place)
+	}
+	return nil
+}
+
 // withFile opens a file, runs f and closes the file. A missing file is an error, because the store would create it.
 func withFile(name string, f func(*boltstore.Store) error) (err error) {
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {

@@ -29,8 +29,8 @@ func newOps(t terminal) *cobra.Command {
 		Long: `ops works on the store in which a client keeps its operations. ` + storeHelp + `
 
 A pending operation was begun and has no final response. show prints its effect, as far as it is known.
-The client's own code continues it when it runs again, and so does resume. Credentials are never shown. Bodies are shown with
---body only.`,
+The client's own code continues it when it runs again, and so does resume. Credentials are never shown.
+Bodies are shown with --body only.`,
 		Args: usageArgs(subcommands),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

@@ -20,6 +20,9 @@ A damaged record is named: see drop. Pages that are damaged are not repaired: re
 		Example: "  redo ops verify payments.redo",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := noURL(args[0], "the pages that verify checks", "a boltstore file"); err != nil {
+				return err
+			}
 			return withFile(args[0], func(st *boltstore.Store) error {
 				if err := st.Verify(c.Context()); err != nil {
 					return failed(err)

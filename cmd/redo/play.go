@@ -44,7 +44,7 @@ not reached: these prove nothing about the client.`
 
 // options checks the address and parses the scripts.
 func (p *playing) options() ([]servertest.Option, error) {
-	if err := checkAddress("--listen", p.listen, "127.0.0.1:8080"); err != nil {
+	if _, err := hostOf("--listen", p.listen, "127.0.0.1:8080"); err != nil {
 		return nil, err
 	}
 	texts := make([]string, len(p.scripts))

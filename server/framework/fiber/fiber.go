@@ -55,10 +55,10 @@ var (
 // An error of the handler is rendered by the app's ErrorHandler, so that the middleware stores that response, and
 // outer middleware sees no error. A streamed response is read whole before it is sent. If the stream fails, the client
 // gets an error, and a retry with the key gets 409, because the effect may have been made. In fiber a handler that sets
-// nothing but the status 200 looks like one that wrote nothing: end with SendStatus, or use server.SilentOK. If a
-// handler hijacks the connection of a request with a key, its HijackHandler is not called, and the ErrorHandler gets an
-// error that wraps errors.ErrUnsupported. Do not use Ctx.End and Ctx.Drop, which end the connection before the response
-// is recorded.
+// nothing but the status 200 looks like one that wrote nothing. End with SendStatus, or use server.SilentOK. A handler
+// can't hijack the connection of a request with a key. Its HijackHandler is not called then, and the ErrorHandler gets
+// an error that wraps errors.ErrUnsupported. Do not use Ctx.End and Ctx.Drop, which end the connection before the
+// response is recorded.
 func Middleware(mw func(http.Handler) http.Handler) fiber.Handler {
 	h := mw(http.HandlerFunc(next))
 	return func(c fiber.Ctx) error {

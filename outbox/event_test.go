@@ -123,6 +123,8 @@ func TestClaimsAndOutcomesHaveLimits(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrInvalid, rule)
 		require.ErrorContains(t, err, rule)
 	}
+	claim.Lease = maxWait
+	require.NoError(t, claim.Validate(), "the longest lease")
 	failure := Failure{
 		Code: taxonomy.Code(strings.Repeat("c", maxCode)), Response: strings.Repeat("r", MaxResponse),
 		Reason: strings.Repeat("t", MaxReason),

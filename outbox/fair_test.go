@@ -310,33 +310,6 @@ func TestAFullClaimIsFollowedByAnother(t *testing.T) {
 	})
 }
 
-// An attempt that takes long leaves its worker, which serves others meanwhile. Its end gives back no worker.
-func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
-	inBubble(t, func(g *rig) {
-		var running, most atomic.Int32
-		stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
-			if ev.Destination == "slow" {
-				time.Sleep(150 * time.Millisecond)
-				return nil
-			}
-			most.Store(max(most.Load(), running.Add(1)))
-			time.Sleep(10 * time.Millisecond)
-			running.Add(-1)
-			return nil
-		}, outbox.Workers(1))
-		defer stop()
-		g.fill("slow", 1, unordered)
-		time.Sleep(200 * time.Millisecond)
-		for i := range 10 {
-			g.fill(fmt.Sprint("d", i), 1, unordered)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		g.stats(0, 0)
-		require.EqualValues(g, 1, most.Load())
-	})
-}
-
 // Another relay may have a connection on which the destination does not hang.
 func TestEventsBehindAStuckDestinationReturnToTheQueue(t *testing.T) {
 	inBubble(t, func(g *rig) {

@@ -1,0 +1,70 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// The events behind a 429 return to the queue, and the relay claims them when the wait is over.
+func TestARateLimitedDestinationRestsAndIsThenServed(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("d", 4, unordered)
+		var attempts []time.Duration
+		start := time.Now()
+		stop := g.relay(&counted{Queue: g.queue}, func(context.Context, outbox.Event) error {
+			attempts = append(attempts, time.Since(start).Round(10*time.Second))
+			if len(attempts) == 1 {
+				return &redo.Error{Code: taxonomy.RateLimited, StatusCode: 429, RetryAt: start.Add(40 * time.Second)}
+			}
+			return nil
+		}, outbox.Workers(1), outbox.PollInterval(time.Hour))
+		defer stop()
+		synctest.Wait()
+		ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 4, Lease: time.Millisecond})
+		require.NoError(g, err)
+		require.Len(g, ds, 3, "another relay may have them")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(g, attempts, 5)
+		for _, at := range attempts[1:] {
+			require.GreaterOrEqual(g, at, 40*time.Second)
+		}
+	})
+}
+
+// An attempt that takes long leaves its worker, which serves others meanwhile. Its end gives back no worker.
+func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var running, most atomic.Int32
+		stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
+			if ev.Destination == "slow" {
+				time.Sleep(150 * time.Millisecond)
+				return nil
+			}
+			most.Store(max(most.Load(), running.Add(1)))
+			time.Sleep(10 * time.Millisecond)
+			running.Add(-1)
+			return nil
+		}, outbox.Workers(1))
+		defer stop()
+		g.fill("slow", 1, unordered)
+		time.Sleep(200 * time.Millisecond)
+		for i := range 10 {
+			g.fill(fmt.Sprint("d", i), 1, unordered)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		g.stats(0, 0)
+		require.EqualValues(g, 1, most.Load())
+	})
+}

@@ -56,6 +56,7 @@ func TestPrepare(t *testing.T) {
 				require.NotContains(t, err.Error(), "secret")
 			}
 		}
+		require.ErrorContains(t, Event{}.Validate(), "id is empty", "Prepare would make one")
 	})
 	t.Run("the limits themselves are allowed", func(t *testing.T) {
 		_, err := Prepare(Event{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -22,7 +23,8 @@ import (
 type recorder struct {
 	mu       sync.Mutex
 	attempts []outbox.Attempt
-	methods  map[string]int
+	methods  map[string]int // the calls
+	counts   map[string]int // their events
 }
 
 func (r *recorder) ObserveAttempt(_ context.Context, a outbox.Attempt) {
@@ -35,9 +37,27 @@ func (r *recorder) ObserveQueue(_ context.Context, q outbox.QueueCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.methods == nil {
-		r.methods = map[string]int{}
+		r.methods, r.counts = map[string]int{}, map[string]int{}
 	}
 	r.methods[q.Method]++
+	r.counts[q.Method] += q.Count
+}
+
+func TestObserverSeesTheEventsOfEachCall(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var seen recorder
+		g.enqueue(outbox.Event{ID: "a", Destination: "gone"}, outbox.Event{ID: "b", Destination: "hooks"})
+		stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
+			if ev.Destination == "gone" {
+				return &redo.Error{Code: taxonomy.NotFound, StatusCode: http.StatusGone}
+			}
+			return nil
+		}, outbox.Observe(&seen), outbox.PollInterval(time.Hour))
+		synctest.Wait()
+		stop()
+		require.Equal(g, 1, seen.methods["Disable"])
+		require.Equal(g, map[string]int{"Claim": 2, "Settle": 2, "Disable": 0}, seen.counts)
+	})
 }
 
 func TestObserverSeesEachAttempt(t *testing.T) {

@@ -37,7 +37,17 @@ type contextKey struct{}
 // needs it, must run inside [Middleware] too. Do not write a refusal to it in a function for server.Refusal, because a
 // problem document follows: use [Refusal].
 func Context(r *http.Request) *gin.Context {
-	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
+	return callOf(r).Context
+}
+
+// A call is one request on its way through the middleware.
+type call struct {
+	*gin.Context
+	ran bool // the middleware has run the chain
+}
+
+func callOf(r *http.Request) *call {
+	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
 		panic("redogin: the request did not pass Middleware, so it has no gin context")
 	}
@@ -49,22 +59,22 @@ func Context(r *http.Request) *gin.Context {
 // unchanged.
 func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 	h := mw(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := Context(r)
-		c.Request = r
-		inside(c, w, r, http.StatusOK, c.Next)
+		c := callOf(r)
+		c.ran, c.Request = true, r
+		inside(c.Context, w, r, http.StatusOK, c.Next)
 	}))
 	return func(c *gin.Context) {
 		if c.FullPath() == "" {
 			return // c.Next follows
 		}
-		r := c.Request.WithContext(context.WithValue(c.Request.Context(), contextKey{}, c))
+		passed, request := &call{Context: c}, c.Request
+		r := request.WithContext(context.WithValue(request.Context(), contextKey{}, passed))
 		r.Pattern = r.Method + " " + c.FullPath()
-		request := c.Request
 		defer func() { c.Request = request }() // also after a panic, for gin.Recovery
 		h.ServeHTTP(informational.Writer(c.Writer), r)
 		c.Writer.WriteHeaderNow()
-		if c.Request == request {
-			c.Abort() // the middleware sent the response, and did not run the chain
+		if !passed.ran {
+			c.Abort() // the middleware sent the response
 		}
 	}
 }

@@ -148,6 +148,26 @@ func request(t *testing.T, url, key string) *http.Request {
 	return r
 }
 
+// A function that gets gin's context may set its request, for example to add a value.
+func TestAReplayEndsTheChainAlthoughAFunctionHasSetTheRequest(t *testing.T) {
+	runs := 0
+	e := engine(t, func(c *gin.Context) {
+		runs++
+		c.String(http.StatusCreated, "done")
+	}, server.Skip(func(r *http.Request) bool {
+		c := redogin.Context(r)
+		c.Request = c.Request.WithContext(t.Context())
+		return false
+	}))
+	for _, want := range []string{"stored", "replayed"} {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, request(t, "", "k"))
+		require.Equal(t, want, w.Header().Get("Idempotency-Status"))
+		require.Equal(t, "done", w.Body.String())
+	}
+	require.Equal(t, 1, runs)
+}
+
 func TestHijackIsRefusedWhileTheResponseIsRecorded(t *testing.T) {
 	url := frametest.Serve(t, engine(t, func(c *gin.Context) {
 		conn, rw, err := c.Writer.Hijack()

@@ -12,6 +12,7 @@
 package redofiber
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -97,8 +98,9 @@ func next(w http.ResponseWriter, r *http.Request) {
 	c := Context(r)
 	c.SetContext(r.Context())
 	if _, unread := r.Body.(streamed); c.Request().IsBodyStream() && !unread {
-		payload, _ := io.ReadAll(r.Body) // from memory: the middleware has read the stream
-		c.Request().SetBodyRaw(payload)
+		// The middleware has read the stream. A handler may read it by BodyStream.
+		payload, _ := io.ReadAll(r.Body)
+		c.Request().SetBodyStream(bytes.NewReader(payload), len(payload))
 	}
 	before := c.Response().Header.Len()
 	err := c.Next()

@@ -80,3 +80,31 @@ func TestAStreamedResponseIsReplayed(t *testing.T) {
 		})
 	}
 }
+
+// With StreamRequestBody a handler may read the stream in place of Ctx.Body.
+func TestAHandlerReadsTheStreamOfARequest(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys())
+	require.NoError(t, err)
+	app := fiber.New(fiber.Config{StreamRequestBody: true})
+	app.Post("/x", redofiber.Middleware(mw), func(c fiber.Ctx) error {
+		body, err := io.ReadAll(c.Request().BodyStream())
+		if err != nil {
+			return err
+		}
+		return c.Status(http.StatusCreated).Send(body)
+	})
+	url := serve(t, app)
+	for _, key := range []string{"", "k"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", bytes.NewReader([]byte("whole")))
+		require.NoError(t, err)
+		if key != "" {
+			req.Header.Set("Idempotency-Key", key)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, []any{http.StatusCreated, "whole"}, []any{resp.StatusCode, string(body)}, key)
+	}
+}

@@ -163,9 +163,14 @@ type incomparable struct {
 }
 
 func TestAStoreNeedsNoIdentity(t *testing.T) {
-	g := newRig(t, incomparable{Store: memstore.New()}, nil, server.FailOpen())
-	requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
-	requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+	for _, st := range []store.Store{
+		incomparable{Store: memstore.New()},
+		struct{ store.Store }{incomparable{Store: memstore.New()}},
+	} {
+		g := newRig(t, st, nil, server.FailOpen())
+		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+		requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+	}
 }
 
 func zipped(t *testing.T, s string) []byte {

@@ -53,7 +53,7 @@ func newMiddleware(st store.Store, cfg config, err error) (func(http.Handler) ht
 	} else {
 		g.running = &g.background.running
 	}
-	if g.records = g; reflect.TypeOf(st).Comparable() {
+	if g.records = g; reflect.ValueOf(st).Comparable() {
 		g.records = st
 	}
 	if cfg.wait > 0 {

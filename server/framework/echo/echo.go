@@ -46,13 +46,14 @@ type call struct {
 
 // Middleware returns mw, made by server.New or server.Middleware, as a middleware of echo. The scope of a key is
 // the method and echo's route, "POST /charges/:id", or "POST a.example/charges/:id" in a group of Echo.Host. A request
-// without a route, for which echo sends 404, passes unchanged. An error of the handler is rendered by echo's
-// HTTPErrorHandler, so that the middleware stores that response, and outer middleware sees no error.
+// without a route, for which echo sends 404 or 405, passes unchanged. Group.Use adds a route for unknown paths of the
+// group, so that their 404 is stored. An error of the handler is rendered by echo's HTTPErrorHandler, so that the
+// middleware stores that response, and outer middleware sees no error.
 func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	h := mw(http.HandlerFunc(serve))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if c.Path() == "" {
+			if c.Path() == "" || c.Get(echo.ContextKeyHeaderAllow) != nil { // 404, or 405
 				return next(c)
 			}
 			request, response := c.Request(), c.Response()

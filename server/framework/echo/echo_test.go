@@ -183,3 +183,23 @@ func TestAKeyBelongsToItsHost(t *testing.T) {
 		}
 	}
 }
+
+// Echo.Use runs for such a request too, and echo has the path of the other methods.
+func TestAMethodWithoutARouteIsNotRecorded(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys())
+	require.NoError(t, err)
+	e := echo.New()
+	e.Use(redoecho.Middleware(mw))
+	created := func(c echo.Context) error { return c.NoContent(http.StatusCreated) }
+	e.GET("/charges", created)
+	post := func() int {
+		r := httptest.NewRequest(http.MethodPost, "/charges", nil)
+		r.Header.Set("Idempotency-Key", "k")
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		return w.Code
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, post())
+	e.POST("/charges", created) // as in the next version of the service
+	require.Equal(t, http.StatusCreated, post())
+}

@@ -84,7 +84,7 @@ func (s *Store) hold(
 		g, err = s.insert(ctx, t.tx, c, now.at)
 	}
 	if t.lease.Fence = g.Lease.Fence; err == nil && g.Verdict.Owned() {
-		h, err = sqltx.Hold(ctx, s, t.tx, c, t)
+		h, err = sqltx.Hold(ctx, s, t.tx, c, g.Lease.Fence, t)
 	}
 	if h != nil && !begun() {
 		h, err = nil, ctx.Err()

@@ -60,31 +60,37 @@ func TestWorkThatAStatementCommittedIsOfUnknownOutcome(t *testing.T) {
 	}
 }
 
+// deadlock makes the transaction the victim of a deadlock.
+func (p place) deadlock(t *testing.T, tx store.Tx[*sqltx.Tx]) {
+	t.Helper()
+	p.exec(t, "INSERT INTO effects (id_key) VALUES ('a'), ('d')")
+	p.exec(t, `INSERT INTO effects (id_key) SELECT CONCAT('row ', table_name, column_name)
+		FROM information_schema.columns LIMIT 100`)
+	other, err := p.admin.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer other.Rollback()
+	// It has changed more, so that it is not the victim.
+	_, err = other.Exec("UPDATE effects SET n = n + 1 WHERE id_key = 'a' OR id_key LIKE 'row %'")
+	require.NoError(t, err)
+	run(t, tx, "UPDATE effects SET n = n + 1 WHERE id_key = 'd'")
+	waits := make(chan error)
+	go func() {
+		_, err := other.Exec("UPDATE effects SET n = n + 1 WHERE id_key = 'd'")
+		waits <- err
+	}()
+	_, err = tx.Tx().ExecContext(t.Context(), "UPDATE effects SET n = n + 1 WHERE id_key = 'a'")
+	require.ErrorContains(t, err, "1213")
+	require.NoError(t, <-waits)
+	require.NoError(t, other.Commit())
+}
+
 // InnoDB rolls the whole transaction of a deadlock's victim back. That is no fault of the program.
 // Nothing that the program writes later is kept.
 func TestADeadlockLeavesTheIDFree(t *testing.T) {
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
 			p, st, tx, _ := begun(t)
-			p.exec(t, "INSERT INTO effects (id_key) VALUES ('a'), ('d')")
-			p.exec(t, `INSERT INTO effects (id_key) SELECT CONCAT('row ', table_name, column_name)
-				FROM information_schema.columns LIMIT 100`)
-			other, err := p.admin.BeginTx(t.Context(), nil)
-			require.NoError(t, err)
-			defer other.Rollback()
-			// It has changed more, so that it is not the victim.
-			_, err = other.Exec("UPDATE effects SET n = n + 1 WHERE id_key = 'a' OR id_key LIKE 'row %'")
-			require.NoError(t, err)
-			run(t, tx, "UPDATE effects SET n = n + 1 WHERE id_key = 'd'")
-			waits := make(chan error)
-			go func() {
-				_, err := other.Exec("UPDATE effects SET n = n + 1 WHERE id_key = 'd'")
-				waits <- err
-			}()
-			_, err = tx.Tx().ExecContext(t.Context(), "UPDATE effects SET n = n + 1 WHERE id_key = 'a'")
-			require.ErrorContains(t, err, "1213")
-			require.NoError(t, <-waits)
-			require.NoError(t, other.Commit())
+			p.deadlock(t, tx)
 			run(t, tx, "INSERT INTO effects (id_key) VALUES ('later')")
 			switch err := end(tx, t.Context()); name {
 			case "Rollback":
@@ -95,6 +101,21 @@ func TestADeadlockLeavesTheIDFree(t *testing.T) {
 			}
 			require.Zero(t, p.count(t, "SELECT COUNT(*) FROM effects WHERE id_key IN ('k', 'later')"))
 			reserve(t, st, unleased("k"), store.Acquired)
+		})
+	}
+}
+
+// The victim is not the store's transaction, which has been committed.
+func TestADeadlockAfterACommitLeavesTheOutcomeUnknown(t *testing.T) {
+	for name, end := range endings {
+		t.Run(name, func(t *testing.T) {
+			p, st, tx, _ := begun(t)
+			run(t, tx, "COMMIT AND CHAIN")
+			p.deadlock(t, tx)
+			err := end(tx, t.Context())
+			require.ErrorIs(t, err, store.ErrTxEnded)
+			require.ErrorIs(t, err, store.ErrUnknown)
+			require.True(t, reserve(t, st, unleased("k"), store.Complete).Record.OutcomeUnknown())
 		})
 	}
 }

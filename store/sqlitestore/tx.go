@@ -50,7 +50,7 @@ func (s *Store) hold(ctx context.Context, c store.Claim) (h *sqltx.Held, g store
 		return nil, store.Grant{}, err
 	}
 	if g, err = s.take(ctx, t.tx, c, fence); err == nil && g.Verdict.Owned() {
-		h, err = sqltx.Hold(ctx, s, t.tx, c, t)
+		h, err = sqltx.Hold(ctx, s, t.tx, c, t.lease.Fence, t)
 	}
 	if h == nil {
 		t.undo()

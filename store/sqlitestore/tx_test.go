@@ -2,6 +2,7 @@ package sqlitestore_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -86,6 +87,30 @@ func TestAnInterruptedStatementLeavesTheIDFree(t *testing.T) {
 			require.Zero(t, effects(t, path))
 			reserve(t, st, unleased("k"), store.Acquired)
 		})
+	}
+}
+
+// The failed statement is not of the store's transaction, which has ended. Something of it may be committed.
+func TestAnInterruptedStatementAfterTheEndLeavesTheOutcomeUnknown(t *testing.T) {
+	const slow = `INSERT INTO effects WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n`
+	for _, test := range []struct {
+		text string
+		left time.Duration
+	}{{"COMMIT", 0}, {"COMMIT", 20 * time.Millisecond}, {"COMMIT; BEGIN", 20 * time.Millisecond}, {"ROLLBACK", 0}} {
+		for name, end := range endings {
+			t.Run(fmt.Sprint(name, " after ", test.text, " and ", test.left), func(t *testing.T) {
+				st, _, tx, _ := begun(t, unleased("k"))
+				run(t, tx, test.text)
+				ctx, cancel := context.WithTimeout(t.Context(), test.left)
+				defer cancel()
+				_, err := tx.Tx().ExecContext(ctx, slow)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				err = end(tx, t.Context())
+				require.ErrorIs(t, err, store.ErrTxEnded)
+				require.ErrorIs(t, err, store.ErrUnknown)
+				require.True(t, reserve(t, st, unleased("k"), store.Complete).Record.OutcomeUnknown())
+			})
+		}
 	}
 }
 

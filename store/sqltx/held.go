@@ -48,20 +48,21 @@ type Held struct {
 	engine Engine
 	store  store.Store
 	claim  store.Claim
+	fence  uint64
 	begun  *sql.Tx
 	shown  *Tx
 	over   bool
 }
 
-// Hold returns the Held of a transaction in which the store st has taken the claim's record. The caller's writes come
-// after it. If it returns an error, the transaction is as it was.
-func Hold(ctx context.Context, st store.Store, tx *sql.Tx, c store.Claim, e Engine) (*Held, error) {
+// Hold returns the Held of a transaction in which the store st has taken the claim's record under a fence. The
+// caller's writes come after it. If it returns an error, the transaction is as it was.
+func Hold(ctx context.Context, st store.Store, tx *sql.Tx, c store.Claim, fence uint64, e Engine) (*Held, error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return nil, err
 	}
 	shown := New(tx)
 	shown.restart = e.Restart
-	return &Held{engine: e, store: st, claim: c, begun: tx, shown: shown}, nil
+	return &Held{engine: e, store: st, claim: c, fence: fence, begun: tx, shown: shown}, nil
 }
 
 // Tx implements [store.Tx].
@@ -117,12 +118,18 @@ func (h *Held) settle(ctx context.Context, o store.Outcome, end string) error {
 // rollback undoes everything. It returns cause, unless the transaction was ended by its user.
 func (h *Held) rollback(ctx context.Context, cause error) error {
 	h.over = true
-	if !h.shown.isAborted() {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		if _, err := h.begun.ExecContext(last, "RELEASE SAVEPOINT "+savepoint); h.engine.Gone(err) {
-			return h.ended(ctx)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if h.shown.isAborted() {
+		h.engine.Rollback()
+		// The record is visible if its user had committed the transaction before the engine rolled another one back.
+		if rec, err := h.store.Find(last, h.claim.ID); err == nil && rec.Fence == h.fence {
+			return store.SettleEnded(ctx, h.store, h.claim)
 		}
+		return cause
+	}
+	if _, err := h.begun.ExecContext(last, "RELEASE SAVEPOINT "+savepoint); h.engine.Gone(err) {
+		return h.ended(ctx)
 	}
 	h.engine.Rollback()
 	return cause

@@ -43,7 +43,7 @@ func hold(t *testing.T, restarts func()) (*sqltx.Held, *engine, store.Store) {
 	require.NoError(t, err)
 	st := memstore.New()
 	c := store.Claim{ID: id, Retention: store.Forever}
-	h, err := sqltx.Hold(t.Context(), st, tx, c, holder{tx: tx, restarts: restarts})
+	h, err := sqltx.Hold(t.Context(), st, tx, c, 1, holder{tx: tx, restarts: restarts})
 	require.NoError(t, err)
 	return h, e, st
 }
@@ -94,6 +94,28 @@ func TestATransactionThatItsEngineRolledBackIsFree(t *testing.T) {
 				require.ErrorIs(t, err, store.ErrNotFound)
 			})
 		}
+	}
+}
+
+// A visible record shows that the user has committed the transaction. The engine has rolled back a later one.
+func TestATransactionThatItsUserCommittedBeforeARollbackIsUnknown(t *testing.T) {
+	for name, end := range settlings {
+		t.Run(name, func(t *testing.T) {
+			h, e, st := hold(t, nil)
+			g, err := st.Reserve(t.Context(), store.Claim{ID: id, Retention: store.Forever})
+			require.NoError(t, err)
+			require.EqualValues(t, 1, g.Lease.Fence)
+			e.err = errDeadlock
+			_, err = h.Tx().Exec("a")
+			require.ErrorIs(t, err, errDeadlock)
+			e.err = nil
+			err = end(h, t.Context())
+			require.ErrorIs(t, err, store.ErrTxEnded)
+			require.ErrorIs(t, err, store.ErrUnknown)
+			r, err := st.Find(t.Context(), id)
+			require.NoError(t, err)
+			require.True(t, r.OutcomeUnknown())
+		})
 	}
 }
 

@@ -43,10 +43,11 @@ func (t *Tx) Rollback() error {
 }
 
 // run runs a statement. If the engine has rolled the transaction back because it failed, the transaction is aborted.
-func (t *Tx) run(statement func() error) {
+func (t *Tx) run(ctx context.Context, statement func() error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := statement(); err != nil && t.restart != nil && t.restart(err) {
+	sent := ctx.Err() == nil // database/sql sends nothing for a context that has ended
+	if err := statement(); err != nil && sent && t.restart != nil && t.restart(err) {
 		t.aborted = true
 	}
 }
@@ -65,7 +66,7 @@ func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
 
 // ExecContext is [sql.Tx.ExecContext].
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (r sql.Result, err error) {
-	t.run(func() error {
+	t.run(ctx, func() error {
 		r, err = t.tx.ExecContext(ctx, query, args...)
 		return err
 	})
@@ -79,7 +80,7 @@ func (t *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 
 // QueryContext is [sql.Tx.QueryContext].
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
-	t.run(func() error {
+	t.run(ctx, func() error {
 		rows, err = t.tx.QueryContext(ctx, query, args...)
 		return err
 	})
@@ -93,7 +94,7 @@ func (t *Tx) QueryRow(query string, args ...any) *sql.Row {
 
 // QueryRowContext is [sql.Tx.QueryRowContext].
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) (row *sql.Row) {
-	t.run(func() error {
+	t.run(ctx, func() error {
 		row = t.tx.QueryRowContext(ctx, query, args...)
 		return row.Err()
 	})

@@ -95,7 +95,15 @@ func TestAFinalRefusalOfAServiceBehindIsStored(t *testing.T) {
 
 // FailOpen runs the handler without the store, but not beside a run that this process knows.
 func TestFailOpenRunsNoHandlerBesideItsOwn(t *testing.T) {
-	for _, wait := range []time.Duration{0, 2 * time.Second} {
+	for name, test := range map[string]struct {
+		option server.Option
+		pause  time.Duration // before the retry
+	}{
+		"a refusal":               {server.Wait(0), 2 * time.Second},
+		"a waiting request":       {server.Wait(2 * time.Second), 0},
+		"while Pepper is rotated": {secondStep, 2 * time.Second},
+		"a key that expires":      {server.RefuseExpiredKeys(), 2 * time.Second},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			var down atomic.Bool
 			st := newFaults(func(_ string, _ int, do func() error) error {
@@ -107,19 +115,18 @@ func TestFailOpenRunsNoHandlerBesideItsOwn(t *testing.T) {
 			g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(4 * time.Second)
 				created(w, r)
-			}, server.FailOpen(), server.Wait(wait))
-			first := g.start()
+			}, server.FailOpen(), test.option)
+			key := withKey(v7(time.Now().Add(time.Second - server.DefaultRetention + 5*time.Minute)))
+			first := g.start(key)
 			time.AfterFunc(time.Second, func() { down.Store(true) })
-			if wait == 0 {
-				time.Sleep(2 * time.Second)
-			}
-			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")
-			require.Equal(t, 1, g.ran())
+			time.Sleep(test.pause)
+			requireProblem(t, g.do(key), 409, "CONFLICT.idempotency.in_flight")
+			require.Equal(t, 1, g.ran(), name)
 			down.Store(false)
 			requireStored(t, <-first, 201, `{"id":"rf_123"}`)
 			down.Store(true)
 			require.Equal(t, 201, g.do(withKey("k2")).Code, "another key runs untracked")
-			require.Equal(t, 2, g.ran())
+			require.Equal(t, 2, g.ran(), name)
 		})
 	}
 }

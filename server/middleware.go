@@ -191,7 +191,11 @@ func (c *execution) serve() {
 
 // remembered reports whether an old key has a record. If not, it refuses the request before anything is written.
 func (c *execution) remembered() bool {
-	_, err := find(c.callContext(time.Now()), c.store, c.recordIDs(c.r, c.key, c.caller))
+	ids := c.recordIDs(c.r, c.key, c.caller)
+	if _, ok := c.runs(ids); ok {
+		return true // also while the store is down
+	}
+	_, err := find(c.callContext(time.Now()), c.store, ids)
 	switch {
 	case err == nil:
 		return true

@@ -25,6 +25,9 @@ func (c *execution) reserve() (store.Grant, error) {
 		return c.reserveRecord()
 	}
 	ids, fingerprint := c.recordIDs(c.r, c.key, c.caller), c.claim.Fingerprint
+	if g, ok := c.runs(ids); ok {
+		return g, nil // also while the store is down
+	}
 	for _, id := range ids {
 		_, err := c.store.Find(c.callContext(time.Now()), id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -42,6 +45,18 @@ func (c *execution) reserve() (store.Grant, error) {
 	}
 	c.claim.ID, c.claim.Fingerprint = ids[0], fingerprint
 	return c.reserveNew(ids[1:])
+}
+
+// runs returns the verdict on the key if this process knows of its run under one of the IDs.
+func (c *execution) runs(ids []store.ID) (store.Grant, bool) {
+	claim := c.claim
+	for _, claim.ID = range ids {
+		if g, ok := c.running.judge(c.gate, claim); ok {
+			c.claim = claim
+			return g, true
+		}
+	}
+	return store.Grant{}, false
 }
 
 // reserveNew makes the key's record under the first secret while it holds the other IDs. If it then owns the key,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
 )
 
 // outage makes the methods, or all of them, fail until begin has been called and d has passed since.
@@ -397,5 +398,27 @@ func TestCallThatHangsLongerThanTheLeaseMakesNoSecondEffect(t *testing.T) {
 		first.Wait()
 		requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
 		require.Equal(t, 1, g.ran())
+	})
+}
+
+// Requests with a key whose record can't be opened have nothing to record later.
+func TestAnUnreadableRecordTakesNoPlaceInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sealed := func(st store.Store, id string) store.Store {
+			keys, err := store.NewKeyring(store.SealKeys{Seal: store.SealKey{ID: id, Secret: make([]byte, store.SealSecret)}})
+			require.NoError(t, err)
+			return store.Sealed(st, keys)
+		}
+		mem := memstore.New()
+		dead := newRig(t, sealed(&noComplete{mem}, "new"), func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, server.Applied(r.Context()))
+			created(w, r)
+		})
+		requireProblem(t, dead.do(), 503, "DEPENDENCY.unavailable")
+		dead.shutdown()
+		time.Sleep(time.Minute) // past the lease
+		g := newRig(t, sealed(mem, "old"), nil)
+		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+		require.Zero(t, g.background.Len())
 	})
 }

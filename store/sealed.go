@@ -14,8 +14,8 @@ import (
 //
 // A value whose key is missing from the keyring is an error that wraps [ErrUnavailable]. A value that was changed, or
 // a result that was removed, is an error that wraps [ErrDamaged] too. A meta that was removed is not noticed. If
-// Reserve takes over a record whose meta it can't open, it gives the lease up, and its error also wraps [ErrUnknown]. An
-// earlier owner whose lease has ended can't complete the record any more.
+// Reserve takes over a record whose meta it can't open, it gives the lease up. An earlier owner whose lease has ended
+// can't complete the record any more. If the lease could not be given up, the error also wraps [ErrUnknown].
 //
 // The returned Store is a [Waiter] and a [Checker]. If st is a [Lister] and a [Forgetter] it is both, and a
 // [Dropper]. Use [SealedTx] for a [TxStore]. If st or the keyring is nil, every method returns an error that wraps
@@ -69,7 +69,9 @@ func (s *sealedStore) Reserve(ctx context.Context, c Claim) (Grant, error) {
 	}
 	if g.Verdict.Owned() {
 		// The claim has taken over a record that it can't read, and gives it up. The earlier owner's fence is gone.
-		err = errors.Join(ErrUnknown, err, s.inner.Extend(context.WithoutCancel(ctx), g.Lease, 0, nil))
+		if kept := s.inner.Extend(context.WithoutCancel(ctx), g.Lease, 0, nil); kept != nil {
+			err = errors.Join(ErrUnknown, err, kept)
+		}
 	}
 	return Grant{}, err
 }

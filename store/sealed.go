@@ -69,7 +69,9 @@ func (s *sealedStore) Reserve(ctx context.Context, c Claim) (Grant, error) {
 	}
 	if g.Verdict.Owned() {
 		// The claim has taken over a record that it can't read, and gives it up. The earlier owner's fence is gone.
-		if kept := s.inner.Extend(context.WithoutCancel(ctx), g.Lease, 0, nil); kept != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		if kept := s.inner.Extend(ctx, g.Lease, 0, nil); kept != nil {
 			err = errors.Join(ErrUnknown, err, kept)
 		}
 	}

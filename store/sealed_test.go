@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -180,22 +181,25 @@ func TestANilResultIsSealedToo(t *testing.T) {
 	}
 }
 
-// A clinging store does not give leases up.
+// A clinging store does not give leases up, and does not respond.
 type clinging struct{ store.Store }
 
-func (clinging) Extend(context.Context, store.Lease, time.Duration, []byte) error {
+func (clinging) Extend(ctx context.Context, _ store.Lease, _ time.Duration, _ []byte) error {
+	<-ctx.Done()
 	return store.ErrUnavailable
 }
 
 func TestALeaseOnAnUnreadableMetaThatIsNotGivenUpIsUnknown(t *testing.T) {
-	engine := memstore.New()
-	c := claim("k")
-	c.Lease = 0
-	reserve(t, store.Sealed(engine, keyring(t, store.SealKeys{Seal: sealKey("old")})), c, store.Acquired)
-	st := store.Sealed(clinging{engine}, keyring(t, store.SealKeys{Seal: sealKey("new")}))
-	_, err := st.Reserve(t.Context(), claim("k"))
-	require.ErrorIs(t, err, store.ErrUnknown)
-	require.ErrorIs(t, err, store.ErrUnavailable)
+	synctest.Test(t, func(t *testing.T) {
+		engine := memstore.New()
+		c := claim("k")
+		c.Lease = 0
+		reserve(t, store.Sealed(engine, keyring(t, store.SealKeys{Seal: sealKey("old")})), c, store.Acquired)
+		st := store.Sealed(clinging{engine}, keyring(t, store.SealKeys{Seal: sealKey("new")}))
+		_, err := st.Reserve(t.Context(), claim("k"))
+		require.ErrorIs(t, err, store.ErrUnknown)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+	})
 }
 
 func TestATakeOverOfAnUnreadableMetaIsHandedBack(t *testing.T) {

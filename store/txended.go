@@ -17,7 +17,7 @@ import (
 // the outcome of the commit. See [SettleEnded].
 var ErrTxEnded = errors.New("store: the transaction was ended by its user")
 
-// settleTimeout bounds SettleEnded.
+// settleTimeout bounds writes that ignore the end of the caller's context.
 const settleTimeout = 5 * time.Second
 
 // SettleEnded settles the record of a transaction that its user has ended, with [UnknownOutcome], so that the work is

@@ -93,7 +93,7 @@ func Scope(name string) Option {
 // During the second step no handler runs again for a key that was used under the old secret, even if the key is in
 // flight. A service that stops all processes before it starts new ones can leave the first step out. With old secrets
 // each request makes one more store call. Each old secret adds up to three more to a new request, and up to one more
-// to a replay. Without the old secret its records are no longer found.
+// to a replay or a take-over. Without the old secret its records are no longer found.
 func Pepper(secret []byte, old ...[]byte) Option {
 	var peppers [][]byte
 	for _, s := range append([][]byte{secret}, old...) {

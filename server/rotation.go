@@ -16,6 +16,8 @@ import (
 //     secrets. It holds them by guards: records that expire by themselves.
 //   - A request that finds a record, and then acquires the ID because the record has gone, gives it up again. Another
 //     request may have found the key free meanwhile.
+//   - If that fails, it leaves a record for which no handler ran. A request that takes a record over looks for an older
+//     one under the other secrets, and then gives it up too.
 //
 // A request that loses such a race is refused as in flight.
 
@@ -38,13 +40,43 @@ func (c *execution) reserve() (store.Grant, error) {
 		}
 		c.claim.ID, c.claim.Fingerprint = id, fingerprint
 		g, err := c.reserveRecord()
-		if err == nil && g.Verdict == store.Acquired {
+		switch {
+		case err != nil:
+		case g.Verdict == store.Acquired:
 			return c.retreat(g), nil
+		case g.Verdict == store.TakenOver:
+			older, err := c.hasOlder(g, ids)
+			switch {
+			case older:
+				g.Verdict = store.Acquired // no handler ran for it: release it
+				c.retreat(g)
+				continue
+			case err != nil, c.begin == nil && c.late(): // the lease may have ended
+				return c.retreat(g), err
+			}
 		}
 		return g, err
 	}
 	c.claim.ID, c.claim.Fingerprint = ids[0], fingerprint
 	return c.reserveNew(ids[1:])
+}
+
+// hasOlder reports whether the key of a record that the request has taken over has an older one under another secret.
+func (c *execution) hasOlder(g store.Grant, ids []store.ID) (bool, error) {
+	for _, id := range ids {
+		if id == c.claim.ID {
+			continue
+		}
+		rec, err := c.store.Find(c.callContext(time.Now()), id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return false, err
+		case rec.State != store.StatePending, rec.Owner != "" && rec.CreatedAt.Before(g.Record.CreatedAt): // no guard
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // runs returns the verdict on the key if this process knows of its run under one of the IDs.

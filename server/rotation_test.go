@@ -140,6 +140,58 @@ func TestRotationKeepsRecords(t *testing.T) {
 	})
 }
 
+// A request may die, or lose the store, before it has given up an ID that it acquired by chance. No handler ran for that
+// record. The key's own record, under another secret, is older.
+func TestRotationGivesUpARecordThatARetreatLeft(t *testing.T) {
+	const body = `{"id":"rf_123"}`
+	unknown := func(w http.ResponseWriter, r *http.Request) {
+		server.Unknown(r.Context()) // leaves the record pending
+		w.WriteHeader(http.StatusGatewayTimeout)
+	}
+	for name, test := range map[string]struct {
+		first, retreat, next server.Option
+		run                  http.HandlerFunc // of the key's own record
+		runs                 int              // later
+	}{
+		"beside a settled record":         {secondStep, beforeRotation, firstStep, created, 0},
+		"beside a dead owner's":           {beforeRotation, afterRotation, secondStep, unknown, 1},
+		"and is not taken for the older":  {beforeRotation, afterRotation, firstStep, unknown, 1},
+		"also under the secret before it": {firstStep, afterRotation, secondStep, created, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memstore.New()
+				newRig(t, st, test.run, test.first).do()
+				time.Sleep(time.Second)
+				requireReleased(t, newRig(t, st, unknown, test.retreat).do(), http.StatusGatewayTimeout)
+				g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
+					require.True(t, server.TakenOver(r.Context()))
+					created(w, r)
+				}, test.next)
+				require.Equal(t, 201, g.do().Code)
+				requireReplayed(t, g.do(), 201, body)
+				require.Equal(t, test.runs, g.ran())
+			})
+		})
+	}
+	t.Run("unless the store can't show the others", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := newFaults(nil)
+			requireReleased(t, newRig(t, st, unknown, beforeRotation).do(), http.StatusGatewayTimeout)
+			st.on = func(m string, nth int, do func() error) error {
+				if m == "Find" && nth == 1 {
+					return store.ErrUnavailable
+				}
+				return do()
+			}
+			g := newRig(t, st, nil, firstStep)
+			requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+			require.Zero(t, g.ran())
+			requireStored(t, g.do(), 201, body)
+		})
+	})
+}
+
 // A process that died under the old secret is taken over under it, and the policy is asked.
 func TestRotationTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

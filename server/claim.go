@@ -30,7 +30,7 @@ func (c *execution) tryReserve() (store.Grant, error) {
 		if c.late() {
 			return c.confirm(g)
 		}
-		c.lease, c.own = g.Lease, leaseOwnership{c}
+		c.lease, c.own, c.kept = g.Lease, leaseOwnership{c}, false
 	}
 	return g, err
 }
@@ -58,7 +58,7 @@ func (c *execution) confirm(g store.Grant) (store.Grant, error) {
 		return store.Grant{}, fmt.Errorf("server: the store granted the lease after %v of its %v: %w",
 			time.Since(c.asked), c.leaseTTL, store.ErrUnavailable)
 	}
-	c.lease, c.own = g.Lease, leaseOwnership{c}
+	c.lease, c.own, c.kept = g.Lease, leaseOwnership{c}, false
 	return g, nil
 }
 

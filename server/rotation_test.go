@@ -140,6 +140,37 @@ func TestRotationKeepsRecords(t *testing.T) {
 	})
 }
 
+// A waiting request gives an ID up, and the store does not accept that. Later it owns the key.
+func TestRotationKeepsNoKeyInFlightAfterARetreat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newFaults(nil)
+		left := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {
+			server.Unknown(r.Context())
+			w.WriteHeader(http.StatusGatewayTimeout)
+		}, beforeRotation)
+		requireReleased(t, left.do(), http.StatusGatewayTimeout)
+		var old store.Record
+		reserved := st.count("Reserve")
+		st.on = func(m string, nth int, do func() error) error {
+			switch {
+			case m == "Reserve" && nth == reserved: // the record goes between Find and Reserve
+				require.NoError(t, st.Store.Release(t.Context(), old.Lease()))
+			case m == "Release" && nth == 0:
+				return store.ErrUnavailable
+			}
+			return do()
+		}
+		for rec, err := range st.Store.(store.Lister).Pending(t.Context(), "") {
+			require.NoError(t, err)
+			old = rec
+		}
+		// With such a StoreTimeout each key is excluded while its outcome is recorded.
+		g := newRig(t, st, nil, secondStep, server.Wait(time.Minute), server.StoreTimeout(server.DefaultLeaseTTL))
+		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+		requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+	})
+}
+
 // A request may die, or lose the store, before it has given up an ID that it acquired by chance. No handler ran for that
 // record. The key's own record, under another secret, is older.
 func TestRotationGivesUpARecordThatARetreatLeft(t *testing.T) {

@@ -131,6 +131,29 @@ func TestFailOpenRunsNoHandlerBesideItsOwn(t *testing.T) {
 	}
 }
 
+// The renewal hangs when the handler returns. The lease then ends while Complete hangs.
+func TestALeaseThatEndsDuringCompleteLetsNoOtherIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newFaults(func(m string, _ int, do func() error) error {
+			switch m {
+			case "Extend":
+				time.Sleep(4 * time.Second) // until its time limit
+				return store.ErrUnavailable
+			case "Complete":
+				time.Sleep(5 * time.Second) // as above
+				return store.ErrUnavailable
+			}
+			return do()
+		})
+		g := newRig(t, st, slow(7900*time.Millisecond), server.LeaseTTL(12*time.Second), server.StoreTimeout(5*time.Second))
+		first := g.start()
+		time.Sleep(12500 * time.Millisecond)
+		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")
+		require.Equal(t, 1, g.ran())
+		requireProblem(t, <-first, 503, "DEPENDENCY.unavailable")
+	})
+}
+
 // Two listeners of one process have a middleware each, over one store.
 func TestMiddlewaresOverOneStoreKnowEachOthersOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

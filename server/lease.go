@@ -24,8 +24,10 @@ func (l leaseOwnership) settle(o store.Outcome, _ bool) error {
 	c := l.call
 	ctx := c.callContext(time.Now())
 	defer c.endCall()
-	if c.storeTimeout >= c.leaseTTL/2 {
-		c.exclude() // the lease is not renewed during a call, and may end while the call hangs
+	if c.storeTimeout >= c.leaseTTL/4 {
+		// The lease is not renewed during a call, and may end while the call hangs. If a renewal hangs too, a third of
+		// the lease is left.
+		c.exclude()
 	}
 	err := c.store.Complete(ctx, c.lease, o)
 	if settle.Open(err) {

@@ -155,8 +155,14 @@ func (c *execution) serve() {
 		return
 	}
 	g, err := c.reserve()
-	if err == nil && g.Verdict == store.InFlight && c.wait > 0 {
-		g, err = c.await(g)
+	if err == nil && g.Verdict == store.InFlight {
+		if c.nested() {
+			c.refuseNested()
+			return
+		}
+		if c.wait > 0 {
+			g, err = c.await(g)
+		}
 	}
 	if err != nil {
 		c.storeDown(err)

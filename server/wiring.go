@@ -20,6 +20,7 @@ var (
 		"does its framework write to another ResponseWriter? If it means to, use SilentOK")
 	errAbandoned = errors.New("server: a timeout inside the middleware, such as http.TimeoutHandler, returned while " +
 		"the handler was running: use HandlerTimeout, or put it outside")
+	errNested = errors.New("server: the middleware runs twice for the request, so that it waits for itself: remove one")
 )
 
 // refuseSilence ends the request of a handler that has written nothing. Its outcome is not known.
@@ -43,6 +44,18 @@ func (c *execution) refuseSilence(o override, effect bool) {
 	c.err = errSilent
 	c.out.withdraw()
 	c.refuse(Misconfigured, "The handler wrote no response. Its outcome is not known: read its effect back.")
+}
+
+// nested reports whether the handler of an outer middleware holds the request's key, and calls this middleware.
+func (c *execution) nested() bool {
+	outer := callOf(c.r.Context())
+	return outer != nil && outer.records == c.records && outer.claim.ID == c.claim.ID
+}
+
+// refuseNested ends a request that would wait for itself. The outer middleware releases the key after a 500.
+func (c *execution) refuseNested() {
+	c.err, c.faulty = errNested, true
+	c.refuse(Misconfigured, "The idempotency middleware runs twice for this route.")
 }
 
 // outliveHandler ends the request of a handler that a timeout inside of the middleware has left running. The record

@@ -44,6 +44,26 @@ func logged() (*logFile, server.Option) {
 	return &log, server.Logger(slog.New(slog.NewTextHandler(&log, nil)))
 }
 
+// A middleware of the router and one of the route make one ID. Without a rule for it each request is "in flight".
+func TestMiddlewareTwiceForARoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, logger := logged()
+		once := server.Middleware(memstore.New(), server.SharedKeys(), server.Wait(time.Minute), logger)
+		h := once(once(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })))
+		began := time.Now()
+		for range 2 {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refunds", nil)
+			r.Header.Set("Idempotency-Key", "k1")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.False(t, requireProblem(t, w, 500, "CONFIGURATION.middleware").Retryable)
+		}
+		require.Contains(t, log.String(), "level=ERROR")
+		require.Contains(t, log.String(), "runs twice")
+		require.Zero(t, time.Since(began))
+	})
+}
+
 func TestSilentHandler(t *testing.T) {
 	t.Run("is 500 and an error in the log, and never runs again", func(t *testing.T) {
 		log, logger := logged()

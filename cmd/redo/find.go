@@ -48,7 +48,9 @@ func newFind(t terminal) *cobra.Command {
 		Short: "Find an operation, a record, an event or a letter by its ID",
 		Long: `find shows where an ID occurs: as an operation's name or key, as the key of a pending record in any scope, as
 the ID of an event that waits or is dead, and as the ID of an inbox's letter. An operation's key is the
-same in all of them. The exit code is 1 if the ID occurs nowhere. ` + storeHelp,
+same in all of them. The exit code is 1 if the ID occurs nowhere.
+
+` + storeHelp,
 		Example: "  redo find payments.redo refund:ch_9ab:1000\n  redo find payments.redo refund:ch_9ab:1000 --json",
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -26,7 +26,9 @@ func newOps(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ops",
 		Short: "Look after the operations that a client has left pending",
-		Long: `ops works on the store in which a client keeps its operations. ` + storeHelp + `
+		Long: `ops works on the store in which a client keeps its operations.
+
+` + storeHelp + `
 
 A pending operation was begun and has no final response. show prints its effect, as far as it is known.
 The client's own code continues it when it runs again, and so does resume. Credentials are never shown.

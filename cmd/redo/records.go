@@ -28,7 +28,9 @@ func newRecords(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "records",
 		Short: "Look after the records that a server keeps",
-		Long: `records works on the store in which a server's middleware or an inbox keeps its records. ` + storeHelp + `
+		Long: `records works on the store in which a server's middleware or an inbox keeps its records.
+
+` + storeHelp + `
 
 A record belongs to one Idempotency-Key in one scope. A pending record has no outcome: its handler runs,
 or has ended without one. Bodies are shown with --body only, and credentials never.`,

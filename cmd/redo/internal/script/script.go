@@ -32,7 +32,11 @@ func Parse(texts ...string) ([]servertest.Option, error) {
 	var opts []servertest.Option
 	keyless := false
 	for _, text := range texts {
-		for _, line := range scripts(text) {
+		lines := scripts(text)
+		if len(lines) == 0 {
+			return nil, fmt.Errorf("script %q: it has no faults", text)
+		}
+		for _, line := range lines {
 			key, quoted, steps, err := parse(line)
 			if err != nil {
 				return nil, fmt.Errorf("script %q: %w", line, err)

@@ -40,7 +40,6 @@ func TestScriptsAreUnderstood(t *testing.T) {
 		{"*: 418", []string{"ScriptEach"}},
 		{`k: redirect(307, https://example.com/a;b)`,
 			[]string{`key "k", step 1, Redirect(307, "https://example.com/a;b")`}},
-		{"", nil},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			got := serve(t, c.text)
@@ -54,6 +53,8 @@ func TestScriptsAreUnderstood(t *testing.T) {
 
 func TestWrongScriptsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
+		"":                        `script "": it has no faults`,
+		" # none\n ; \n":          "it has no faults",
 		"k1":                      "write it as key: fault, fault",
 		"a:b: 503":                "put a key with a colon in quotation marks",
 		": 503":                   "the key is missing before the colon",

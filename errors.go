@@ -70,12 +70,12 @@ type Error struct {
 	Key string
 	// Attempts are the attempts of this call, oldest first; empty if nothing was sent.
 	Attempts []Attempt
-	// Effect is the operation's known effect, over this call and earlier ones.
+	// Effect is the operation's known effect, over this call and earlier ones. For taxonomy.PayloadMismatch it is the
+	// effect of this payload. The operation's first payload keeps its own.
 	Effect Effect
 	// RetryAt is the earliest time at which another attempt makes sense. Zero: none is known.
 	RetryAt time.Time
-	// Response is the last response, with the head of its body readable; nil if there was none. Its body needs no
-	// Close.
+	// Response is the last response, nil if there was none. Its body holds the head, and needs no Close.
 	Response *http.Response
 	// Err is the cause: the reason why the call ended, joined with the last attempt's error. It is nil if the response
 	// is the whole cause.

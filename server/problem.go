@@ -18,7 +18,8 @@ import (
 const (
 	// Unreadable: the stored response is damaged.
 	Unreadable taxonomy.Code = "CONFIGURATION.stored_response"
-	// Misconfigured: an option of the middleware is wrong, or a handler outside of it has read the body.
+	// Misconfigured: an option of the middleware is wrong, a handler outside of it has read the body, the handler wrote no
+	// response, or the middleware runs twice.
 	Misconfigured taxonomy.Code = "CONFIGURATION.middleware"
 )
 

@@ -58,8 +58,11 @@ more. Without an argument it lists all codes.`,
 				return writeJSON(t.out, m)
 			}
 			again := "no, it would not help"
-			if m.Transient {
+			switch {
+			case m.Transient:
 				again = "yes, under the same key"
+			case m.Code.In(taxonomy.Caller):
+				again = "by the caller, under the same key"
 			}
 			fmt.Fprintf(t.out, "%s\n  family  %s\n  retry   %s\n  hint    %s\n", m.Code, m.Family, again, m.Hint)
 			return nil

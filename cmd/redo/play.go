@@ -17,6 +17,7 @@ type playing struct {
 	listen  string
 	scripts []string
 	lenient bool
+	effects bool // the command counts them
 	urlFile string
 }
 
@@ -77,8 +78,11 @@ func (p *playing) ready(t terminal, name, url string) error {
 func (p *playing) until(ctx context.Context, t terminal, srv *servertest.Server) error {
 	<-ctx.Done()
 	srv.Close()
-	l := srv.Ledger()
-	fmt.Fprintf(t.err, "%d requests, %d effects\n", len(srv.Requests()), l.Total())
+	fmt.Fprintf(t.err, "%d requests", len(srv.Requests()))
+	if p.effects {
+		fmt.Fprintf(t.err, ", %d effects", srv.Ledger().Total())
+	}
+	fmt.Fprintln(t.err)
 	missing := srv.Unplayed()
 	if p.lenient || len(missing) == 0 {
 		return nil

@@ -18,7 +18,7 @@ import (
 )
 
 func newServe(t terminal) *cobra.Command {
-	var p playing
+	p := playing{effects: true}
 	var cfg reference.Config
 	var file, target string
 	var printTarget bool

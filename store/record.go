@@ -151,6 +151,12 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
+// ValidateExtend returns an error that wraps ErrInvalid if the arguments of Extend break a rule. The rules are those of
+// a claim's ID, lease and meta.
+func (l Lease) ValidateExtend(d time.Duration, meta []byte) error {
+	return Claim{ID: l.ID, Lease: d, Retention: Forever, Meta: meta}.Validate()
+}
+
 // An Outcome is the result that Complete writes.
 type Outcome struct {
 	// Failed settles the record as failed instead of complete.

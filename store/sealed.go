@@ -105,7 +105,7 @@ func (s *sealedStore) open(r Record) (_ Record, err error) {
 
 func (s *sealedStore) Extend(ctx context.Context, l Lease, d time.Duration, meta []byte) error {
 	if len(meta) > MaxMeta {
-		return (Claim{ID: l.ID, Lease: d, Retention: Forever, Meta: meta}).Validate()
+		return l.ValidateExtend(d, meta)
 	}
 	return s.inner.Extend(ctx, l, d, s.close(meta, l.ID, sealedMeta))
 }

@@ -46,6 +46,17 @@ type Store interface {
 	Purge(ctx context.Context, limit int) (int, error)
 }
 
+// An Engine is a Store with the capabilities that the engines of this project have, apart from memstore. More may be
+// added. A program that only uses records takes a Store, and finds a capability by assertion.
+type Engine interface {
+	Store
+	Waiter
+	Checker
+	Lister
+	Forgetter
+	Dropper
+}
+
 // A Waiter can wait for a record to be settled. [Poll] makes one for a store that has none.
 type Waiter interface {
 	// Wait returns nil as soon as the record is no longer pending under fence, or immediately if it is not now. It

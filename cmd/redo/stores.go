@@ -75,10 +75,7 @@ func fileEngine(name string) (engine, error) {
 
 // A recordStore is a store of any engine.
 type recordStore interface {
-	store.Store
-	store.Lister
-	store.Forgetter
-	store.Dropper
+	store.Engine
 	Close() error
 }
 

@@ -111,7 +111,7 @@ func (s *Store) judge(c store.Claim, now time.Time) (store.Record, store.Verdict
 
 // Extend implements store.Store.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	if err := l.ValidateExtend(d, meta); err != nil {
 		return err
 	}
 	return s.move(ctx, l, func(r store.Record, now time.Time) {

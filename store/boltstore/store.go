@@ -58,15 +58,8 @@ type Store struct {
 	stuck bool // a panic left bbolt's locks held
 }
 
-var (
-	_ store.Store        = (*Store)(nil)
-	_ store.TxStore[*Tx] = (*Store)(nil)
-	_ store.Waiter       = (*Store)(nil)
-	_ store.Checker      = (*Store)(nil)
-	_ store.Lister       = (*Store)(nil)
-	_ store.Forgetter    = (*Store)(nil)
-	_ store.Dropper      = (*Store)(nil)
-)
+var _ store.Engine = (*Store)(nil)
+var _ store.TxStore[*Tx] = (*Store)(nil)
 
 // Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no commit. Reserve returns
 // without waiting for the commit of a lazy claim, unless a change of the same record is being committed.
@@ -113,8 +106,7 @@ func reserve(cur *record, c store.Claim, now time.Time, fence uint64) (v store.V
 // Extend implements [store.Store]. A negative d, d of store.Forever, and a meta longer than store.MaxMeta are
 // store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	// The rules for a claim's lease and meta are the rules here.
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	if err := l.ValidateExtend(d, meta); err != nil {
 		return fmt.Errorf("boltstore: %w", err)
 	}
 	meta = bytes.Clone(meta)

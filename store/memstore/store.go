@@ -138,9 +138,7 @@ func (s *Store) reserve(c store.Claim) (store.Grant, error) {
 
 // Extend implements store.Store. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	// The rules for a claim's lease and meta are the rules here.
-	renewal := store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}
-	if err := cmp.Or(ctx.Err(), renewal.Validate()); err != nil {
+	if err := cmp.Or(ctx.Err(), l.ValidateExtend(d, meta)); err != nil {
 		return err
 	}
 	meta = bytes.Clone(meta)

@@ -15,14 +15,8 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-var _ interface {
-	store.TxStore[*sqltx.Tx]
-	store.Waiter
-	store.Checker
-	store.Lister
-	store.Forgetter
-	store.Dropper
-} = (*Store)(nil)
+var _ store.Engine = (*Store)(nil)
+var _ store.TxStore[*sqltx.Tx] = (*Store)(nil)
 
 // A Store keeps records in one table. Create one with Open or New. All methods may be called concurrently, and any
 // number of Stores, in any number of processes, may use one table.

@@ -68,14 +68,7 @@ type Store struct {
 	failed     chan struct{}         // takes a value if a flush or compaction fails
 }
 
-var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Waiter    = (*Store)(nil)
-	_ store.Checker   = (*Store)(nil)
-	_ store.Lister    = (*Store)(nil)
-	_ store.Forgetter = (*Store)(nil)
-	_ store.Dropper   = (*Store)(nil)
-)
+var _ store.Engine = (*Store)(nil)
 
 // Reserve implements [store.Store]. A verdict other than Acquired and TakenOver costs no write. Reserve returns without
 // waiting for the disk if the claim is lazy, unless a change of the same record is being synced.
@@ -116,8 +109,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 // Extend implements [store.Store]. A negative d, d of store.Forever, and a meta longer than store.MaxMeta are
 // store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	// The rules for a claim's lease and meta are the rules here.
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	if err := l.ValidateExtend(d, meta); err != nil {
 		return fmt.Errorf("pebblestore: %w", err)
 	}
 	meta = bytes.Clone(meta)

@@ -154,8 +154,7 @@ const lockNotAvailable = "55P03"
 
 // Extend implements [store.Store]. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *records) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	// The rules for a claim's lease and meta are the rules here.
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	if err := l.ValidateExtend(d, meta); err != nil {
 		return err
 	}
 	return s.change(ctx, s.sql.extend, l, micros(d), meta)

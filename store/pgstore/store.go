@@ -14,15 +14,10 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// Interfaces that both stores implement.
 var (
+	_ store.Engine             = (*Store)(nil)
 	_ store.TxStore[pgx.Tx]    = (*Store)(nil)
 	_ store.TxStore[*sqltx.Tx] = (*SQLStore)(nil)
-	_ store.Waiter             = (*records)(nil)
-	_ store.Checker            = (*records)(nil)
-	_ store.Lister             = (*records)(nil)
-	_ store.Forgetter          = (*records)(nil)
-	_ store.Dropper            = (*records)(nil)
 )
 
 // A Store keeps records in one table. Create one with Open or New. All methods may be called concurrently, and any

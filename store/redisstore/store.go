@@ -14,15 +14,7 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Interfaces that a Store implements.
-var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Waiter    = (*Store)(nil)
-	_ store.Checker   = (*Store)(nil)
-	_ store.Lister    = (*Store)(nil)
-	_ store.Forgetter = (*Store)(nil)
-	_ store.Dropper   = (*Store)(nil)
-)
+var _ store.Engine = (*Store)(nil)
 
 // A Store keeps records in Redis or Valkey. Create one with Open or New. All methods may be called concurrently. Any
 // number of Stores, in any number of processes, may share a server and a prefix.
@@ -112,9 +104,7 @@ func acquired(reply rueidis.RedisMessage, c store.Claim) (store.Grant, error) {
 
 // Extend implements store.Store. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	// The rules for a claim's lease and meta apply.
-	renewal := store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}
-	if err := cmp.Or(s.ready(ctx), renewal.Validate()); err != nil {
+	if err := cmp.Or(s.ready(ctx), l.ValidateExtend(d, meta)); err != nil {
 		return err
 	}
 	keys := s.layout.Load().record(l.ID)

@@ -17,15 +17,8 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// Interfaces that a Store implements.
-var (
-	_ store.TxStore[*sqltx.Tx] = (*Store)(nil)
-	_ store.Waiter             = (*Store)(nil)
-	_ store.Checker            = (*Store)(nil)
-	_ store.Lister             = (*Store)(nil)
-	_ store.Forgetter          = (*Store)(nil)
-	_ store.Dropper            = (*Store)(nil)
-)
+var _ store.Engine = (*Store)(nil)
+var _ store.TxStore[*sqltx.Tx] = (*Store)(nil)
 
 // A Store keeps records in one SQLite file. Create one with Open. All methods may be called concurrently. Any number
 // of Stores, in any number of processes of one machine, may use one file.
@@ -101,7 +94,7 @@ func (s *Store) prepare(ctx context.Context, path string) error {
 		return unavailable(err)
 	}
 	_ = f.Close() // nothing was written
-	err = s.view(ctx, func() error {
+	err = s.repeat(ctx, func() error {
 		_, err := s.writes.ExecContext(ctx, "PRAGMA journal_mode=WAL")
 		return err
 	})

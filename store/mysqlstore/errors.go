@@ -47,34 +47,26 @@ const maxBad = 64
 // have changed something if its connection is lost.
 func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) error) error {
 	bad := 0
-	for attempt := 0; ; attempt++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	return sqltx.Repeat(ctx, func() (bool, error) {
 		if s.closed.Load() {
-			return errClosed
+			return false, errClosed
 		}
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
-			return s.failure(ctx, read{err}, writes)
+			return false, s.failure(ctx, read{err}, writes)
 		}
-		err = f(conn)
-		if !errors.Is(err, errKept) {
-			_ = conn.Close() // it fails only if f has closed it
+		if err = f(conn); errors.Is(err, errKept) {
+			return false, nil
 		}
+		_ = conn.Close() // it fails only if f has closed it
 		if errors.Is(err, driver.ErrBadConn) {
 			// With rejectReadOnly each connection to a read-only server is a bad one, and a new one does not help.
 			if bad++; bad == maxBad {
-				return fmt.Errorf("%w: %w: %w", ErrReadOnly, store.ErrUnavailable, err)
+				return false, fmt.Errorf("%w: %w: %w", ErrReadOnly, store.ErrUnavailable, err)
 			}
 		}
-		if !again(err) {
-			return s.failure(ctx, err, writes)
-		}
-		if err := sqltx.Pause(ctx, attempt); err != nil {
-			return err
-		}
-	}
+		return again(err), s.failure(ctx, err, writes)
+	})
 }
 
 // again reports whether the failed statement changed nothing and may succeed the next time. The driver returns

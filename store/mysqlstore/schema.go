@@ -15,8 +15,6 @@ const (
 	marker   = markerOf + "1" // the table's comment
 )
 
-const minPacket = 4 << 20 // bytes: the longest meta, and room for its escapes
-
 const migrationSQL = `CREATE TABLE {t} (
 	id          BIGINT NOT NULL AUTO_INCREMENT, -- no number is given out twice
 	scope       VARBINARY(1024) NOT NULL,
@@ -68,9 +66,6 @@ func (s *Store) Migrate(ctx context.Context) error {
 
 const noAutocommit = "autocommit is off in the connections, so that no write would be committed"
 
-// isolationSQL finds the variable of MySQL, and that of MariaDB before 11.1.
-const isolationSQL = `SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`
-
 const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@session.sql_mode, @@session.autocommit,
 t.engine, t.table_comment
 FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?`
@@ -87,11 +82,14 @@ func (s *Store) Check(ctx context.Context) error {
 		err := conn.QueryRowContext(ctx, checkSQL, s.table).
 			Scan(&readOnly, &packet, &mode, &autocommit, &engine, &comment)
 		if err == nil {
-			err = conn.QueryRowContext(ctx, isolationSQL).Scan(&variable, &isolation)
+			// The second name is that of MariaDB before 11.1.
+			err = conn.QueryRowContext(ctx, `SHOW SESSION VARIABLES
+				WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`).Scan(&variable, &isolation)
 		}
 		if err != nil {
 			return err
 		}
+		const minPacket = 4 << 20 // bytes: the longest meta, and room for its escapes
 		unfit := func(kind error, format string, args ...any) error {
 			return fmt.Errorf("%w: table %q: %s: %w", kind, s.table, fmt.Sprintf(format, args...), store.ErrUnavailable)
 		}

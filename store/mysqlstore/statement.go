@@ -17,10 +17,9 @@ const (
 	// lockSQL names the lock of an open transaction. Names are common to all databases of a server.
 	lockSQL = `SHA2(CONCAT(DATABASE(), '.', ?), 256)`
 	ofID    = ` WHERE scope = ? AND id_key = ?`
-	ofLease = ofID + ` AND GREATEST(fence, id) = ? AND state IN {states} AND (expires_at IS NULL OR expires_at > {now})`
+	ofLease = ofID + ` AND GREATEST(fence, id) = ? AND (expires_at IS NULL OR expires_at > {now})`
+	ofOwner = ofLease + ` AND state = 1`
 	owned   = `UPDATE {t} SET revision = revision + 1, owner = ?, fence = ?, lease_until = ?, expires_at = ?`
-	pending = `(1)`
-	settled = `(2, 3)`
 	// removed leaves the row for an hour: an INSERT whose number is older finds it, and draws another.
 	removed = `UPDATE {t} SET state = 0, fingerprint = '', result = NULL, meta = NULL, owner = '', lease_until = NULL,
 	expires_at = {now} + 3600000000, revision = revision + 1` + ofLease
@@ -28,15 +27,12 @@ const (
 
 // statements are the texts for one table.
 type statements struct {
-	find, insert, lockRow, draw, undraw, takeOver, renew, hold, unhold     string
-	complete, extend, release, forget, drop, free, expired, clock, pending string
+	find, insert, lockRow, draw, undraw, takeOver, renew, hold, unhold string
+	complete, extend, release, forget, drop, free, expired, pending    string
 }
 
 func newStatements(table string) statements {
-	on := func(text string, states ...string) string {
-		return strings.NewReplacer("{t}", quoted(table), "{now}", nowSQL, "{lock}", lockSQL, "{cols}", columns,
-			"{states}", strings.Join(states, "")).Replace(text)
-	}
+	on := strings.NewReplacer("{t}", quoted(table), "{now}", nowSQL, "{lock}", lockSQL, "{cols}", columns).Replace
 	return statements{
 		find: on(`SELECT IF(@@session.autocommit, {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL,
 	EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
@@ -49,18 +45,17 @@ func newStatements(table string) statements {
 		undraw:   on(`DELETE FROM {t} WHERE scope = ? AND id_key = ''`),
 		takeOver: on(owned + ofID),
 		renew:    on(owned + `, state = 1, fingerprint = ?, result = NULL, meta = ?, created_at = ?` + ofID),
-		hold:     on(`SELECT GET_LOCK({lock}, 0)`),
+		hold:     on(`SELECT COALESCE(GET_LOCK({lock}, 0), 0) <> 1`),
 		unhold:   on(`DO RELEASE_LOCK({lock})`),
 		complete: on(`UPDATE {t} SET state = ?, result = ?, owner = '', lease_until = NULL, revision = revision + 1,
-	expires_at = CASE ? WHEN 0 THEN expires_at WHEN -1 THEN NULL ELSE {now} + ? END`+ofLease, pending),
+	expires_at = CASE ? WHEN 0 THEN expires_at WHEN -1 THEN NULL ELSE {now} + ? END` + ofOwner),
 		extend: on(`UPDATE {t} SET revision = revision + 1, meta = COALESCE(?, meta),
-	lease_until = IF(? = 0, NULL, {now} + ?), expires_at = GREATEST(expires_at, {now} + ?)`+ofLease, pending),
-		release: on(removed, pending),
-		forget:  on(removed, settled),
+	lease_until = IF(? = 0, NULL, {now} + ?), expires_at = GREATEST(expires_at, {now} + ?)` + ofOwner),
+		release: on(removed + ` AND state = 1`),
+		forget:  on(removed + ` AND state IN (2, 3)`),
 		drop:    on(`DELETE FROM {t}` + ofID),
 		free:    on(`DELETE FROM {t} WHERE id IN (?`),
 		expired: on(`SELECT id FROM {t} WHERE expires_at <= {now} ORDER BY expires_at LIMIT ? FOR UPDATE SKIP LOCKED`),
-		clock:   on(`SELECT {now}`),
 		pending: on(`SELECT {now}, id, scope, id_key, {cols} FROM {t}
 	WHERE state = 1 AND (created_at > ? OR created_at = ? AND id > ?) AND created_at <= ?
 	AND (expires_at IS NULL OR expires_at > {now}) AND (? = '' OR scope = ?) ORDER BY created_at, id LIMIT ?`),

@@ -14,11 +14,9 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// A snapshot is the state of an ID that one statement has read.
+// A snapshot is what one statement has read.
 type snapshot struct {
-	rec     store.Record // zero: there is none
-	at      time.Time
-	held    bool // a transaction holds the ID
+	sqltx.Snapshot
 	expired bool // there are records to delete, of any ID
 	row     bool // the ID has a row, of a record that was removed perhaps
 }
@@ -28,13 +26,13 @@ func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id stor
 	var at sql.NullInt64
 	var row sqltx.Row
 	err = on.QueryRowContext(ctx, text, s.lockOf(id), []byte(id.Scope), []byte(id.Key)).
-		Scan(append([]any{&at, &now.held, &now.expired, &now.row}, row.Dest()...)...)
+		Scan(append([]any{&at, &now.Held, &now.expired, &now.row}, row.Dest()...)...)
 	if err == nil && !at.Valid {
 		err = fmt.Errorf("%w: %s: %w", ErrServer, noAutocommit, store.ErrUnavailable)
 	}
 	if err == nil {
-		now.at = time.UnixMicro(at.Int64).UTC()
-		now.rec, err = row.Record(id, now.at)
+		now.At = time.UnixMicro(at.Int64).UTC()
+		now.Record, err = row.Record(id, now.At)
 	}
 	if err != nil {
 		err = read{err}
@@ -42,42 +40,39 @@ func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id stor
 	return now, err
 }
 
-// judge returns the grant of a claim that does not own the ID.
-func (now snapshot) judge(c store.Claim) (g store.Grant, owned bool) {
-	v := store.Judge(now.rec, c, now.at)
-	switch {
-	case !v.Owned():
-		return store.Grant{Verdict: v, Record: now.rec}, false
-	case now.held:
-		known := store.Record{ID: c.ID, State: store.StatePending, ReadAt: now.at}
-		return store.Grant{Verdict: store.InFlight, Record: known}, false
-	}
-	return store.Grant{Verdict: v}, true
-}
-
 // Reserve implements [store.Store]. An ID that an open transaction holds is InFlight without a wait. If the
 // transaction begins at the same time, Reserve waits for it.
-func (s *Store) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
+func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	if err := c.Validate(); err != nil {
 		return store.Grant{}, err
 	}
-	err = s.run(ctx, true, func(conn *sql.Conn) error {
+	return s.claim(ctx, true, c, func(conn *sql.Conn, now snapshot) (g store.Grant, err error) {
+		if now.row {
+			err = s.inTx(ctx, conn, func(tx *sql.Tx) error {
+				g, err = s.take(ctx, tx, c)
+				return err
+			})
+			return g, err
+		}
+		if g, err = s.insert(ctx, conn, c, now.At); err == nil {
+			s.freeBy(ctx, conn, now)
+		}
+		return g, err
+	})
+}
+
+// claim returns the verdict that keeps the ID from being claimed. Otherwise it calls own. writes reports whether own
+// may have changed something if its connection is lost.
+func (s *Store) claim(
+	ctx context.Context, writes bool, c store.Claim, own func(*sql.Conn, snapshot) (store.Grant, error),
+) (g store.Grant, err error) {
+	err = s.run(ctx, writes, func(conn *sql.Conn) error {
 		now, err := s.find(ctx, conn, s.text.find, c.ID)
 		if err != nil {
 			return err
 		}
-		var owned bool
-		if g, owned = now.judge(c); !owned {
-			return nil
-		}
-		if now.row {
-			return s.inTx(ctx, conn, func(tx *sql.Tx) error {
-				g, err = s.take(ctx, tx, c)
-				return err
-			})
-		}
-		if g, err = s.insert(ctx, conn, c, now.at); err == nil {
-			s.freeBy(ctx, conn, now)
+		if g = now.Judge(c); g.Verdict.Owned() {
+			g, err = own(conn, now)
 		}
 		return err
 	})
@@ -127,8 +122,8 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim) (store.Gran
 	if err != nil {
 		return store.Grant{}, err
 	}
-	g, owned := now.judge(c)
-	if !owned {
+	g := now.Judge(c)
+	if !g.Verdict.Owned() {
 		return g, nil
 	}
 	dummy := []byte(rand.Text()) // the scope of a row that lives for one statement
@@ -140,11 +135,11 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim) (store.Gran
 	if _, err = tx.ExecContext(ctx, s.text.undraw, dummy); err != nil {
 		return store.Grant{}, err
 	}
-	rec := sqltx.Claimed(now.rec, g.Verdict, c, uint64(fence), now.at)
+	rec := sqltx.Claimed(now.Record, g.Verdict, c, uint64(fence), now.At)
 	args := []any{[]byte(c.Owner), fence, sqltx.Instant(rec.LeaseUntil), sqltx.Instant(rec.ExpiresAt)}
 	text := s.text.takeOver
 	if g.Verdict == store.Acquired {
-		text, args = s.text.renew, append(args, c.Fingerprint[:], rec.Meta, sqltx.Instant(now.at))
+		text, args = s.text.renew, append(args, c.Fingerprint[:], rec.Meta, sqltx.Instant(now.At))
 	}
 	_, err = tx.ExecContext(ctx, text, append(args, []byte(c.ID.Scope), []byte(c.ID.Key))...)
 	return store.Grant{Verdict: g.Verdict, Lease: rec.Lease(), Record: rec}, err
@@ -157,8 +152,7 @@ func (s *Store) move(ctx context.Context, text string, l store.Lease, more ...an
 
 // Extend implements [store.Store]. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	// The rules for a claim's lease and meta are the rules here.
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	if err := l.ValidateExtend(d, meta); err != nil {
 		return err
 	}
 	n := sqltx.Micros(d)
@@ -195,15 +189,12 @@ func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err er
 	}
 	err = s.run(ctx, false, func(conn *sql.Conn) error {
 		now, err := s.find(ctx, conn, s.text.find, id)
-		if rec = now.rec; err == nil && (rec.State == 0 || rec.Expired(now.at)) {
-			return store.ErrNotFound
+		if err == nil {
+			rec, err = now.Find()
 		}
 		return err
 	})
-	if err != nil {
-		return store.Record{}, err
-	}
-	return rec, nil
+	return rec, err
 }
 
 // Drop implements [store.Dropper].
@@ -214,30 +205,19 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	return s.run(ctx, true, func(conn *sql.Conn) error {
 		return s.inTx(ctx, conn, func(tx *sql.Tx) error {
 			now, err := s.find(ctx, tx, s.text.lockRow, id)
-			switch {
-			case errors.Is(err, store.ErrDamaged):
+			if err = now.RefuseDrop(id, err); err == nil {
 				_, err = tx.ExecContext(ctx, s.text.drop, []byte(id.Scope), []byte(id.Key))
-				return err
-			case errors.Is(err, sql.ErrNoRows) || err == nil && now.rec.State == 0:
-				return store.ErrNotFound
-			case err != nil:
-				return err
 			}
-			return fmt.Errorf("mysqlstore: %w: the record of %v is not damaged", store.ErrInvalid, id)
+			return err
 		})
 	})
 }
 
-// One new record in eight deletes up to sixteen expired ones, because sixteen cost one commit as two do.
-const (
-	eighth = 8
-	freed  = 16
-)
-
-// freeBy deletes expired records beside every eighth new one. Purge or a later one deletes what it leaves.
+// freeBy deletes sixteen expired records beside every eighth new one, because sixteen cost one commit as two do. Purge
+// or a later one deletes what it leaves.
 func (s *Store) freeBy(ctx context.Context, conn *sql.Conn, now snapshot) {
-	if now.expired && s.made.Add(1)%eighth == 1 {
-		_, _ = s.free(ctx, conn, freed)
+	if now.expired && s.made.Add(1)%8 == 1 {
+		_, _ = s.free(ctx, conn, 16)
 	}
 }
 
@@ -281,16 +261,10 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 // Pending implements [store.Lister]. It reads 64 records at a time, and has no connection over the loop's body. It
 // does not list records that are made while it runs.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
-	var until int64
-	return sqltx.List(ctx, func(after sqltx.Position) (page []sqltx.Listed, err error) {
+	return sqltx.List(ctx, func(after sqltx.Position, until int64) (page []sqltx.Listed, err error) {
 		err = s.run(ctx, false, func(conn *sql.Conn) error {
-			if after.Row == 0 {
-				err = conn.QueryRowContext(ctx, s.text.clock).Scan(&until)
-			}
-			if err == nil {
-				page, err = sqltx.ReadPage(conn.QueryContext(ctx, s.text.pending, after.CreatedAt, after.CreatedAt,
-					after.Row, until, []byte(scope), []byte(scope), sqltx.PageSize))
-			}
+			page, err = sqltx.ReadPage(conn.QueryContext(ctx, s.text.pending, after.CreatedAt, after.CreatedAt,
+				after.Row, until, []byte(scope), []byte(scope), sqltx.PageSize))
 			return err
 		})
 		return page, err

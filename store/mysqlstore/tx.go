@@ -31,32 +31,19 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*sqltx.Tx], 
 	}
 	c.Lease, c.Meta, c.Owner = 0, nil, ""
 	var h *sqltx.Held
-	var g store.Grant
-	err := s.run(ctx, false, func(conn *sql.Conn) error {
-		now, err := s.find(ctx, conn, s.text.find, c.ID)
-		if err != nil {
-			return err
-		}
-		var owned bool
-		if g, owned = now.judge(c); !owned {
-			return nil
-		}
+	g, err := s.claim(ctx, false, c, func(conn *sql.Conn, now snapshot) (g store.Grant, err error) {
 		if !now.row {
 			s.freeBy(ctx, conn, now)
 		}
-		h, g, err = s.hold(ctx, conn, c, now)
-		if h != nil {
-			return errKept
+		if h, g, err = s.hold(ctx, conn, c, now); h != nil {
+			err = errKept
 		}
-		return err
+		return g, err
 	})
-	switch {
-	case h != nil:
-		return h, g, nil
-	case err != nil:
-		g = store.Grant{}
+	if h == nil {
+		return nil, g, err
 	}
-	return nil, g, err
+	return h, g, nil
 }
 
 // hold opens the transaction and takes the record in it. It returns nil if there is no transaction.
@@ -71,17 +58,14 @@ func (s *Store) hold(
 		end()
 		return nil, store.Grant{}, err
 	}
-	var locked sql.NullInt64
-	if err = t.tx.QueryRowContext(ctx, s.text.hold, s.lockOf(c.ID)).Scan(&locked); err != nil || locked.Int64 != 1 {
-		t.undo()
-		now.held = true
-		g, _ = now.judge(c)
-		return nil, g, err
-	}
-	if now.row {
+	switch err = t.tx.QueryRowContext(ctx, s.text.hold, s.lockOf(c.ID)).Scan(&now.Held); {
+	case err != nil:
+	case now.Held:
+		g = now.Judge(c)
+	case now.row:
 		g, err = s.take(ctx, t.tx, c)
-	} else {
-		g, err = s.insert(ctx, t.tx, c, now.at)
+	default:
+		g, err = s.insert(ctx, t.tx, c, now.At)
 	}
 	if t.lease.Fence = g.Lease.Fence; err == nil && g.Verdict.Owned() {
 		h, err = sqltx.Hold(ctx, s, t.tx, c, g.Lease.Fence, t)

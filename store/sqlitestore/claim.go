@@ -43,20 +43,16 @@ var errNothing = errors.New("sqlitestore: nothing to commit")
 func (s *Store) claim(ctx context.Context, c store.Claim, own func() (store.Grant, error)) (store.Grant, error) {
 	for attempt := 0; ; attempt++ {
 		var now snapshot
-		err := s.view(ctx, func() (err error) {
+		err := s.repeat(ctx, func() (err error) {
 			now, err = s.read(ctx, s.reads, c.ID)
 			return err
 		})
 		if err != nil {
 			return store.Grant{}, err
 		}
-		v := store.Judge(now.rec, c, now.at)
-		if !v.Owned() {
-			return store.Grant{Verdict: v, Record: now.rec}, nil
-		}
-		if attempt > 0 && now.held { // a writer was in the way, and this is the ID that it holds
-			known := store.Record{ID: c.ID, State: store.StatePending, ReadAt: now.at}
-			return store.Grant{Verdict: store.InFlight, Record: known}, nil
+		now.Held = attempt > 0 && now.began // a writer was in the way, and this is the ID that it holds
+		if g := now.Judge(c); !g.Verdict.Owned() {
+			return g, nil
 		}
 		if !s.await(ctx, attempt) {
 			continue
@@ -96,12 +92,11 @@ func (s *Store) await(ctx context.Context, attempt int) bool {
 	return false
 }
 
-// A snapshot is the state of an ID that one statement has read.
+// A snapshot is what one statement has read.
 type snapshot struct {
-	at   time.Time
-	rec  store.Record // zero: there is none
-	last int64        // fence, of any ID
-	held bool         // the last transaction that began held this ID, and may be open
+	sqltx.Snapshot
+	last  int64 // fence, of any ID
+	began bool  // the last transaction that began held this ID, and may be open
 }
 
 const columns = "fingerprint, state, result, meta, owner, fence, lease_until, created_at, expires_at"
@@ -110,12 +105,12 @@ const readSQL = `SELECT f.last, f.scope IS ?1 AND f.id_key IS ?2, ` + columns + 
 FROM redo_fence AS f LEFT JOIN redo_records AS r ON r.scope = ?1 AND r.id_key = ?2`
 
 func (s *Store) read(ctx context.Context, on sqltx.Queryer, id store.ID) (snapshot, error) {
-	now := snapshot{at: s.clock()}
+	now := snapshot{Snapshot: sqltx.Snapshot{At: s.clock()}}
 	var row sqltx.Row
 	err := on.QueryRowContext(ctx, readSQL, []byte(id.Scope), []byte(id.Key)).
-		Scan(append([]any{&now.last, &now.held}, row.Dest()...)...)
+		Scan(append([]any{&now.last, &now.began}, row.Dest()...)...)
 	if err == nil {
-		now.rec, err = row.Record(id, now.at)
+		now.Record, err = row.Record(id, now.At)
 	}
 	return now, err
 }
@@ -143,10 +138,10 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim, fence int64
 	if err != nil {
 		return store.Grant{}, err
 	}
-	v := store.Judge(now.rec, c, now.at)
+	g := now.Judge(c)
 	switch {
-	case !v.Owned():
-		return store.Grant{Verdict: v, Record: now.rec}, nil
+	case !g.Verdict.Owned():
+		return g, nil
 	case fence == 0:
 		fence = now.last + s.step
 		if _, err := tx.ExecContext(ctx, fenceOnly, fence); err != nil {
@@ -155,24 +150,24 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim, fence int64
 	case fence != now.last:
 		return store.Grant{}, errOvertaken
 	}
-	rec := sqltx.Claimed(now.rec, v, c, uint64(fence), now.at)
+	rec := sqltx.Claimed(now.Record, g.Verdict, c, uint64(fence), now.At)
 	id, owner := []any{[]byte(c.ID.Scope), []byte(c.ID.Key)}, []byte(c.Owner)
 	lease, expires := sqltx.Instant(rec.LeaseUntil), sqltx.Instant(rec.ExpiresAt)
-	if v == store.TakenOver {
+	if g.Verdict == store.TakenOver {
 		_, err = tx.ExecContext(ctx, ownSQL, append([]any{owner, fence, lease, expires}, id...)...)
 	} else {
 		created := sqltx.Instant(rec.CreatedAt)
 		args := append(id, c.Fingerprint[:], rec.Meta, owner, fence, lease, created, expires)
 		_, err = tx.ExecContext(ctx, insertSQL, args...)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, freeSQL, now.at.UnixMicro(), freed)
+			_, err = tx.ExecContext(ctx, freeSQL, now.At.UnixMicro(), freed)
 		}
 	}
 	if err != nil {
 		return store.Grant{}, err
 	}
 	s.step = 1
-	return store.Grant{Verdict: v, Lease: rec.Lease(), Record: rec}, nil
+	return store.Grant{Verdict: g.Verdict, Lease: rec.Lease(), Record: rec}, nil
 }
 
 // draw draws a fence for a transaction that is about to begin, and announces the ID that it will hold. That is a

@@ -75,7 +75,7 @@ func TestAnnouncementOfADeadOwnerIsRemoved(t *testing.T) {
 	held := func(id store.ID) bool {
 		now, err := st.read(context.Background(), st.reads, id)
 		require.NoError(t, err)
-		return now.held
+		return now.began
 	}
 	require.True(t, held(id))
 	require.False(t, held(store.ID{Scope: "scope", Key: "another"}))
@@ -90,7 +90,7 @@ func TestCallIsRepeatedWhileTheFileIsBusy(t *testing.T) {
 	require.NoError(t, err)
 	defer st.Close()
 	for name, run := range map[string]func(ctx context.Context, f func() error) error{
-		"view": st.view,
+		"repeat": st.repeat,
 		"change": func(ctx context.Context, f func() error) error {
 			return st.change(ctx, func(*sql.Tx) error { return f() })
 		},

@@ -19,43 +19,29 @@ var (
 	errOvertaken = errors.New("sqlitestore: another process was first")
 )
 
-// view runs f, which only reads, until it is not disturbed, and translates its error.
-func (s *Store) view(ctx context.Context, f func() error) error {
-	for attempt := 0; ; attempt++ {
-		if err := s.ready(ctx); err != nil {
-			return err
+// repeat runs f until no other connection is in its way, and translates its error.
+func (s *Store) repeat(ctx context.Context, f func() error) error {
+	return sqltx.Repeat(ctx, func() (again bool, err error) {
+		if s.closed.Load() {
+			return false, errClosed
 		}
-		err := f()
-		if !busy(err) {
-			return s.failure(ctx, err)
-		}
-		if err := sqltx.Pause(ctx, attempt); err != nil {
-			return err
-		}
-	}
+		err = f()
+		return busy(err), s.failure(ctx, err)
+	})
 }
 
 // change runs f in a transaction and commits it. It waits for other writers as long as ctx lasts. An error of f undoes
 // everything.
 func (s *Store) change(ctx context.Context, f func(tx *sql.Tx) error) error {
-	for attempt := 0; ; attempt++ {
-		if err := s.ready(ctx); err != nil {
-			return err
-		}
+	return s.repeat(ctx, func() error {
 		select {
 		case s.turn <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		err := s.commit(f)
-		<-s.turn
-		if !busy(err) {
-			return s.failure(ctx, err)
-		}
-		if err := sqltx.Pause(ctx, attempt); err != nil {
-			return err
-		}
-	}
+		defer func() { <-s.turn }()
+		return s.commit(f)
+	})
 }
 
 // commit is called by the goroutine whose turn it is. The transaction's own statements do not depend on a context, so
@@ -82,16 +68,6 @@ func committed(err error) error {
 		return err // nothing was committed
 	}
 	return fmt.Errorf("sqlitestore: %w: %w", store.ErrUnknown, err)
-}
-
-func (s *Store) ready(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.closed.Load() {
-		return errClosed
-	}
-	return nil
 }
 
 // failure translates the error of a statement that has changed nothing.

@@ -70,7 +70,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 // Check implements [store.Checker]. It returns nil if the file can be read, is in WAL mode, and has the tables of this
 // version. Its errors wrap store.ErrUnavailable, and [ErrNoTable], [ErrForeign] or [ErrVersion] if that is the reason.
 func (s *Store) Check(ctx context.Context) error {
-	return s.view(ctx, func() error {
+	return s.repeat(ctx, func() error {
 		var mode string
 		if err := s.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
 			return err

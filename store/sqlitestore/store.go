@@ -3,8 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -33,8 +31,7 @@ func onlyNow(now time.Time) []any { return []any{now.UnixMicro()} }
 
 // Extend implements [store.Store]. A negative d and store.Forever are refused with store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	// The rules for a claim's lease and meta are the rules here.
-	if err := (store.Claim{ID: l.ID, Lease: d, Retention: store.Forever, Meta: meta}).Validate(); err != nil {
+	if err := l.ValidateExtend(d, meta); err != nil {
 		return err
 	}
 	return s.move(ctx, extendSQL, l, func(now time.Time) []any {
@@ -77,17 +74,14 @@ func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err er
 	if err := id.Validate(); err != nil {
 		return store.Record{}, err
 	}
-	err = s.view(ctx, func() error {
+	err = s.repeat(ctx, func() error {
 		now, err := s.read(ctx, s.reads, id)
-		if rec = now.rec; err == nil && (rec.State == 0 || rec.Expired(now.at)) {
-			return store.ErrNotFound
+		if err == nil {
+			rec, err = now.Find()
 		}
 		return err
 	})
-	if err != nil {
-		return store.Record{}, err
-	}
-	return rec, nil
+	return rec, err
 }
 
 // Drop implements [store.Dropper].
@@ -97,17 +91,11 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	}
 	return s.change(ctx, func(tx *sql.Tx) error {
 		now, err := s.read(ctx, tx, id)
-		switch {
-		case errors.Is(err, store.ErrDamaged):
+		if err = now.RefuseDrop(id, err); err == nil {
 			const text = "DELETE FROM redo_records WHERE scope = ? AND id_key = ?"
 			_, err = tx.ExecContext(ctx, text, []byte(id.Scope), []byte(id.Key))
-			return err
-		case err != nil:
-			return err
-		case now.rec.State == 0:
-			return store.ErrNotFound
 		}
-		return fmt.Errorf("sqlitestore: %w: the record of %v is not damaged", store.ErrInvalid, id)
+		return err
 	})
 }
 
@@ -134,15 +122,10 @@ ORDER BY created_at, rowid LIMIT ?6`
 // Pending implements [store.Lister]. It reads 64 records at a time. It does not list records that are made while it
 // runs.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
-	var until int64
-	return sqltx.List(ctx, func(after sqltx.Position) (page []sqltx.Listed, err error) {
-		now := s.clock().UnixMicro()
-		if after.Row == 0 {
-			until = now
-		}
-		err = s.view(ctx, func() error {
-			page, err = sqltx.ReadPage(s.reads.QueryContext(ctx, pendingSQL, after.CreatedAt, after.Row, until, now,
-				[]byte(scope), sqltx.PageSize))
+	return sqltx.List(ctx, func(after sqltx.Position, until int64) (page []sqltx.Listed, err error) {
+		err = s.repeat(ctx, func() error {
+			page, err = sqltx.ReadPage(s.reads.QueryContext(ctx, pendingSQL, after.CreatedAt, after.Row, until,
+				s.clock().UnixMicro(), []byte(scope), sqltx.PageSize))
 			return err
 		})
 		return page, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -20,19 +21,26 @@ type Position struct{ CreatedAt, Row int64 }
 // A Listed is a record of a list. Record has only its ID if Err is not nil.
 type Listed struct {
 	Position
+	ReadAt int64 // by the store's clock, in microseconds
 	Record store.Record
 	Err    error
 }
 
-// List yields records as [store.Lister] does. page returns the PageSize records after a position, or fewer if they are
-// the last. No connection is used while the loop's body runs.
-func List(ctx context.Context, page func(after Position) ([]Listed, error)) iter.Seq2[store.Record, error] {
+// List yields records as [store.Lister] does. page returns the PageSize records after a position that were created at
+// until or before, or fewer if they are the last. So the list has no records that are made while it runs. No connection
+// is used while the loop's body runs.
+func List(
+	ctx context.Context, page func(after Position, until int64) ([]Listed, error),
+) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		after, size := Position{CreatedAt: -1 << 62}, PageSize
+		after, until, size := Position{CreatedAt: -1 << 62}, int64(math.MaxInt64), PageSize
 		for size == PageSize {
-			list, err := page(after)
+			list, err := page(after, until)
 			if size = len(list); size == 0 && err == nil {
 				err = ctx.Err()
+			}
+			if until == math.MaxInt64 && size > 0 {
+				until = list[0].ReadAt
 			}
 			for i := 0; i < size && err == nil; i++ {
 				if err = ctx.Err(); err == nil && !yield(list[i].Record, list[i].Err) {
@@ -58,14 +66,13 @@ func ReadPage(rows *sql.Rows, err error) ([]Listed, error) {
 	for rows.Next() {
 		var l Listed
 		var r Row
-		var now int64
 		var scope, key []byte
-		if err := rows.Scan(append([]any{&now, &l.Row, &scope, &key}, r.Dest()...)...); err != nil {
+		if err := rows.Scan(append([]any{&l.ReadAt, &l.Row, &scope, &key}, r.Dest()...)...); err != nil {
 			return nil, errors.Join(err, rows.Close())
 		}
 		id := store.ID{Scope: string(scope), Key: string(key)}
 		l.CreatedAt = r.CreatedAt.Int64
-		if l.Record, l.Err = r.Record(id, time.UnixMicro(now).UTC()); l.Err != nil {
+		if l.Record, l.Err = r.Record(id, time.UnixMicro(l.ReadAt).UTC()); l.Err != nil {
 			l.Record = store.Record{ID: id}
 		}
 		list = append(list, l)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,16 +20,17 @@ type table struct {
 	rows   int
 	fails  int // the row from which on a page fails; zero: none
 	after  []sqltx.Position
+	until  []int64
 	broken int // the row whose record can't be read; zero: none
 }
 
-func (tb *table) page(after sqltx.Position) (list []sqltx.Listed, err error) {
-	tb.after = append(tb.after, after)
+func (tb *table) page(after sqltx.Position, until int64) (list []sqltx.Listed, err error) {
+	tb.after, tb.until = append(tb.after, after), append(tb.until, until)
 	for row := int(after.Row) + 1; row <= tb.rows && len(list) < sqltx.PageSize; row++ {
 		if row == tb.fails {
 			return list, errPage
 		}
-		l := sqltx.Listed{Position: sqltx.Position{CreatedAt: 7, Row: int64(row)}}
+		l := sqltx.Listed{Position: sqltx.Position{CreatedAt: 7, Row: int64(row)}, ReadAt: 100 + int64(len(tb.after))}
 		if l.Record.ID.Key = fmt.Sprint(row); row == tb.broken {
 			l.Err = store.ErrDamaged
 		}
@@ -52,6 +54,10 @@ func TestListReadsPageAfterPage(t *testing.T) {
 		require.Equal(t, c.rows, n)
 		require.Len(t, tb.after, c.pages)
 		require.Negative(t, tb.after[0].CreatedAt, "before all instants")
+		require.Equal(t, int64(math.MaxInt64), tb.until[0])
+		for _, until := range tb.until[1:] {
+			require.Equal(t, int64(101), until, "when the first page was read")
+		}
 		for i, after := range tb.after[1:] {
 			require.Equal(t, sqltx.Position{CreatedAt: 7, Row: int64(i+1) * size}, after)
 		}

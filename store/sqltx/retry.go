@@ -8,6 +8,22 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
+// Repeat calls attempt until it reports that its error is final, and returns that. It pauses in between. It returns the
+// context's error if that ends before an attempt.
+func Repeat(ctx context.Context, attempt func() (again bool, err error)) error {
+	for n := 0; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if again, err := attempt(); !again {
+			return err
+		}
+		if err := Pause(ctx, n); err != nil {
+			return err
+		}
+	}
+}
+
 // Pause waits before a statement is made again. It waits for 1 ms after attempt zero, and twice as long after each
 // later one, up to 32 ms. It returns the context's error if that ends first.
 func Pause(ctx context.Context, attempt int) error {

@@ -27,6 +27,35 @@ func TestPauseDoublesUpToABound(t *testing.T) {
 	})
 }
 
+func TestRepeatEndsWithTheFinalError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy, final := errors.New("busy"), errors.New("final")
+		start, calls := time.Now(), 0
+		require.ErrorIs(t, sqltx.Repeat(t.Context(), func() (bool, error) {
+			if calls++; calls < 3 {
+				return true, busy
+			}
+			return false, final
+		}), final)
+		require.Equal(t, 3, calls)
+		require.Equal(t, 3*time.Millisecond, time.Since(start), "it pauses after each of the first two")
+		require.NoError(t, sqltx.Repeat(t.Context(), func() (bool, error) { return false, nil }))
+	})
+}
+
+func TestRepeatEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	again := func() (bool, error) {
+		calls++
+		cancel()
+		return true, errors.New("busy")
+	}
+	require.ErrorIs(t, sqltx.Repeat(ctx, again), context.Canceled)
+	require.ErrorIs(t, sqltx.Repeat(ctx, again), context.Canceled)
+	require.Equal(t, 1, calls)
+}
+
 func TestErrorsOfTheContractAreTranslated(t *testing.T) {
 	require.True(t, sqltx.Translated(nil))
 	require.True(t, sqltx.Translated(fmt.Errorf("k: %w", store.ErrLost)))

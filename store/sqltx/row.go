@@ -80,24 +80,51 @@ func (r *Row) Record(id store.ID, now time.Time) (store.Record, error) {
 // Claimed returns the record that a claim makes of rec with an owned verdict at now. rec is the ID's record. It is not
 // used if the verdict is Acquired.
 func Claimed(rec store.Record, v store.Verdict, c store.Claim, fence uint64, now time.Time) store.Record {
-	if v == store.Acquired {
-		rec = store.Record{
-			ID: c.ID, Fingerprint: c.Fingerprint, State: store.StatePending, Meta: bytes.Clone(c.Meta),
-			CreatedAt: now,
-		}
-	}
-	rec.Fence, rec.Owner, rec.ReadAt = fence, c.Owner, now
-	rec.LeaseUntil, rec.ExpiresAt = time.Time{}, time.Time{}
-	if c.Retention != store.Forever {
-		rec.ExpiresAt = now.Add(ceil(c.Retention))
-	}
-	if c.Lease > 0 {
-		rec.LeaseUntil = now.Add(ceil(c.Lease))
-	}
-	if c.Retention != store.Forever && rec.ExpiresAt.Before(rec.LeaseUntil) {
-		rec.ExpiresAt = rec.LeaseUntil
-	}
+	c.Lease, c.Retention, c.Meta = ceil(c.Lease), ceil(c.Retention), bytes.Clone(c.Meta)
+	rec = rec.Claimed(c, v, fence, now)
+	rec.ReadAt = now
 	return rec
+}
+
+// A Snapshot is the state of an ID that one statement has read.
+type Snapshot struct {
+	Record store.Record // zero: there is none
+	At     time.Time    // by the store's clock
+	Held   bool         // an open transaction holds the ID
+}
+
+// Find returns the record, or store.ErrNotFound if there is none or it has expired.
+func (now Snapshot) Find() (store.Record, error) {
+	if now.Record.State == 0 || now.Record.Expired(now.At) {
+		return store.Record{}, store.ErrNotFound
+	}
+	return now.Record, nil
+}
+
+// Judge returns the verdict on a claim. If that is not Owned, the grant is complete.
+func (now Snapshot) Judge(c store.Claim) store.Grant {
+	v := store.Judge(now.Record, c, now.At)
+	switch {
+	case !v.Owned():
+		return store.Grant{Verdict: v, Record: now.Record}
+	case now.Held:
+		known := store.Record{ID: c.ID, State: store.StatePending, ReadAt: now.At}
+		return store.Grant{Verdict: store.InFlight, Record: known}
+	}
+	return store.Grant{Verdict: v}
+}
+
+// RefuseDrop returns the error of a Drop, or nil if the record is damaged. err is the error with which it was read.
+func (now Snapshot) RefuseDrop(id store.ID, err error) error {
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return nil
+	case errors.Is(err, sql.ErrNoRows) || err == nil && now.Record.State == 0:
+		return store.ErrNotFound
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("sqltx: %w: the record of %v is not damaged", store.ErrInvalid, id)
 }
 
 // Micros returns d in microseconds, rounded up, so that no lease and no retention becomes zero. It returns -1 for

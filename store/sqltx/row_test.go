@@ -2,6 +2,7 @@ package sqltx_test
 
 import (
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
@@ -77,6 +78,62 @@ func TestBytesTellNilFromEmpty(t *testing.T) {
 	clear(from)
 	require.Equal(t, "bytes", string(b))
 	require.Error(t, b.Scan(1))
+}
+
+func TestSnapshotOfAnID(t *testing.T) {
+	rec, err := (&sqltx.Row{}).Record(id, now)
+	require.NoError(t, err)
+	absent := sqltx.Snapshot{Record: rec, At: now}
+	row := sound()
+	row.ExpiresAt = number(now.UnixMicro() + 1)
+	rec, err = row.Record(id, now)
+	require.NoError(t, err)
+	present := sqltx.Snapshot{Record: rec, At: now}
+	expired := sqltx.Snapshot{Record: rec, At: now.Add(time.Microsecond)}
+
+	found, err := present.Find()
+	require.NoError(t, err)
+	require.Equal(t, rec, found)
+	for _, gone := range []sqltx.Snapshot{absent, expired} {
+		found, err = gone.Find()
+		require.ErrorIs(t, err, store.ErrNotFound)
+		require.Zero(t, found)
+	}
+
+	require.NoError(t, absent.RefuseDrop(id, fmt.Errorf("k: %w", store.ErrDamaged)))
+	require.ErrorIs(t, absent.RefuseDrop(id, nil), store.ErrNotFound)
+	require.ErrorIs(t, absent.RefuseDrop(id, sql.ErrNoRows), store.ErrNotFound)
+	require.ErrorIs(t, absent.RefuseDrop(id, sql.ErrConnDone), sql.ErrConnDone)
+	require.ErrorIs(t, present.RefuseDrop(id, nil), store.ErrInvalid)
+	require.ErrorIs(t, expired.RefuseDrop(id, nil), store.ErrInvalid)
+}
+
+// A transaction holds an ID in every state, but a settled record and another payload are known without it.
+func TestSnapshotJudgesAClaim(t *testing.T) {
+	c := store.Claim{ID: id, Retention: time.Minute}
+	row := sound()
+	row.ExpiresAt = sql.NullInt64{}
+	pending, err := row.Record(id, now)
+	require.NoError(t, err)
+	settled := pending
+	settled.State = store.StateComplete
+	for name, at := range map[string]struct {
+		snapshot sqltx.Snapshot
+		want     store.Grant
+	}{
+		"no record":     {sqltx.Snapshot{At: now}, store.Grant{Verdict: store.Acquired}},
+		"without lease": {sqltx.Snapshot{Record: pending, At: now}, store.Grant{Verdict: store.TakenOver}},
+		"settled": {
+			sqltx.Snapshot{Record: settled, At: now, Held: true},
+			store.Grant{Verdict: store.Complete, Record: settled},
+		},
+		"held": {
+			sqltx.Snapshot{Record: pending, At: now, Held: true},
+			store.Grant{Verdict: store.InFlight, Record: store.Record{ID: id, State: store.StatePending, ReadAt: now}},
+		},
+	} {
+		require.Equal(t, at.want, at.snapshot.Judge(c), name)
+	}
 }
 
 func TestDurationsAreRoundedUp(t *testing.T) {

@@ -26,8 +26,9 @@ func Poll(st Store) *Poller {
 
 // A Poller implements [Waiter] for any Store. Make one with [Poll]. It may be used concurrently.
 type Poller struct {
-	store  Store
-	pushed atomic.Bool
+	store   Store
+	pushed  atomic.Bool
+	waiters atomic.Int64
 
 	mu    sync.Mutex
 	polls map[ID][]*poll
@@ -53,6 +54,8 @@ func (p *Poller) Wait(ctx context.Context, id ID, fence uint64) error {
 	if fence == 0 {
 		return nil
 	}
+	p.waiters.Add(1)
+	defer p.waiters.Add(-1)
 	shared := p.join(id, fence)
 	defer p.leave(shared)
 	select {
@@ -63,8 +66,14 @@ func (p *Poller) Wait(ctx context.Context, id ID, fence uint64) error {
 	}
 }
 
+// Waited reports whether any record has waiters. If it has none after a change, Wake is not needed.
+func (p *Poller) Waited() bool { return p.waiters.Load() > 0 }
+
 // Wake reads the record immediately if it has waiters. An engine calls it when it learns of a change.
 func (p *Poller) Wake(id ID) {
+	if !p.Waited() {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wake(p.polls[id])

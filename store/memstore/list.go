@@ -27,13 +27,11 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 	}
 }
 
-func (s *Store) listPending(ctx context.Context, scope string) ([]entry, error) {
+func (s *Store) listPending(ctx context.Context, scope string) (list []entry, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var list []entry
 	for i := range s.shards {
-		var err error
 		if list, err = s.appendPending(list, &s.shards[i], scope); err != nil {
 			return nil, err
 		}

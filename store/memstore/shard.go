@@ -35,11 +35,6 @@ func (s *Store) shard(id store.ID) *shard {
 	return &s.shards[maphash.Comparable(s.seed, id)%shardCount]
 }
 
-func (sh *shard) init() {
-	sh.records = make(map[store.ID]*entry)
-	sh.pending = make(map[*entry]struct{})
-}
-
 func (sh *shard) close() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -58,12 +53,6 @@ func (sh *shard) find(id store.ID, now time.Time) (*entry, error) {
 		return nil, nil
 	}
 	return e, nil
-}
-
-func (sh *shard) insert(e *entry, id store.ID) *entry {
-	sh.records[id] = e
-	sh.pending[e] = struct{}{}
-	return e
 }
 
 func (sh *shard) remove(e *entry) {

@@ -30,6 +30,8 @@ var errClosed = fmt.Errorf("memstore: closed: %w", store.ErrUnavailable)
 // Instants in the records have Go's monotonic reading, so that a change of the machine's clock moves neither leases nor
 // expiry.
 type Store struct {
+	*store.Poller // implements store.Waiter
+
 	now    func() time.Time
 	seed   maphash.Seed
 	shards [shardCount]shard
@@ -41,9 +43,6 @@ type Store struct {
 	purgeFrom atomic.Uint32 // the shard at which the next Purge begins, so that small limits reach them all
 
 	closed atomic.Bool
-
-	poller  *store.Poller
-	waiting atomic.Int64 // calls of Wait
 }
 
 // An Option changes how New sets a Store up.
@@ -68,10 +67,10 @@ func WithClock(now func() time.Time) Option {
 // New returns an empty Store.
 func New(opts ...Option) *Store {
 	s := &Store{now: time.Now, seed: maphash.MakeSeed()}
-	s.poller = store.Poll(s)
-	s.poller.Pushed(true)
+	s.Poller = store.Poll(s)
+	s.Pushed(true)
 	for i := range s.shards {
-		s.shards[i].init()
+		s.shards[i].records, s.shards[i].pending = make(map[store.ID]*entry), make(map[*entry]struct{})
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -88,7 +87,7 @@ func (s *Store) Close() error {
 	for i := range s.shards {
 		s.shards[i].close()
 	}
-	s.poller.Pushed(true) // each waiter reads once more, and gets the error
+	s.Pushed(true) // each waiter reads once more, and gets the error
 	return nil
 }
 
@@ -125,11 +124,12 @@ func (s *Store) reserve(c store.Claim) (store.Grant, error) {
 	switch verdict {
 	case store.Acquired:
 		sh.removeExpired(freedByReserve, now)
-		e = sh.insert(&entry{born: s.fence.Add(1)}, c.ID)
+		e = &entry{born: s.fence.Add(1)}
+		sh.records[c.ID], sh.pending[e] = e, struct{}{}
 		sh.put(e, stored.Claimed(c, verdict, e.born, now))
 	case store.TakenOver:
 		sh.put(e, stored.Claimed(c, verdict, s.fence.Add(1), now))
-		s.wake(c.ID)
+		s.Wake(c.ID)
 	default:
 		return store.Grant{Verdict: verdict, Record: e.read(now)}, nil
 	}
@@ -154,7 +154,7 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 	return s.change(l, true, func(sh *shard, e *entry, now time.Time) {
 		sh.put(e, e.rec.Settled(o, now))
 		delete(sh.pending, e)
-		s.wake(l.ID)
+		s.Wake(l.ID)
 	})
 }
 
@@ -170,7 +170,7 @@ func (s *Store) remove(ctx context.Context, l store.Lease, pending bool) error {
 	}
 	return s.change(l, pending, func(sh *shard, e *entry, _ time.Time) {
 		sh.remove(e)
-		s.wake(l.ID)
+		s.Wake(l.ID)
 	})
 }
 

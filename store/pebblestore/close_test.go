@@ -18,11 +18,7 @@ func TestCloseAnswersThoseWhoWait(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- s.Wait(ctx, l.ID, l.Fence) }()
-	require.Eventually(t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.waiting == 1
-	}, time.Minute, time.Millisecond)
+	require.Eventually(t, s.Waited, time.Minute, time.Millisecond)
 	time.Sleep(50 * time.Millisecond) // for its first read
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, <-done, store.ErrUnavailable)

@@ -266,6 +266,6 @@ func (s *Store) breakDown(err error) {
 		}
 	}
 	s.timer.Stop()
-	s.poller.Pushed(true)
+	s.Pushed(true)
 	s.signal()
 }

@@ -211,8 +211,8 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 	s.unread.Store(math.MaxInt64)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stop = sync.OnceFunc(func() { close(s.stopped) })
-	s.poller = store.Poll(s)
-	s.poller.Pushed(true)
+	s.Poller = store.Poll(s)
+	s.Pushed(true)
 	s.timer = time.AfterFunc(time.Hour, s.overdue)
 	s.timer.Stop()
 	return s

@@ -21,6 +21,8 @@ import (
 // An error that wraps store.ErrUnavailable means that nothing was changed. One that wraps store.ErrUnknown means
 // that the change may be on disk: its sync failed, or the context ended during the sync.
 type Store struct {
+	*store.Poller // implements store.Waiter
+
 	path  string
 	fs    vfs.FS
 	dir   *pebble.Lock
@@ -54,14 +56,12 @@ type Store struct {
 	closing    bool
 	closeErr   error
 	timer      *time.Timer
-	waiting    int // calls of Wait
 	groups     uint64
 
 	ctx     context.Context // ends at Close
 	cancel  context.CancelFunc
 	helpers sync.WaitGroup
 
-	poller     *store.Poller
 	due        atomic.Int64          // nothing that can be read expires before this instant
 	unread     atomic.Int64          // the first expiry of what could not be read
 	background atomic.Pointer[error] // of the last flush or compaction
@@ -212,7 +212,7 @@ func (s *Store) Close() error {
 		s.closing = true
 		s.cancel()
 		s.timer.Stop()
-		s.poller.Pushed(true)
+		s.Pushed(true)
 	}
 	s.mu.Unlock()
 	s.signal()
@@ -232,6 +232,16 @@ func (s *Store) usable() error {
 		return fmt.Errorf("pebblestore: %q is closed: %w", s.path, store.ErrUnavailable)
 	}
 	return nil
+}
+
+// notify wakes the waiters of the record. The mutex is held.
+func (s *Store) notify(key string) {
+	if !s.Waited() {
+		return
+	}
+	if id, err := parseKey([]byte(key)); err == nil {
+		s.Wake(id)
+	}
 }
 
 // ready is usable for callers that don't hold the mutex.

@@ -37,6 +37,14 @@ func PurgeEvery(ctx context.Context, st Store, interval time.Duration, observe f
 	}
 }
 
+// ValidatePurge returns an error that wraps ErrInvalid if the limit of a Purge is not positive.
+func ValidatePurge(limit int) error {
+	if limit < 1 {
+		return fmt.Errorf("%w: the limit is %d, it must be positive", ErrInvalid, limit)
+	}
+	return nil
+}
+
 func purgeAll(ctx context.Context, st Store) (purged int, err error) {
 	for {
 		n, err := st.Purge(ctx, purgeBatch)

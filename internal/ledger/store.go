@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -191,8 +190,8 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 
 // Purge implements store.Store.
 func (s *Store) Purge(ctx context.Context, limit int) (purged int, err error) {
-	if limit < 1 {
-		return 0, fmt.Errorf("%w: the limit of a purge is %d, it must be at least 1", store.ErrInvalid, limit)
+	if err := store.ValidatePurge(limit); err != nil {
+		return 0, err
 	}
 	err = s.locked(ctx, store.ID{}, func(now time.Time) error {
 		purged = s.deleteExpired(limit, now)

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 
@@ -15,10 +16,7 @@ const purgeBatch = 256
 // can't be read, because it is damaged or of a later release, stays in the file: Purge goes on, and returns the first
 // such error with its count.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	if limit < 1 {
-		return 0, fmt.Errorf("boltstore: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(store.ValidatePurge(limit), ctx.Err()); err != nil {
 		return 0, err
 	}
 	for purged := 0; ; {

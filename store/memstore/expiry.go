@@ -1,9 +1,9 @@
 package memstore
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -11,11 +11,8 @@ import (
 
 // Purge implements store.Store. Its cost depends on the number of deleted records, not on the number of records.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), store.ValidatePurge(limit)); err != nil {
 		return 0, err
-	}
-	if limit < 1 {
-		return 0, fmt.Errorf("%w: the limit of a purge is %d, it must be at least 1", store.ErrInvalid, limit)
 	}
 	first := s.purgeFrom.Add(1)
 	purged := 0

@@ -2,8 +2,8 @@ package pebblestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,10 +21,7 @@ const (
 // can't be read, because it is damaged or of a later release, stays: Purge goes on, and returns the first such error
 // with its count.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	if limit < 1 {
-		return 0, fmt.Errorf("pebblestore: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(store.ValidatePurge(limit), ctx.Err()); err != nil {
 		return 0, err
 	}
 	var skipped error

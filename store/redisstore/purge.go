@@ -1,8 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/redo-go/redo/store"
@@ -14,11 +14,8 @@ import (
 //
 // An error may come after some entries were removed; the count is right.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := cmp.Or(s.ready(ctx), store.ValidatePurge(limit)); err != nil {
 		return 0, err
-	}
-	if limit < 1 {
-		return 0, fmt.Errorf("%w: the limit of a purge is %d, it must be at least 1", store.ErrInvalid, limit)
 	}
 	shards := make([][]string, shardCount)
 	for i, sh := range s.layout.Load().shards {

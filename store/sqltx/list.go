@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"time"
@@ -86,8 +85,8 @@ const purgeBatch = 1000
 // Purge deletes at most limit records as [store.Store] does. batch deletes at most n in one transaction, and returns
 // how many it has deleted.
 func Purge(limit int, batch func(n int) (int, error)) (purged int, err error) {
-	if limit < 1 {
-		return 0, fmt.Errorf("sqltx: %w: the limit is %d, it must be positive", store.ErrInvalid, limit)
+	if err := store.ValidatePurge(limit); err != nil {
+		return 0, err
 	}
 	for purged < limit {
 		size := min(purgeBatch, limit-purged)

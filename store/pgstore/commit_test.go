@@ -11,6 +11,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 // A transaction without an id has written nothing, and commits without a record in the log.
@@ -76,7 +77,7 @@ func TestVerdictWithoutOwnershipWritesNothing(t *testing.T) {
 			return err
 		}, false},
 		{"stale complete", changesNothing(s.sql.complete, outcomeArgs(store.Outcome{})...), false},
-		{"stale extend", changesNothing(s.sql.extend, micros(time.Hour), nil), false},
+		{"stale extend", changesNothing(s.sql.extend, sqltx.Micros(time.Hour), nil), false},
 		{"stale release", changesNothing(s.sql.release), false},
 		{"acquire", reserves(claim("new"), store.Acquired), true},
 		{"acquire over an expired record", reserves(claim("expired"), store.Acquired), true},

@@ -27,21 +27,6 @@ func testStore(t *testing.T, change ...func(*pgxpool.Config)) *Store {
 	return s
 }
 
-func TestDurationsAreRoundedUp(t *testing.T) {
-	for d, want := range map[time.Duration]int64{
-		0:                     0,
-		1:                     1,
-		time.Microsecond:      1,
-		time.Microsecond + 1:  2,
-		time.Hour:             3_600_000_000,
-		store.Forever - 1:     9_223_372_036_854_776,
-		store.Forever - 1_000: 9_223_372_036_854_775,
-		store.Forever:         -1,
-	} {
-		require.Equal(t, want, micros(d), d)
-	}
-}
-
 func TestLocksOfDifferentIDsDiffer(t *testing.T) {
 	seen := map[int64]string{}
 	for _, table := range []string{"one", "two"} {

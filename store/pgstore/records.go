@@ -157,7 +157,7 @@ func (s *records) Extend(ctx context.Context, l store.Lease, d time.Duration, me
 	if err := l.ValidateExtend(d, meta); err != nil {
 		return err
 	}
-	return s.change(ctx, s.sql.extend, l, micros(d), meta)
+	return s.change(ctx, s.sql.extend, l, sqltx.Micros(d), meta)
 }
 
 // Complete implements [store.Store]. A result longer than [MaxResult] is refused with store.ErrInvalid.
@@ -189,7 +189,7 @@ func validate(o store.Outcome) error {
 
 // outcomeArgs returns the arguments $4 to $6 of the statements that settle a record.
 func outcomeArgs(o store.Outcome) []any {
-	return []any{sqltx.State(o), o.Result, micros(o.Retention)}
+	return []any{sqltx.State(o), o.Result, sqltx.Micros(o.Retention)}
 }
 
 // Release implements [store.Store].
@@ -242,6 +242,19 @@ func (s *records) Drop(ctx context.Context, id store.ID) error {
 	return fmt.Errorf("pgstore: %w: the record of %v is not damaged", store.ErrInvalid, id)
 }
 
+// Purge implements [store.Store], in statements of at most 1,000 records. It skips records that another session has
+// locked: any number of purges may run at a time, and share the work.
+func (s *records) Purge(ctx context.Context, limit int) (int, error) {
+	return sqltx.Purge(limit, func(batch int) (n int, err error) {
+		err = s.run(ctx, true, func(on *pgx.Conn) error {
+			tag, err := on.Exec(ctx, s.sql.purge, int64(batch))
+			n = int(tag.RowsAffected())
+			return err
+		})
+		return n, err
+	})
+}
+
 // Find implements [store.Store]. An ID outside its limits is refused with store.ErrInvalid.
 func (s *records) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
 	if err := id.Validate(); err != nil {
@@ -265,16 +278,4 @@ func scanFound(id store.ID, found pgx.Row) (store.Record, error) {
 		return store.Record{}, err
 	}
 	return r.record()
-}
-
-// micros returns a duration in microseconds, rounded up, so that no lease or retention becomes zero; -1 is Forever.
-func micros(d time.Duration) int64 {
-	if d == store.Forever {
-		return -1
-	}
-	n := int64(d / time.Microsecond)
-	if d%time.Microsecond > 0 {
-		n++
-	}
-	return n
 }

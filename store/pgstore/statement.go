@@ -7,6 +7,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore/pgtable"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 // statements holds the texts for one table.
@@ -81,7 +82,7 @@ func (q *statements) claimArgs(c store.Claim) []any {
 		owner = []byte(c.Owner)
 	}
 	return []any{[]byte(c.ID.Scope), []byte(c.ID.Key), c.Fingerprint[:], l.turn, c.Meta,
-		micros(c.Lease), micros(c.Retention), owner, l.open}
+		sqltx.Micros(c.Lease), sqltx.Micros(c.Retention), owner, l.open}
 }
 
 // Instants come from clock_timestamp(), because now() does not move in a transaction. A duration is a number of
@@ -265,9 +266,9 @@ WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND creat
 )
 
 // purgeSQL reads the clock in a subquery, because a volatile expression can't bound an index scan. It deletes the rows
-// by their places, which are unique within a partition. The constant limit is for the planner: it would expect a share
-// of the table behind a parameter, and read the whole table for the join. The rows are locked, so that they stay in
-// their places.
+// by their places, which are unique within a partition. The constant limit, that of a batch of sqltx.Purge, is for the
+// planner: it would expect a share of the table behind a parameter, and read the whole table for the join. The rows are
+// locked, so that they stay in their places.
 const purgeSQL = `
 WITH expired AS MATERIALIZED (
 	SELECT tableoid AS part, ctid AS place FROM {table}

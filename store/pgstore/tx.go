@@ -15,6 +15,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore/pgtable"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 const (
@@ -134,7 +135,7 @@ func (t *heldTx[T]) begin(ctx context.Context) (store.Grant, error) {
 		return held(c), nil
 	}
 	made.born, made.readAt = made.fence, made.createdAt
-	if n := micros(c.Retention); n > 0 {
+	if n := sqltx.Micros(c.Retention); n > 0 {
 		made.expiresAt = pgtype.Timestamptz{Time: time.UnixMicro(made.createdAt.Time.UnixMicro() + n), Valid: true}
 	}
 	return t.own(made)

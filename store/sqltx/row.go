@@ -133,7 +133,11 @@ func Micros(d time.Duration) int64 {
 	if d == store.Forever {
 		return -1
 	}
-	return ceil(d).Microseconds()
+	n := d.Microseconds()
+	if d%time.Microsecond > 0 {
+		n++
+	}
+	return n
 }
 
 // Instant returns t for a column that keeps instants: NULL if t is zero.

@@ -138,8 +138,8 @@ func TestSnapshotJudgesAClaim(t *testing.T) {
 
 func TestDurationsAreRoundedUp(t *testing.T) {
 	for d, want := range map[time.Duration]int64{
-		0: 0, 1: 1, time.Microsecond: 1, time.Microsecond + 1: 2,
-		store.Forever - 1: (store.Forever - 1).Microseconds(), store.Forever: -1,
+		0: 0, 1: 1, time.Microsecond: 1, time.Microsecond + 1: 2, time.Hour: 3_600_000_000,
+		store.Forever - 1: 9_223_372_036_854_776, store.Forever - 1_000: 9_223_372_036_854_775, store.Forever: -1,
 	} {
 		require.Equal(t, want, sqltx.Micros(d), d)
 	}

@@ -36,6 +36,7 @@ var importRules = map[string]importRule{
 	"internal/stage":       {},
 	"internal/racetest":    {testing: true},
 	"internal/turn":        {module: []string{"store"}},
+	"internal/envelope":    {module: []string{"store"}},
 	"internal/settle":      {module: []string{"store"}},
 	"internal/ledger":      {module: []string{"store"}},
 	"internal/shop":        {},
@@ -46,9 +47,15 @@ var importRules = map[string]importRule{
 	"limit":                {module: []string{"internal/null"}, vendors: []string{"golang.org/x/time/rate"}},
 	"store":                {module: []string{"taxonomy"}, vendors: []string{"github.com/go-json-experiment/json"}},
 	"store/memstore":       {module: []string{"store", "taxonomy"}},
-	"store/boltstore":      {module: []string{"store", "taxonomy", "internal/wallclock"}, vendors: []string{"go.etcd.io/bbolt"}},
-	"store/redisstore":     {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/redis/rueidis"}},
-	"store/pebblestore":    {module: []string{"store", "taxonomy", "internal/wallclock"}, vendors: []string{"github.com/cockroachdb/pebble/v2"}},
+	"store/boltstore": {
+		module:  []string{"store", "taxonomy", "internal/envelope", "internal/wallclock"},
+		vendors: []string{"go.etcd.io/bbolt"},
+	},
+	"store/redisstore": {module: []string{"store", "taxonomy"}, vendors: []string{"github.com/redis/rueidis"}},
+	"store/pebblestore": {
+		module:  []string{"store", "taxonomy", "internal/envelope", "internal/wallclock"},
+		vendors: []string{"github.com/cockroachdb/pebble/v2"},
+	},
 	"store/pgstore": {
 		module:  []string{"store", "taxonomy", "store/sqltx", "store/pgstore/pgtable"},
 		vendors: []string{"github.com/jackc/pgx/v5"},
@@ -267,7 +274,8 @@ func TestImportsCanFail(t *testing.T) {
 			rule:  "stores never import each other",
 			files: map[string]string{"store/boltstore/b.go": imports("boltstore", modulePath+"/store/memstore")},
 			want: []string{"store/boltstore/b.go:2: imports " + modulePath +
-				"/store/memstore: store/boltstore may import of this project only [store taxonomy internal/wallclock]"},
+				"/store/memstore: store/boltstore may import of this project only " +
+				"[store taxonomy internal/envelope internal/wallclock]"},
 		},
 		{
 			rule:  "the contract never imports an implementation",

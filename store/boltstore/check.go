@@ -3,6 +3,7 @@ package boltstore
 import (
 	"hash/crc32"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"go.etcd.io/bbolt"
 )
 
@@ -61,8 +62,8 @@ func readBucket(b *bbolt.Bucket, depth int) error {
 	b.Stats() // visits the pages before a cursor follows them
 	sum := uint32(0)
 	return b.ForEach(func(k, v []byte) error {
-		sum = crc32.Update(sum, castagnoli, k)
-		sum = crc32.Update(sum, castagnoli, v)
+		sum = crc32.Update(sum, envelope.Castagnoli, k)
+		sum = crc32.Update(sum, envelope.Castagnoli, v)
 		if v != nil {
 			return nil
 		}

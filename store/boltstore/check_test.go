@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -144,13 +145,13 @@ func TestVerify(t *testing.T) {
 		"a record without an index": func(b buckets, key []byte) error { return b.pending.Delete(firstKey(b.pending)) },
 		"a lost record":             func(b buckets, key []byte) error { return b.records.Delete(key) },
 		"an entry too many": func(b buckets, key []byte) error {
-			return b.expiry.Put(appendIndexKey(nil, 1, key), nil)
+			return b.expiry.Put(envelope.AppendIndexKey(nil, 1, key), nil)
 		},
 		"an entry of another instant": func(b buckets, key []byte) error {
 			if err := b.expiry.Delete(firstKey(b.expiry)); err != nil {
 				return err
 			}
-			return b.expiry.Put(appendIndexKey(nil, 1, key), nil)
+			return b.expiry.Put(envelope.AppendIndexKey(nil, 1, key), nil)
 		},
 	} {
 		t.Run("finds "+name, func(t *testing.T) {

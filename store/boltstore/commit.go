@@ -97,7 +97,7 @@ func (s *Store) committed(g *group, err error, unknown bool) error {
 	if err == nil {
 		s.stats.Commits++
 		s.suspect, s.failures = false, 0
-		s.fences = max(s.fences, g.state.fence)
+		s.fences = max(s.fences, g.state.Fence)
 		return nil
 	}
 	s.stats.Failures++

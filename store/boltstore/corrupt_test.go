@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
@@ -243,7 +244,7 @@ func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	expired.Lease, expired.Retention = 0, time.Minute
 	mustReserve(t, s, expired, store.Acquired)
 	require.NoError(t, s.Close())
-	key := appendKey(nil, c.ID)
+	key := envelope.AppendKey(nil, c.ID)
 	later := laterRecord(key)
 	edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(rootName).Bucket(recordsName).Put(key, later) })
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 )
@@ -182,11 +183,11 @@ func checkIndexes(t *testing.T, s *Store) {
 			require.NoError(t, err)
 			if r.pending() {
 				pending++
-				require.NotNil(t, b.pending.Get(appendIndexKey(nil, nanos(r.CreatedAt), k)))
+				require.NotNil(t, b.pending.Get(envelope.AppendIndexKey(nil, envelope.Nanos(r.CreatedAt), k)))
 			}
 			if !r.ExpiresAt.IsZero() {
 				expiring++
-				require.NotNil(t, b.expiry.Get(appendIndexKey(nil, nanos(r.ExpiresAt), k)))
+				require.NotNil(t, b.expiry.Get(envelope.AppendIndexKey(nil, envelope.Nanos(r.ExpiresAt), k)))
 			}
 			return nil
 		})

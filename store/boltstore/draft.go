@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"go.etcd.io/bbolt"
 )
 
@@ -53,7 +54,7 @@ func (d *draft) apply(tx *bbolt.Tx, g *group) (err error) {
 	if err := d.free(g, free); err != nil {
 		return err
 	}
-	return d.root.Put(stateKey, g.state.append(nil))
+	return d.root.Put(stateKey, g.state.Append(nil))
 }
 
 // put writes or removes a record and its index entries. It reports whether the record is a new one.
@@ -77,10 +78,10 @@ func (d *draft) put(key []byte, rec *record) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := d.move(d.pending, key, old.listed(), next.listed()); err != nil {
+	if err := d.move(d.pending, key, envelope.Listed(old.Record), envelope.Listed(next.Record)); err != nil {
 		return false, err
 	}
-	return created, d.move(d.expiry, key, nanos(old.ExpiresAt), nanos(next.ExpiresAt))
+	return created, d.move(d.expiry, key, envelope.Nanos(old.ExpiresAt), envelope.Nanos(next.ExpiresAt))
 }
 
 // free deletes up to limit records that have expired, the oldest first. It passes records that can't be read.
@@ -89,12 +90,14 @@ func (d *draft) free(g *group, limit int) error {
 	passed := 0
 	c := d.expiry.Cursor()
 	for k, _ := c.First(); k != nil && len(expired) < limit && passed < unread; k, _ = c.Next() {
-		at, key, err := splitIndexKey(k)
+		at, key, err := envelope.SplitIndexKey(k)
 		if err == nil && at > g.now {
 			break
 		}
 		if err == nil {
 			err = fits(d.buckets, at, key)
+		} else {
+			err = corrupt("%w", err)
 		}
 		if err == nil {
 			expired = append(expired, bytes.Clone(key))
@@ -117,18 +120,10 @@ func (d *draft) free(g *group, limit int) error {
 // fits returns why an entry of the expiry index does not fit its record, or nil.
 func fits(b buckets, at int64, key []byte) error {
 	r, err := decodeHeader(key, b.records.Get(key))
-	if err == nil && nanos(r.ExpiresAt) != at {
+	if err == nil && envelope.Nanos(r.ExpiresAt) != at {
 		err = corrupt("the index of expiries does not match")
 	}
 	return named(key, err)
-}
-
-// listed returns the record's instant in the index of pending records, or zero if it is not in it.
-func (r *record) listed() int64 {
-	if !r.pending() {
-		return 0
-	}
-	return nanos(r.CreatedAt)
 }
 
 // move replaces a record's entry in an index. The instant zero stands for no entry.
@@ -137,13 +132,13 @@ func (d *draft) move(b *bbolt.Bucket, key []byte, was, is int64) error {
 		return nil
 	}
 	if was != 0 {
-		d.keys = appendIndexKey(d.keys[:0], was, key)
+		d.keys = envelope.AppendIndexKey(d.keys[:0], was, key)
 		if err := b.Delete(d.keys); err != nil {
 			return err
 		}
 	}
 	if is != 0 {
-		d.keys = appendIndexKey(d.keys[:0], is, key)
+		d.keys = envelope.AppendIndexKey(d.keys[:0], is, key)
 		return b.Put(d.keys, nil)
 	}
 	return nil

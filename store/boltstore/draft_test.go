@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
@@ -123,7 +124,7 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 		s, fake := expiring(t, 4)
 		require.NoError(t, s.Close())
 		edit(t, s.path, func(tx *bbolt.Tx) error {
-			return tx.Bucket(rootName).Bucket(recordsName).Put(appendKey(nil, claim("0").ID), []byte("damaged"))
+			return tx.Bucket(rootName).Bucket(recordsName).Put(envelope.AppendKey(nil, claim("0").ID), []byte("damaged"))
 		})
 		s = mustOpen(t, s.path, withClock(fake.Read))
 		mustReserve(t, s, claim("new"), store.Acquired)

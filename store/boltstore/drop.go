@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
@@ -20,7 +21,7 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	case !errors.Is(err, store.ErrNotFound) && !errors.Is(err, ErrCorrupt):
 		return err
 	}
-	key := appendKey(nil, id)
+	key := envelope.AppendKey(nil, id)
 	err := s.Update(ctx, func(tx *Tx) error {
 		err := guarded(func() error { return drop(tx.tx, id, key) })
 		if errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrNotFound) {
@@ -60,7 +61,7 @@ func drop(tx *bbolt.Tx, id store.ID, key []byte) error {
 	for _, index := range []*bbolt.Bucket{b.pending, b.expiry} {
 		c := index.Cursor()
 		for k, _ := c.First(); k != nil; {
-			if len(k) != instantSize+len(key) || !bytes.Equal(k[instantSize:], key) {
+			if len(k) != envelope.InstantSize+len(key) || !bytes.Equal(k[envelope.InstantSize:], key) {
 				k, _ = c.Next()
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -21,7 +22,7 @@ func damagedFile(t *testing.T, change func(b buckets, key []byte) error) *Store 
 	edit(t, path, func(tx *bbolt.Tx) error {
 		b, err := open(tx)
 		require.NoError(t, err)
-		return change(b, appendKey(nil, claim("k").ID))
+		return change(b, envelope.AppendKey(nil, claim("k").ID))
 	})
 	return mustOpen(t, path)
 }
@@ -52,7 +53,7 @@ func TestRecordUnderADamagedKeyIsListedAndDropped(t *testing.T) {
 	s := damagedFile(t, func(b buckets, key []byte) error {
 		v := bytes.Clone(b.records.Get(key))
 		require.NoError(t, b.records.Delete(key))
-		return b.records.Put(appendKey(nil, damagedKey), v)
+		return b.records.Put(envelope.AppendKey(nil, damagedKey), v)
 	})
 	f := list(t, s)
 	require.Equal(t, []string{"a", "z"}, f.keys)
@@ -90,7 +91,7 @@ func TestRecordThatOnlyTheIndexHasIsListedAndDropped(t *testing.T) {
 
 // A damaged entry may be that of another record, which the list then lacks.
 func TestIndexEntryThatDoesNotFitEndsTheList(t *testing.T) {
-	s := damagedFile(t, func(b buckets, key []byte) error { return b.pending.Put(appendIndexKey(nil, 1, key), nil) })
+	s := damagedFile(t, func(b buckets, key []byte) error { return b.pending.Put(envelope.AppendIndexKey(nil, 1, key), nil) })
 	f := list(t, s)
 	require.Equal(t, []string{"a", "k", "z"}, f.keys, "and hides none")
 	require.Equal(t, []string{""}, f.problems)
@@ -105,10 +106,10 @@ func TestRecordWithAnotherInstantInTheIndexIsListed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := b.pending.Delete(appendIndexKey(nil, nanos(r.CreatedAt), key)); err != nil {
+		if err := b.pending.Delete(envelope.AppendIndexKey(nil, envelope.Nanos(r.CreatedAt), key)); err != nil {
 			return err
 		}
-		return b.pending.Put(appendIndexKey(nil, nanos(r.CreatedAt)+1, key), nil)
+		return b.pending.Put(envelope.AppendIndexKey(nil, envelope.Nanos(r.CreatedAt)+1, key), nil)
 	})
 	f := list(t, s)
 	require.ElementsMatch(t, []string{"a", "k", "z"}, f.keys)
@@ -117,7 +118,7 @@ func TestRecordWithAnotherInstantInTheIndexIsListed(t *testing.T) {
 }
 
 func TestIndexEntryWithoutANameEndsTheList(t *testing.T) {
-	s := damagedFile(t, func(b buckets, _ []byte) error { return b.pending.Put(appendIndexKey(nil, 1, []byte{9}), nil) })
+	s := damagedFile(t, func(b buckets, _ []byte) error { return b.pending.Put(envelope.AppendIndexKey(nil, 1, []byte{9}), nil) })
 	f := list(t, s)
 	require.Equal(t, []string{"a", "k", "z"}, f.keys, "and hides none")
 	require.Equal(t, []string{""}, f.problems)
@@ -137,7 +138,7 @@ func TestRecordOfALaterReleaseIsListedAndNotDropped(t *testing.T) {
 	require.NotErrorIs(t, f.errs[0], store.ErrDamaged)
 	require.ErrorIs(t, s.Drop(t.Context(), claim("k").ID), ErrFormat)
 	require.NoError(t, s.view(func(b buckets) error {
-		require.Equal(t, later, b.records.Get(appendKey(nil, claim("k").ID)))
+		require.Equal(t, later, b.records.Get(envelope.AppendKey(nil, claim("k").ID)))
 		return nil
 	}))
 }

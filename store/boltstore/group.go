@@ -3,18 +3,20 @@ package boltstore
 import (
 	"context"
 	"time"
+
+	"github.com/redo-go/redo/internal/envelope"
 )
 
 // A group is the content of one commit.
 type group struct {
 	rows    []*row
 	changes uint64
-	purge   int           // expired records that Purges want deleted
-	due     bool          // commit it now
-	lazy    bool          // a lazy change joined, and the timer runs
-	state   state         // that the commit writes
-	now     int64         // of the commit
-	done    chan struct{} // closed when the commit has ended
+	purge   int            // expired records that Purges want deleted
+	due     bool           // commit it now
+	lazy    bool           // a lazy change joined, and the timer runs
+	state   envelope.State // that the commit writes
+	now     int64          // of the commit
+	done    chan struct{}  // closed when the commit has ended
 	// Set before done is closed.
 	err     error // for its durable members, if the commit failed
 	purged  int   // expired records that were deleted and that no Purge has counted
@@ -25,7 +27,7 @@ func newGroup(rows ...*row) *group { return &group{rows: rows, done: make(chan s
 
 // stamped sets the state that the commit of a sealed group writes, and its time. The mutex is held.
 func (s *Store) stamped(g *group) *group {
-	g.state, g.now = state{fence: s.fence + fenceBlock, epoch: s.epoch}, s.clock.Now()
+	g.state, g.now = envelope.State{Fence: s.fence + fenceBlock, Epoch: s.epoch}, s.clock.Now()
 	return g
 }
 

@@ -1,7 +1,6 @@
 package boltstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
@@ -130,7 +130,7 @@ func newStore(path string, db *bbolt.DB, file *os.File, info fs.FileInfo, cfg co
 
 // load checks the file and reads the state that its last process left, or makes a new file a redo store.
 func (s *Store) load(pageCheck int64) error {
-	var st state
+	var st envelope.State
 	found := false
 	pages := metaPages
 	err := guarded(func() error {
@@ -171,7 +171,7 @@ func (s *Store) load(pageCheck int64) error {
 	if err != nil {
 		return explain(s.path, err)
 	}
-	s.fence, s.fences, s.epoch = st.fence, st.fence, st.epoch+1
+	s.fence, s.fences, s.epoch = st.Fence, st.Fence, st.Epoch+1
 	if fresh {
 		s.fences = fenceBlock
 	}
@@ -201,50 +201,32 @@ func create(tx *bbolt.Tx) error {
 	if err := root.Put(formatKey, append([]byte(magic), formatVersion)); err != nil {
 		return err
 	}
-	return root.Put(stateKey, state{fence: fenceBlock}.append(nil))
+	return root.Put(stateKey, envelope.State{Fence: fenceBlock}.Append(nil))
 }
 
 // readFormat returns the state of a redo store. found is false for a file without a bucket, which is a new one.
-func readFormat(tx *bbolt.Tx) (st state, found bool, err error) {
+func readFormat(tx *bbolt.Tx) (st envelope.State, found bool, err error) {
 	root := tx.Bucket(rootName)
 	if root == nil {
 		if k, _ := tx.Cursor().First(); k != nil {
-			return state{}, false, unknownFormat("it is another application's: it has buckets, but none named %q", rootName)
+			return st, false, unknownFormat("it is another application's: it has buckets, but none named %q", rootName)
 		}
-		return state{}, false, nil
+		return st, false, nil
 	}
 	v := root.Get(formatKey)
 	if len(v) != len(magic)+1 || string(v[:len(magic)]) != magic {
-		return state{}, false, unknownFormat("its bucket %q is not this package's", rootName)
+		return st, false, unknownFormat("its bucket %q is not this package's", rootName)
 	}
 	if got := v[len(magic)]; got != formatVersion {
-		return state{}, false, unknownFormat("it has version %d, this release reads version %d", got, formatVersion)
+		return st, false, unknownFormat("it has version %d, this release reads version %d", got, formatVersion)
 	}
 	if _, err := open(tx); err != nil {
-		return state{}, false, err
+		return st, false, err
 	}
-	st, err = parseState(root.Get(stateKey))
+	if st, err = envelope.ParseState(root.Get(stateKey)); err != nil {
+		err = corrupt("%w", err)
+	}
 	return st, true, err
-}
-
-// A state outlives the process beside the records. Every commit writes it.
-type state struct {
-	fence uint64 // the last one reserved: no higher one was given out
-	epoch uint64 // counts the Opens that wrote
-}
-
-func (s state) append(b []byte) []byte {
-	start := len(b)
-	b = binary.BigEndian.AppendUint64(b, s.fence)
-	b = binary.BigEndian.AppendUint64(b, s.epoch)
-	return binary.BigEndian.AppendUint32(b, checksum(b[start:]))
-}
-
-func parseState(v []byte) (state, error) {
-	if len(v) != 20 || binary.BigEndian.Uint32(v[16:]) != checksum(v[:16]) {
-		return state{}, corrupt("the state does not match its checksum")
-	}
-	return state{fence: binary.BigEndian.Uint64(v), epoch: binary.BigEndian.Uint64(v[8:])}, nil
 }
 
 // syncDir makes the name of a file durable. Windows has no such call.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -68,7 +69,7 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 		return err
 	}
 	var buf [128]byte
-	key := appendKey(buf[:0], id)
+	key := envelope.AppendKey(buf[:0], id)
 	for {
 		cur, row, err := s.lock(ctx, key)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -85,7 +86,7 @@ func TestFileOfTheFirstVersionOpens(t *testing.T) {
 	edit(t, path, func(tx *bbolt.Tx) error {
 		records := tx.Bucket(rootName).Bucket(recordsName)
 		for _, key := range []string{"k", "settled"} {
-			k := appendKey(nil, claim(key).ID)
+			k := envelope.AppendKey(nil, claim(key).ID)
 			r, err := decodeRecord(k, records.Get(k))
 			require.NoError(t, err)
 			require.NoError(t, records.Put(k, firstVersion(k, r)))

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
@@ -89,19 +90,19 @@ func (s *Store) scanPending(last pendingPage) (page pendingPage, err error) {
 	}
 	err = s.view(func(b buckets) error {
 		page.next, err = scan(b.pending, last.next, func(at int64, key []byte) bool {
-			id, err := parseKey(key)
+			id, err := envelope.ParseKey(key)
 			if err != nil {
-				page.nameless = cmp.Or(page.nameless, explain(s.path, err))
+				page.nameless = cmp.Or(page.nameless, explain(s.path, corrupt("%w", err)))
 				return true
 			}
-			e := pendingEntry{id: id, index: appendIndexKey(nil, at, key)}
+			e := pendingEntry{id: id, index: envelope.AppendIndexKey(nil, at, key)}
 			v := b.records.Get(key)
 			if v == nil {
 				e.err = explain(s.path, damaged(id, corrupt("only the index of pending records has it")))
-			} else if r, err := decodeHeader(key, v); err == nil && nanos(r.CreatedAt) != at {
+			} else if r, err := decodeHeader(key, v); err == nil && envelope.Nanos(r.CreatedAt) != at {
 				// The entry is damaged. The record may have another one, and so may the one that the entry belongs to.
 				page.nameless = cmp.Or(page.nameless, explain(s.path, corrupt("an entry of the index does not match %v", id)))
-				if b.pending.Get(appendIndexKey(nil, nanos(r.CreatedAt), key)) != nil {
+				if b.pending.Get(envelope.AppendIndexKey(nil, envelope.Nanos(r.CreatedAt), key)) != nil {
 					return true
 				}
 			}
@@ -126,14 +127,14 @@ func (s *Store) addClaimed(page *pendingPage, last []byte) {
 		if c.before == nil || !c.before.pending() {
 			continue
 		}
-		index := appendIndexKey(nil, nanos(c.before.CreatedAt), []byte(key))
+		index := envelope.AppendIndexKey(nil, envelope.Nanos(c.before.CreatedAt), []byte(key))
 		if bytes.Compare(index, last) <= 0 || page.next != nil && bytes.Compare(index, page.next) > 0 {
 			continue
 		}
 		at, listed := slices.BinarySearchFunc(page.entries, index, func(e pendingEntry, index []byte) int {
 			return bytes.Compare(e.index, index)
 		})
-		if id, err := parseKey([]byte(key)); err == nil && !listed {
+		if id, err := envelope.ParseKey([]byte(key)); err == nil && !listed {
 			page.entries = slices.Insert(page.entries, at, pendingEntry{id: id, index: index})
 		}
 	}
@@ -158,9 +159,9 @@ func scan(b *bbolt.Bucket, last []byte, f func(at int64, key []byte) bool) (next
 		if bytes.Compare(k, last) <= 0 {
 			return nil, corrupt("an index is out of order")
 		}
-		at, key, err := splitIndexKey(k)
+		at, key, err := envelope.SplitIndexKey(k)
 		if err != nil {
-			return nil, err
+			return nil, corrupt("%w", err)
 		}
 		last = bytes.Clone(k)
 		if !f(at, key) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -46,7 +47,7 @@ func (s *Store) anyExpired() (due bool, err error) {
 	}
 	err = s.view(func(b buckets) error {
 		k, _ := b.expiry.Cursor().First()
-		due = k != nil && bytes.Compare(k, appendIndexKey(nil, now+1, nil)) < 0
+		due = k != nil && bytes.Compare(k, envelope.AppendIndexKey(nil, now+1, nil)) < 0
 		return nil
 	})
 	return due, err

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
@@ -135,7 +136,7 @@ func named(key []byte, err error) error {
 	if err == nil {
 		return nil
 	}
-	id, unnamed := parseKey(key)
+	id, unnamed := envelope.ParseKey(key)
 	switch {
 	case unnamed != nil:
 		return err
@@ -156,7 +157,7 @@ func soundNeighbour(k, v []byte) error {
 	if err == nil {
 		return nil
 	}
-	if id, unnamed := parseKey(k); unnamed == nil {
+	if id, unnamed := envelope.ParseKey(k); unnamed == nil {
 		return fmt.Errorf("the record of %v is next to it and may be it, under a damaged key: drop that first: %w", id, err)
 	}
 	return fmt.Errorf("the record next to it has the damaged key %q: %w", k, err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
@@ -99,7 +100,7 @@ func reserve(cur *record, c store.Claim, now time.Time, fence uint64) (v store.V
 		return v, nil
 	}
 	taken := *cur
-	taken.Record = bounded(cur.Claimed(c, v, fence, now))
+	taken.Record = envelope.Bounded(cur.Claimed(c, v, fence, now))
 	return v, &taken
 }
 
@@ -111,7 +112,7 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 	}
 	meta = bytes.Clone(meta)
 	return s.change(ctx, l, durable, func(r *record, now time.Time) {
-		r.Record = bounded(r.Extended(d, meta, now))
+		r.Record = envelope.Bounded(r.Extended(d, meta, now))
 		if meta != nil {
 			r.metaSum = checksum(meta)
 		}
@@ -148,7 +149,7 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 
 // settle writes the outcome, whose result has the checksum sum, to a record that is not shared yet.
 func (r *record) settle(o store.Outcome, sum uint32, now time.Time) {
-	r.Record, r.resultSum = bounded(r.Settled(o, now)), sum
+	r.Record, r.resultSum = envelope.Bounded(r.Settled(o, now)), sum
 }
 
 func checkOutcome(o store.Outcome) error {

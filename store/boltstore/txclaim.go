@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (t *txClaim, g store.G
 			if g.Verdict, seen, at = v, cur, now; next == nil {
 				return nil, false, nil
 			}
-			key := string(appendKey(nil, c.ID))
+			key := string(envelope.AppendKey(nil, c.ID))
 			switch r := s.overlay[key]; {
 			case r != nil: // the group of the row would be committed after the transaction, over what that has written
 				unsaved = r.in
@@ -49,7 +50,7 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (t *txClaim, g store.G
 				s.fence++
 				next.epoch = s.epoch
 				shown := &record{Record: store.Record{
-					Fingerprint: c.Fingerprint, State: store.StatePending, LeaseUntil: lastInstant,
+					Fingerprint: c.Fingerprint, State: store.StatePending, LeaseUntil: envelope.LastInstant,
 				}}
 				t = &txClaim{claim: c, key: key, before: cur, owned: next, shown: shown, ended: make(chan struct{})}
 				s.claims[key], seen = t, next

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 	"go.etcd.io/bbolt"
 )
@@ -44,20 +45,11 @@ func (s *Store) Verify(ctx context.Context) error {
 	return explain(s.path, err)
 }
 
-// A tally is the number and the sum of checksums of the entries of an index. Two sets of entries with the same
-// tally are taken for equal.
-type tally struct{ n, sums uint64 }
-
-func (t *tally) add(key []byte) {
-	t.n++
-	t.sums += uint64(checksum(key))
-}
-
 // verify reads all records, and compares the indexes that they should have with those that exist.
 func verify(ctx context.Context, b buckets) error {
 	var problems []error
 	var index []byte
-	var pending, expiry tally
+	var pending, expiry envelope.Tally
 	err := b.records.ForEach(func(k, v []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -69,13 +61,13 @@ func verify(ctx context.Context, b buckets) error {
 			}
 			return nil
 		}
-		if r.pending() {
-			index = appendIndexKey(index[:0], nanos(r.CreatedAt), k)
-			pending.add(index)
+		if at := envelope.Listed(r.Record); at != 0 {
+			index = envelope.AppendIndexKey(index[:0], at, k)
+			pending.Add(index)
 		}
-		if at := nanos(r.ExpiresAt); at != 0 {
-			index = appendIndexKey(index[:0], at, k)
-			expiry.add(index)
+		if at := envelope.Nanos(r.ExpiresAt); at != 0 {
+			index = envelope.AppendIndexKey(index[:0], at, k)
+			expiry.Add(index)
 		}
 		return nil
 	})
@@ -86,15 +78,15 @@ func verify(ctx context.Context, b buckets) error {
 }
 
 // agree compares an index with the tally of the records.
-func agree(name string, index *bbolt.Bucket, want tally) error {
-	var have tally
+func agree(name string, index *bbolt.Bucket, want envelope.Tally) error {
+	var have envelope.Tally
 	err := index.ForEach(func(k, _ []byte) error {
-		have.add(k)
+		have.Add(k)
 		return nil
 	})
 	if err == nil && have != want {
 		err = fmt.Errorf("%w: %w", store.ErrDamaged,
-			corrupt("the index of %s has %d entries and the records have %d: one of them lacks some", name, have.n, want.n))
+			corrupt("the index of %s has %d entries and the records have %d: one of them lacks some", name, have.N, want.N))
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package boltstore
 import (
 	"context"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -14,7 +15,7 @@ func (s *Store) Wait(ctx context.Context, id store.ID, fence uint64) error {
 		return err
 	}
 	s.mu.Lock()
-	err, c := s.usable(), s.claims[string(appendKey(nil, id))]
+	err, c := s.usable(), s.claims[string(envelope.AppendKey(nil, id))]
 	s.waiting++
 	s.mu.Unlock()
 	defer func() {
@@ -42,7 +43,7 @@ func (s *Store) notify(key string) {
 	if s.waiting == 0 {
 		return
 	}
-	if id, err := parseKey([]byte(key)); err == nil {
+	if id, err := envelope.ParseKey([]byte(key)); err == nil {
 		s.poller.Wake(id)
 	}
 }

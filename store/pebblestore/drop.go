@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -15,7 +16,7 @@ import (
 // the indexes from end to end, since a damaged record does not show its place in them. An ID that exists only in an
 // index is damaged too.
 func (s *Store) Drop(ctx context.Context, id store.ID) error {
-	key := appendKey(nil, id)
+	key := envelope.AppendKey(nil, id)
 	for {
 		s.mu.Lock()
 		turns := s.recent.turns

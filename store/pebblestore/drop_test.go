@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -15,7 +16,7 @@ import (
 // so that it reads the record.
 func damage(t *testing.T, s *Store, key string) {
 	t.Helper()
-	k := append([]byte{recordsPrefix}, appendKey(nil, claim(key).ID)...)
+	k := append([]byte{recordsPrefix}, envelope.AppendKey(nil, claim(key).ID)...)
 	v, closer, err := s.db.Get(k)
 	require.NoError(t, err)
 	v = bytes.Clone(v)
@@ -59,14 +60,14 @@ func TestSettledChangeIsAmongTheRecentOnes(t *testing.T) {
 	l := mustSettle(t, s, "k", store.Outcome{Result: []byte("done")})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.recent.get(appendKey(nil, l.ID))
+	r, ok := s.recent.get(envelope.AppendKey(nil, l.ID))
 	require.True(t, ok)
 	require.Equal(t, "done", string(r.Result))
 }
 
 // A disk that can't be read damages nothing.
 func TestFailedReadIsNoDamage(t *testing.T) {
-	_, err := get(unreadable{}, appendKey(nil, claim("k").ID))
+	_, err := get(unreadable{}, envelope.AppendKey(nil, claim("k").ID))
 	require.ErrorIs(t, err, errDisk)
 	require.NotErrorIs(t, err, ErrCorrupt)
 	require.NotErrorIs(t, err, store.ErrDamaged)

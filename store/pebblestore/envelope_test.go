@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 )
@@ -20,7 +21,7 @@ func sampleRecords() map[string]*record {
 		State:       store.StateFailed,
 		Fence:       math.MaxUint64,
 		CreatedAt:   time.Unix(0, -1),
-		LeaseUntil:  lastInstant,
+		LeaseUntil:  envelope.LastInstant,
 		ExpiresAt:   time.Unix(0, 42),
 		Owner:       strings.Repeat("o", store.MaxOwner),
 		Meta:        []byte("meta"),
@@ -90,39 +91,6 @@ func laterRecord(key []byte) []byte {
 	return v
 }
 
-func TestKeyIsInjective(t *testing.T) {
-	ids := []store.ID{
-		{Scope: "", Key: "ab"}, {Scope: "a", Key: "b"}, {Scope: "\x01a", Key: "b"}, {Scope: "", Key: "\x01ab"},
-		{Scope: "a", Key: "bc"}, {Scope: "ab", Key: "c"},
-	}
-	seen := make(map[string]store.ID)
-	for _, id := range ids {
-		key := appendKey(nil, id)
-		require.NotContains(t, seen, string(key))
-		seen[string(key)] = id
-		got, err := parseKey(key)
-		require.NoError(t, err)
-		require.Equal(t, id, got)
-	}
-}
-
-func TestMalformedKeyIsCorrupt(t *testing.T) {
-	for _, key := range []string{"", "\x00", "\x05abc", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01k"} {
-		_, err := parseKey([]byte(key))
-		require.ErrorIs(t, err, ErrCorrupt, "%q", key)
-	}
-}
-
-func TestRecordIsKeptWithinTheLastInstant(t *testing.T) {
-	far := lastInstant.Add(time.Hour)
-	near := lastInstant.Add(-time.Hour)
-	got := bounded(store.Record{LeaseUntil: far, ExpiresAt: far})
-	require.Equal(t, store.Record{LeaseUntil: lastInstant, ExpiresAt: lastInstant}, got)
-	fits := store.Record{LeaseUntil: near, ExpiresAt: near}
-	require.Equal(t, fits, bounded(fits))
-	require.Zero(t, bounded(store.Record{}))
-}
-
 func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	path := tempDir(t)
 	fake := fakeclock.At(1)
@@ -133,7 +101,7 @@ func TestRecordOfALaterReleaseIsNeitherRunNorDeleted(t *testing.T) {
 	expired := claim("expired")
 	expired.Lease, expired.Retention = 0, time.Minute
 	mustReserve(t, s, expired, store.Acquired)
-	key := appendKey(nil, c.ID)
+	key := envelope.AppendKey(nil, c.ID)
 	require.NoError(t, s.db.Set(append([]byte{recordsPrefix}, key...), laterRecord(key), pebble.Sync))
 	require.NoError(t, s.Close())
 

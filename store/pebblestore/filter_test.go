@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 )
@@ -41,7 +42,7 @@ func TestFilterHasTheRecordThatFollowsAPurgedOne(t *testing.T) {
 	n, err := s.Purge(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	key := appendKey(nil, c.ID)
+	key := envelope.AppendKey(nil, c.ID)
 	refill(s)
 	require.True(t, s.filter.lacks(key))
 	mustReserve(t, s, c, store.Acquired)
@@ -52,13 +53,13 @@ func TestFilterHasTheRecordThatFollowsAPurgedOne(t *testing.T) {
 
 func TestFilterHasARecordThatPebbleHasNot(t *testing.T) {
 	s := mustOpen(t, tempDir(t), WithLazyDelay(time.Hour))
-	key := appendKey(nil, claim("k").ID)
+	key := envelope.AppendKey(nil, claim("k").ID)
 	s.mu.Lock()
 	s.put(key, nil, &record{Record: store.Record{State: store.StatePending, CreatedAt: time.Unix(1, 0)}}, true)
 	s.mu.Unlock()
 	refill(s)
 	require.False(t, s.filter.lacks(key))
-	require.True(t, s.filter.lacks(appendKey(nil, claim("absent").ID)))
+	require.True(t, s.filter.lacks(envelope.AppendKey(nil, claim("absent").ID)))
 }
 
 // refill makes the filter anew, after the one that Open makes.
@@ -77,7 +78,7 @@ func TestFilterOfAReopenedStoreHasItsRecords(t *testing.T) {
 	require.NoError(t, s.Close())
 	s = mustOpen(t, path)
 	s.helpers.Wait()
-	require.True(t, s.filter.lacks(appendKey(nil, claim("absent").ID)))
+	require.True(t, s.filter.lacks(envelope.AppendKey(nil, claim("absent").ID)))
 	for i := range 10 {
 		mustReserve(t, s, claim(fmt.Sprint(i)), store.Complete)
 	}

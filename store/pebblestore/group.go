@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -18,14 +19,14 @@ const fenceBlock = 1 << 20
 // A group is a set of changes that one sync makes durable.
 type group struct {
 	rows  []*row
-	purge int           // expired records that Purges want deleted
-	again bool          // a Purge begins: try again what could not be read
-	due   bool          // write it now
-	lazy  bool          // a lazy change joined, and the timer runs
-	state *state        // that the group writes; nil: none
-	now   int64         // when the group was sealed
-	batch *pebble.Batch // the last one, whose sync covers the group
-	done  chan struct{} // closed when the group is on disk, or can't be
+	purge int             // expired records that Purges want deleted
+	again bool            // a Purge begins: try again what could not be read
+	due   bool            // write it now
+	lazy  bool            // a lazy change joined, and the timer runs
+	state *envelope.State // that the group writes; nil: none
+	now   int64           // when the group was sealed
+	batch *pebble.Batch   // the last one, whose sync covers the group
+	done  chan struct{}   // closed when the group is on disk, or can't be
 	// Set before done is closed.
 	err     error // for its durable members
 	purged  int   // expired records that were deleted and that no Purge has counted
@@ -114,7 +115,7 @@ func (s *Store) seal() (g *group, end bool) {
 	g.now = s.clock.Now()
 	if s.fence > s.fences {
 		s.fences = s.fence + fenceBlock
-		g.state = &state{fence: s.fences, epoch: s.epoch}
+		g.state = &envelope.State{Fence: s.fences, Epoch: s.epoch}
 	}
 	return g, false
 }
@@ -134,7 +135,7 @@ func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 		return err
 	}
 	if g.state != nil {
-		_ = b.Set(stateKey, g.state.append(nil), nil) // a batch takes every key
+		_ = b.Set(stateKey, g.state.Append(nil), nil) // a batch takes every key
 	}
 	// Pebble inserts neighbours faster, so the rows are sorted, and the indexes come after the records.
 	slices.SortFunc(g.rows, func(a, b *row) int { return strings.Compare(a.key, b.key) })
@@ -192,23 +193,15 @@ func (s *Store) index(b *pebble.Batch, r *row) {
 		is = *r.rec
 	}
 	key := []byte(r.key)
-	move(b, pendingPrefix, key, was.listed(), is.listed())
-	at := nanos(is.ExpiresAt)
-	move(b, expiryPrefix, key, nanos(was.ExpiresAt), at)
+	move(b, pendingPrefix, key, envelope.Listed(was.Record), envelope.Listed(is.Record))
+	at := envelope.Nanos(is.ExpiresAt)
+	move(b, expiryPrefix, key, envelope.Nanos(was.ExpiresAt), at)
 	if at != 0 && at < s.due.Load() {
 		s.due.Store(at)
 	}
 	for _, k := range r.drop {
 		_ = b.Delete(k, nil)
 	}
-}
-
-// listed returns the record's instant in the index of pending records, or zero if it is not in it.
-func (r *record) listed() int64 {
-	if !r.pending() {
-		return 0
-	}
-	return nanos(r.CreatedAt)
 }
 
 // move replaces a record's entry in an index. The instant zero means no entry.
@@ -234,7 +227,7 @@ func (s *Store) settle(g *group) {
 	}
 	s.unsettled = s.unsettled[1:]
 	if g.state != nil {
-		s.reserved = g.state.fence
+		s.reserved = g.state.Fence
 	}
 	for _, r := range g.rows {
 		delete(s.overlay, r.key)

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 )
@@ -297,20 +298,23 @@ func (s *Store) worked(err error) {
 
 // load reads the state that the last process left, and reserves fences for this one.
 func (s *Store) load(known bool) error {
-	var st state
+	var st envelope.State
 	if known {
 		v, closer, err := s.db.Get(stateKey)
 		if err != nil {
 			return corrupt("the state can't be read: %w", err)
 		}
-		st, err = parseState(v)
+		st, err = envelope.ParseState(v)
+		if err != nil {
+			err = corrupt("%w", err)
+		}
 		if err = errors.Join(err, closer.Close()); err != nil {
 			return err
 		}
 	}
-	s.fence, s.fences, s.epoch = st.fence, st.fence+fenceBlock, st.epoch+1
+	s.fence, s.fences, s.epoch = st.Fence, st.Fence+fenceBlock, st.Epoch+1
 	b := s.db.NewBatch()
-	_ = b.Set(stateKey, state{fence: s.fences, epoch: s.epoch}.append(nil), nil) // a batch takes every key
+	_ = b.Set(stateKey, envelope.State{Fence: s.fences, Epoch: s.epoch}.Append(nil), nil) // a batch takes every key
 	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -63,7 +64,7 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 		return err
 	}
 	var buf [128]byte
-	key := appendKey(append(buf[:0], recordsPrefix), id)[1:]
+	key := envelope.AppendKey(append(buf[:0], recordsPrefix), id)[1:]
 	for {
 		cur, row, err := s.lock(key)
 		if err != nil {
@@ -201,7 +202,7 @@ func named(key []byte, err error) error {
 	if err == nil {
 		return nil
 	}
-	id, unnamed := parseKey(key)
+	id, unnamed := envelope.ParseKey(key)
 	switch {
 	case unnamed != nil:
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -74,13 +75,13 @@ func (s *Store) scanPending(p *pendingPage) error {
 			if len(p.ids) == scanned {
 				return false
 			}
-			_, key, err := splitIndexKey(k)
+			_, key, err := envelope.SplitIndexKey(k[1:])
 			var id store.ID
 			if err == nil {
-				id, err = parseKey(key)
+				id, err = envelope.ParseKey(key)
 			}
 			if err != nil {
-				p.nameless = cmp.Or(p.nameless, err)
+				p.nameless = cmp.Or(p.nameless, corrupt("%w", err))
 				return true
 			}
 			p.ids, p.last = append(p.ids, id), bytes.Clone(k)

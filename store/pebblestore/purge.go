@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -124,11 +125,11 @@ func freeOne(db pebble.Reader, b *pebble.Batch, at int64, key []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case r == nil || nanos(r.ExpiresAt) != at:
+	case r == nil || envelope.Nanos(r.ExpiresAt) != at:
 		return named(key, corrupt("the index of expiries does not match"))
 	}
 	_ = b.Delete(append([]byte{recordsPrefix}, key...), nil)
-	move(b, pendingPrefix, key, r.listed(), 0)
+	move(b, pendingPrefix, key, envelope.Listed(r.Record), 0)
 	move(b, expiryPrefix, key, at, 0)
 	return nil
 }

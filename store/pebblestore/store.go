@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/wallclock"
 	"github.com/redo-go/redo/store"
 )
@@ -93,7 +94,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 			return nil, false, nil
 		}
 		s.fence++
-		seen = &record{Record: bounded(cur.Claimed(c, verdict, s.fence, now))}
+		seen = &record{Record: envelope.Bounded(cur.Claimed(c, verdict, s.fence, now))}
 		return seen, true, nil
 	})
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *Store) change(
 		if cur == nil || !cur.PendingUnder(l.Fence) {
 			return nil, false, store.ErrLost
 		}
-		return &record{Record: bounded(f(cur.Record, now))}, true, nil
+		return &record{Record: envelope.Bounded(f(cur.Record, now))}, true, nil
 	})
 }
 
@@ -239,7 +240,7 @@ func (s *Store) notify(key string) {
 	if !s.Waited() {
 		return
 	}
-	if id, err := parseKey([]byte(key)); err == nil {
+	if id, err := envelope.ParseKey([]byte(key)); err == nil {
 		s.Wake(id)
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/store"
 )
 
@@ -31,20 +31,11 @@ func (s *Store) Verify(ctx context.Context) error {
 	})
 }
 
-// A tally is the number and the sum of checksums of the entries of an index. Two sets of entries with the same
-// tally are taken for equal.
-type tally struct{ n, sums uint64 }
-
-func (t *tally) add(key []byte) {
-	t.n++
-	t.sums += uint64(crc32.Checksum(key, castagnoli))
-}
-
 // verify reads all records, and compares the indexes that they should have with those that exist.
 func verify(ctx context.Context, db pebble.Reader) error {
 	var problems []error
 	var index []byte
-	var pending, expiry tally
+	var pending, expiry envelope.Tally
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{recordsPrefix}, UpperBound: []byte{recordsPrefix + 1}})
 	if err != nil {
 		return err
@@ -56,13 +47,13 @@ func verify(ctx context.Context, db pebble.Reader) error {
 			problems = append(problems, named(key, err))
 			continue
 		}
-		if at := r.listed(); at != 0 {
+		if at := envelope.Listed(r.Record); at != 0 {
 			index = appendIndexKey(index[:0], pendingPrefix, at, key)
-			pending.add(index)
+			pending.Add(index)
 		}
-		if at := nanos(r.ExpiresAt); at != 0 {
+		if at := envelope.Nanos(r.ExpiresAt); at != 0 {
 			index = appendIndexKey(index[:0], expiryPrefix, at, key)
-			expiry.add(index)
+			expiry.Add(index)
 		}
 	}
 	// A damaged record does not show its place in the indexes.
@@ -73,15 +64,15 @@ func verify(ctx context.Context, db pebble.Reader) error {
 }
 
 // agree compares an index with the tally of the records.
-func agree(db pebble.Reader, name string, prefix byte, want tally) error {
-	var have tally
+func agree(db pebble.Reader, name string, prefix byte, want envelope.Tally) error {
+	var have envelope.Tally
 	_, err := scan(db, prefix, nil, func(k []byte) bool {
-		have.add(k)
+		have.Add(k)
 		return true
 	})
 	if err == nil && have != want {
 		err = fmt.Errorf("%w: %w", store.ErrDamaged,
-			corrupt("the index of %s has %d entries and the records have %d: one of them lacks some", name, have.n, want.n))
+			corrupt("the index of %s has %d entries and the records have %d: one of them lacks some", name, have.N, want.N))
 	}
 	return err
 }

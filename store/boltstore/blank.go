@@ -2,20 +2,15 @@ package boltstore
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"io"
 	"os"
 )
 
-// The content of a new file.
 const (
-	blankPages   = 4 // two meta pages, the list of free pages, and an empty leaf as the root
-	metaPage     = 4 // a page's flags
-	freelistPage = 16
-	metaMagic    = 0xED0CDAED
-	metaVersion  = 2
-	sector       = 512 // a disk writes so many bytes whole or not at all
+	blankPages = 4   // of a new file: two meta pages, the list of free pages, and an empty leaf as the root
+	sector     = 512 // a disk writes so many bytes whole or not at all
 )
 
 // blankFile returns what bbolt writes first into a new file.
@@ -28,17 +23,11 @@ func blankFile(pageSize int) []byte {
 		if flags != metaPage {
 			continue
 		}
-		meta := page[pageHeader:]
-		native.PutUint32(meta, metaMagic)
-		native.PutUint32(meta[4:], metaVersion)
-		native.PutUint32(meta[8:], uint32(pageSize))
-		native.PutUint64(meta[16:], 3) // the root
-		native.PutUint64(meta[32:], 2) // the list of free pages
-		native.PutUint64(meta[40:], blankPages)
-		native.PutUint64(meta[48:], uint64(id)) // the transaction
-		h := fnv.New64a()
-		_, _ = h.Write(meta[:metaSum])
-		native.PutUint64(meta[metaSum:], h.Sum64())
+		content := page[pageHeader:]
+		_, _ = binary.Encode(content, native, meta{
+			Magic: 0xED0CDAED, Version: 2, PageSize: uint32(pageSize), Root: 3, Freelist: 2, Pages: blankPages, Tx: uint64(id),
+		})
+		native.PutUint64(content[metaSum:], sumOf(content))
 	}
 	return file
 }

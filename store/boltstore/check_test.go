@@ -73,6 +73,7 @@ func TestDamagedPageIsRefusedAtOpening(t *testing.T) {
 		},
 		"a free list of an unknown type":       func(c []byte) { c[lists[0]*s.pageSize+8] ^= 8 },
 		"a free list that lacks its last page": func(c []byte) { add(c, lists[0], count, -1) },
+		"a free list that overflows the file":  func(c []byte) { add(c, lists[0], overflow+2, 1<<15) },
 		"a free list longer than its page":     func(c []byte) { add(c, lists[0], count, 0x7fff) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,14 +101,22 @@ func TestBucketThatContainsItselfIsRefused(t *testing.T) {
 	path := tempFile(t)
 	s := mustOpen(t, path)
 	require.NoError(t, s.Update(t.Context(), func(tx *Tx) error {
-		b, err := tx.CreateBucket([]byte("outer"))
-		for i := 0; err == nil && i < maxDepth; i++ {
-			b, err = b.CreateBucket([]byte("inner"))
-		}
+		outer, err := tx.CreateBucket([]byte("outer"))
+		require.NoError(t, err)
+		_, err = outer.CreateBucket([]byte("inner"))
 		return err
 	}))
 	require.NoError(t, s.Close())
-	refused(t, path, ErrCorrupt)
+	content, changed := readAll(t, path), 0
+	for id := range len(content) / os.Getpagesize() {
+		page := content[id*os.Getpagesize():][:os.Getpagesize()]
+		if at := bytes.Index(page, []byte("inner")); at >= 0 { // its page follows its name
+			binary.NativeEndian.PutUint64(page[at+len("inner"):], uint64(id))
+			changed++
+		}
+	}
+	require.NotZero(t, changed)
+	refused(t, writeFile(t, content), ErrCorrupt)
 }
 
 func TestVerify(t *testing.T) {

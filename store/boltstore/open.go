@@ -135,28 +135,24 @@ func (s *Store) load(pageCheck int64) error {
 	pages := metaPages
 	err := guarded(func() error {
 		return s.db.View(func(tx *bbolt.Tx) (err error) {
-			if err := whole(tx, s.info.Size()); err != nil {
-				return err
+			size := s.info.Size()
+			if size < tx.Size() {
+				return corrupt("it is cut short: %d bytes where %d are in use", size, tx.Size())
 			}
-			size, checked := s.db.Info().PageSize, pageCheck < 0 || s.info.Size() <= pageCheck
-			if err := checkMetas(s.file, size); err != nil {
-				return err
-			}
-			if checked {
-				if err := checkTree(s.file, size, tx.ID()); err != nil {
+			for i := range metaPages {
+				if _, err := readMeta(s.file, s.db.Info().PageSize, i); err != nil {
 					return err
 				}
 			}
-			if st, found, err = readFormat(tx); err != nil {
-				return err
+			if pageCheck < 0 || size <= pageCheck {
+				if err := s.checkPages(tx); err != nil {
+					return err
+				}
 			}
-			if !found { // bbolt has just made the file, or a process that died since
-				pages = min(newPages, int(tx.Size())/size)
+			if st, found, err = readFormat(tx); !found { // bbolt has just made the file, or a process that died since
+				pages = blankPages
 			}
-			if !checked {
-				return nil
-			}
-			return checkPages(tx)
+			return err
 		})
 	})
 	if err == nil {

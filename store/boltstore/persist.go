@@ -2,12 +2,6 @@ package boltstore
 
 import "fmt"
 
-// The first pages of a file: bbolt has two meta pages, and makes a file with four pages.
-const (
-	metaPages = 2
-	newPages  = 4
-)
-
 // persist makes the content of the file durable: it writes the first pages again, and syncs. A process that died in a
 // commit may leave a meta page that is not on disk. Its successor sees the commit, and overwrites pages of the one
 // before. A power cut that lost the meta page would then damage the file. A sync alone is not enough, because it does

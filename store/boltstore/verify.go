@@ -29,10 +29,7 @@ func (s *Store) Verify(ctx context.Context) error {
 	}
 	err := guarded(func() error {
 		return s.db.View(func(tx *bbolt.Tx) error {
-			if err := checkTree(s.file, s.db.Info().PageSize, tx.ID()); err != nil {
-				return err
-			}
-			if err := checkPages(tx); err != nil {
+			if err := s.checkPages(tx); err != nil {
 				return err
 			}
 			b, err := open(tx)
@@ -43,6 +40,20 @@ func (s *Store) Verify(ctx context.Context) error {
 		})
 	})
 	return explain(s.path, err)
+}
+
+// checkPages reads all pages, and runs bbolt's check of them. It must not run beside a writer.
+func (s *Store) checkPages(tx *bbolt.Tx) error {
+	if err := checkTree(s.file, s.db.Info().PageSize, tx.ID()); err != nil {
+		return err
+	}
+	var first error
+	for err := range tx.Check() { // to the end, because the goroutine uses the transaction
+		if first == nil {
+			first = corrupt("%w", err)
+		}
+	}
+	return first
 }
 
 // verify reads all records, and compares the indexes that they should have with those that exist.

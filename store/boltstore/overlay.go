@@ -32,23 +32,15 @@ type row struct {
 }
 
 // A mode is the purpose of a transition.
-type mode uint8
-
-const (
-	durable        mode = iota // change the record under its lease, and return when that is on disk
-	lazily                     // change the record under its lease, and return at once
-	claiming                   // own the record, and return when that is on disk
-	claimingLazily             // own the record, and return at once
-	reading                    // read the record
-)
-
-// claims reports whether the call wants to own the record.
-func (m mode) claims() bool { return m == claiming || m == claimingLazily }
+type mode struct {
+	claims bool // own the record; otherwise change it under its lease, or read it
+	lazy   bool // return before a change is on disk
+}
 
 // lazy reports whether a call that leaves the record as next may return before that is on disk. A claim may not if the
 // file has not reserved its fence, or if the last commit failed. The mutex is held.
 func (s *Store) lazy(how mode, next *record) bool {
-	return how == lazily || how == claimingLazily && next.Fence <= s.fences && s.failures == 0
+	return how.lazy && (!how.claims || next.Fence <= s.fences && s.failures == 0)
 }
 
 // A decision gets the record, nil if it is absent or has expired, and the clock. It returns the record as the call
@@ -77,7 +69,7 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 		}
 		now := time.Unix(0, s.clock.Now())
 		claim := s.claims[string(key)]
-		if claim != nil && how.claims() {
+		if claim != nil && how.claims {
 			cur = claim.shown
 		}
 		var next *record

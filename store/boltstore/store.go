@@ -53,10 +53,11 @@ type Store struct {
 	stats    Stats
 
 	poller *store.Poller
+	last   uint64 // changes in the last group; only the goroutine that commits uses it
 
 	// Guarded by the write lock.
 	draft draft
-	stuck bool // a panic left bbolt's locks held
+	stuck bool   // a panic left bbolt's locks held
 }
 
 var _ store.Engine = (*Store)(nil)
@@ -72,10 +73,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	var verdict store.Verdict
 	var seen *record
 	var at time.Time
-	how := claiming
-	if c.Lazy {
-		how = claimingLazily
-	}
+	how := mode{claims: true, lazy: c.Lazy}
 	err := s.transition(ctx, c.ID, how, func(cur *record, now time.Time) (next *record, made bool, err error) {
 		if verdict, next = reserve(cur, c, now, s.fence+1); next == nil {
 			seen, at = cur, now
@@ -111,7 +109,7 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 		return fmt.Errorf("boltstore: %w", err)
 	}
 	meta = bytes.Clone(meta)
-	return s.change(ctx, l, durable, func(r *record, now time.Time) {
+	return s.change(ctx, l, mode{}, func(r *record, now time.Time) {
 		r.Record = envelope.Bounded(r.Extended(d, meta, now))
 		if meta != nil {
 			r.metaSum = checksum(meta)
@@ -140,11 +138,7 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 	// The copy and its checksum are made outside the mutex, since they take long for a large result.
 	o.Result = bytes.Clone(o.Result)
 	sum := checksum(o.Result)
-	how := durable
-	if o.Lazy {
-		how = lazily
-	}
-	return s.change(ctx, l, how, func(r *record, now time.Time) { r.settle(o, sum, now) })
+	return s.change(ctx, l, mode{lazy: o.Lazy}, func(r *record, now time.Time) { r.settle(o, sum, now) })
 }
 
 // settle writes the outcome, whose result has the checksum sum, to a record that is not shared yet.
@@ -175,7 +169,7 @@ func (s *Store) Forget(ctx context.Context, l store.Lease) error {
 
 // remove removes the lease's record, which is pending or settled.
 func (s *Store) remove(ctx context.Context, l store.Lease, pending bool) error {
-	return s.transition(ctx, l.ID, durable, func(cur *record, _ time.Time) (*record, bool, error) {
+	return s.transition(ctx, l.ID, mode{}, func(cur *record, _ time.Time) (*record, bool, error) {
 		if cur == nil || cur.pending() != pending || cur.Fence != l.Fence {
 			return nil, false, store.ErrLost
 		}
@@ -187,7 +181,7 @@ func (s *Store) remove(ctx context.Context, l store.Lease, pending bool) error {
 func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	var found *record
 	var at time.Time
-	err := s.transition(ctx, id, reading, func(cur *record, now time.Time) (*record, bool, error) {
+	err := s.transition(ctx, id, mode{}, func(cur *record, now time.Time) (*record, bool, error) {
 		if found, at = cur, now; cur == nil {
 			return nil, false, store.ErrNotFound
 		}

@@ -35,7 +35,7 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (t *txClaim, g store.G
 		var unsaved *group // has to be on disk before the transaction begins
 		var seen *record
 		var at time.Time
-		err = s.transition(ctx, c.ID, claiming, func(cur *record, now time.Time) (*record, bool, error) {
+		err = s.transition(ctx, c.ID, mode{claims: true}, func(cur *record, now time.Time) (*record, bool, error) {
 			v, next := reserve(cur, c, now, s.fence+1)
 			if g.Verdict, seen, at = v, cur, now; next == nil {
 				return nil, false, nil

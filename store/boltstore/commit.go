@@ -35,6 +35,43 @@ func (s *Store) begin() (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
+// certain makes durable a commit that may have failed late, before the next commit overwrites pages of the one before
+// it. The write lock is held.
+func (s *Store) certain() error {
+	s.mu.Lock()
+	suspect := s.suspect
+	s.mu.Unlock()
+	if !suspect {
+		return nil
+	}
+	err := s.persist(metaPages)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.breakDown(err)
+	}
+	return err
+}
+
+// persist makes the content of the file durable: it writes the first pages again, and syncs. A process that died in a
+// commit may leave a meta page that is not on disk. Its successor sees the commit, and overwrites pages of the one
+// before. A power cut that lost the meta page would then damage the file. A sync alone is not enough, because it does
+// not repeat the writes of an earlier one that failed.
+func (s *Store) persist(pages int) error {
+	content := make([]byte, pages*s.db.Info().PageSize)
+	_, err := s.file.ReadAt(content, 0)
+	if err == nil {
+		_, err = s.file.WriteAt(content, 0)
+	}
+	if err == nil {
+		err = s.db.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("making its last commit durable: %w", err)
+	}
+	return nil
+}
+
 // carry puts the group into the transaction and commits it. The transaction is over in any case. The error wraps
 // ErrUnavailable if the file is as it was, and ErrUnknown if the commit may be on disk. The write lock is held.
 func (s *Store) carry(tx *bbolt.Tx, g *group) error {

@@ -60,8 +60,7 @@ func Open(path string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.closeFile())
 	}
-	w := &writer{Store: s}
-	go w.run()
+	go s.commitGroups()
 	return s, nil
 }
 

@@ -5,24 +5,19 @@ import (
 	"runtime"
 )
 
-// A writer is the goroutine that commits the groups.
-type writer struct {
-	*Store
-	last uint64 // changes in the last group
-}
-
-func (w *writer) run() {
-	defer close(w.stopped)
-	for range w.wake {
-		for w.flush() {
+// commitGroups is the goroutine that commits the groups.
+func (s *Store) commitGroups() {
+	defer close(s.stopped)
+	for range s.wake {
+		for s.flush() {
 		}
-		w.mu.Lock()
+		s.mu.Lock()
 		// Close may come after the last flush. The changes that are then queued are committed first, since Close
 		// sends another token.
-		done := w.closing && (w.closeErr != nil || !w.ripe())
-		w.mu.Unlock()
+		done := s.closing && (s.closeErr != nil || !s.ripe())
+		s.mu.Unlock()
 		if done {
-			w.shut()
+			s.shut()
 			return
 		}
 	}
@@ -31,35 +26,35 @@ func (w *writer) run() {
 // flush commits the current group if it is due, and reports whether there may be more. It takes the write lock
 // before it seals the group, because a transaction that commits meanwhile has a higher fence, and the state must
 // not fall behind it.
-func (w *writer) flush() bool {
-	w.gather()
-	w.mu.Lock()
-	ready := w.ripe()
-	w.mu.Unlock()
+func (s *Store) flush() bool {
+	s.gather()
+	s.mu.Lock()
+	ready := s.ripe()
+	s.mu.Unlock()
 	if !ready {
 		return false
 	}
-	w.writing <- struct{}{}
-	defer w.unlockFile()
-	w.mu.Lock()
-	if !w.ripe() {
-		w.mu.Unlock()
+	s.writing <- struct{}{}
+	defer s.unlockFile()
+	s.mu.Lock()
+	if !s.ripe() {
+		s.mu.Unlock()
 		return true
 	}
-	g := w.stamped(w.seal())
-	w.stats.Groups++
-	w.stats.Transitions += g.changes
-	w.stats.Largest = max(w.stats.Largest, g.changes)
-	w.mu.Unlock()
-	w.last = g.changes
+	g := s.stamped(s.seal())
+	s.stats.Groups++
+	s.stats.Transitions += g.changes
+	s.stats.Largest = max(s.stats.Largest, g.changes)
+	s.mu.Unlock()
+	s.last = g.changes
 
-	err := w.write(g)
+	err := s.write(g)
 
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.settle(g, err)
-	if err != nil && w.closing && len(w.overlay) > 0 {
-		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy changes are lost: %w", w.path, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(g, err)
+	if err != nil && s.closing && len(s.overlay) > 0 {
+		s.closeErr = fmt.Errorf("boltstore: %q: closing: lazy changes are lost: %w", s.path, err)
 		return false
 	}
 	return true
@@ -73,22 +68,22 @@ func (s *Store) seal() *group {
 }
 
 // ripe reports whether the current group is to be committed now. The mutex is held.
-func (w *writer) ripe() bool {
-	return w.broken == nil && (w.current.due || w.closing && len(w.current.rows) > 0)
+func (s *Store) ripe() bool {
+	return s.broken == nil && (s.current.due || s.closing && len(s.current.rows) > 0)
 }
 
 // gather lets the callers of the last commit come back before the next group is sealed. Otherwise
 // they fall into two halves that wait for each other's commits, and the cost of a commit hardly depends on the
 // size of its group. It yields while the group grows, some microseconds in all. A single caller never waits.
-func (w *writer) gather() {
-	if w.last < 2 {
+func (s *Store) gather() {
+	if s.last < 2 {
 		return
 	}
 	before, still := uint64(0), 0
 	for yields := 0; yields < 64 && still < 3; yields++ {
-		w.mu.Lock()
-		n := w.current.changes
-		w.mu.Unlock()
+		s.mu.Lock()
+		n := s.current.changes
+		s.mu.Unlock()
 		if n > 0 && n == before {
 			still++
 		} else {
@@ -100,17 +95,17 @@ func (w *writer) gather() {
 }
 
 // shut closes the file, after the reads that have begun and a transaction that is still open.
-func (w *writer) shut() {
-	w.writing <- struct{}{}
-	err := w.closeFile()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (s *Store) shut() {
+	s.writing <- struct{}{}
+	err := s.closeFile()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case w.closeErr != nil:
-	case len(w.overlay) > 0: // lazy changes that a broken store has left
-		w.closeErr = fmt.Errorf("boltstore: %q: closing: lazy changes are lost: %w", w.path, w.broken)
+	case s.closeErr != nil:
+	case len(s.overlay) > 0: // lazy changes that a broken store has left
+		s.closeErr = fmt.Errorf("boltstore: %q: closing: lazy changes are lost: %w", s.path, s.broken)
 	case err != nil:
-		w.closeErr = fmt.Errorf("boltstore: %q: closing: %w", w.path, err)
+		s.closeErr = fmt.Errorf("boltstore: %q: closing: %w", s.path, err)
 	}
-	w.poller.Pushed(true)
+	s.poller.Pushed(true)
 }

@@ -24,7 +24,7 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 		for page.next != nil {
 			err := ctx.Err()
 			if err == nil {
-				page, err = s.scanPending(page)
+				err = s.scanPending(&page)
 			}
 			for _, e := range page.entries {
 				if scope != "" && e.id.Scope != scope {
@@ -82,14 +82,15 @@ type pendingPage struct {
 	nameless error  // the first error of an entry whose ID can't be read, also of the pages before
 }
 
-// scanPending reads the page after another. An error comes with the entries before it.
-func (s *Store) scanPending(last pendingPage) (page pendingPage, err error) {
-	page.nameless = last.nameless
+// scanPending reads the next page. An error comes with the entries before it.
+func (s *Store) scanPending(page *pendingPage) error {
+	last := page.next
+	page.entries, page.next = nil, nil
 	if err := s.ready(); err != nil {
-		return page, err
+		return err
 	}
-	err = s.view(func(b buckets) error {
-		page.next, err = scan(b.pending, last.next, func(at int64, key []byte) bool {
+	err := s.view(func(b buckets) (err error) {
+		page.next, err = scan(b.pending, last, func(at int64, key []byte) bool {
 			id, err := envelope.ParseKey(key)
 			if err != nil {
 				page.nameless = cmp.Or(page.nameless, explain(s.path, corrupt("%w", err)))
@@ -112,9 +113,9 @@ func (s *Store) scanPending(last pendingPage) (page pendingPage, err error) {
 		return err
 	})
 	if err == nil {
-		s.addClaimed(&page, last.next)
+		s.addClaimed(page, last)
 	}
-	return page, err
+	return err
 }
 
 // addClaimed adds the pending records that transactions hold to a page that begins after last. A transaction that has

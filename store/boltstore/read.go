@@ -109,26 +109,15 @@ func lookup(b *bbolt.Bucket, key []byte) (*record, error) {
 		r, err := decodeRecord(key, v)
 		return r, named(key, err)
 	}
+	if err := soundNeighbour(k, v, bytes.Compare(k, key) > 0); err != nil {
+		return nil, err
+	}
 	if k != nil {
-		if bytes.Compare(k, key) < 0 {
-			return nil, corrupt("records are out of order")
-		}
-		if err := soundNeighbour(k, v); err != nil {
-			return nil, err
-		}
 		k, v = c.Prev()
 	} else {
 		k, v = c.Last()
 	}
-	if k != nil {
-		if bytes.Compare(k, key) >= 0 {
-			return nil, corrupt("records are out of order")
-		}
-		if err := soundNeighbour(k, v); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+	return nil, soundNeighbour(k, v, bytes.Compare(k, key) < 0)
 }
 
 // named adds the ID to the error of a record that was found under its key.
@@ -150,9 +139,15 @@ func damaged(id store.ID, err error) error {
 	return fmt.Errorf("the record of %v: %w: %w", id, store.ErrDamaged, err)
 }
 
-// soundNeighbour checks a record next to a missing one. Its error does not wrap ErrDamaged, because it is not about
-// the ID of the call.
-func soundNeighbour(k, v []byte) error {
+// soundNeighbour checks a record next to a missing one. A nil key means that there is none. Its error does not wrap
+// ErrDamaged, because it is not about the ID of the call.
+func soundNeighbour(k, v []byte, inOrder bool) error {
+	if k == nil {
+		return nil
+	}
+	if !inOrder {
+		return corrupt("records are out of order")
+	}
 	err := sound(k, v)
 	if err == nil {
 		return nil

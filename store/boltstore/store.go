@@ -57,7 +57,7 @@ type Store struct {
 
 	// Guarded by the write lock.
 	draft draft
-	stuck bool   // a panic left bbolt's locks held
+	stuck bool // a panic left bbolt's locks held
 }
 
 var _ store.Engine = (*Store)(nil)

@@ -57,14 +57,6 @@ func (l *layout) shardOf(id store.ID) uint8 {
 
 var errKey = errors.New("not the key of a record")
 
-// id returns the ID of a record's key in the shard.
-func (sh *shard) id(key string) (store.ID, error) {
-	if !strings.HasPrefix(key, sh.records) {
-		return store.ID{}, errKey
-	}
-	return recordID(key)
-}
-
 // recordID returns the ID of a record's key. The prefix has no braces.
 func recordID(key string) (store.ID, error) {
 	_, text, found := strings.Cut(key, "}:r:")

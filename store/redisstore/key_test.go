@@ -57,8 +57,7 @@ func FuzzID(f *testing.F) {
 	}
 	l := newLayout("redo", [secretSize]byte{})
 	f.Fuzz(func(t *testing.T, text string) {
-		sh := &l.shards[7]
-		id, err := sh.id(sh.records + text)
+		id, err := recordID(l.shards[7].records + text)
 		if err != nil {
 			return
 		}

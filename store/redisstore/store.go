@@ -163,7 +163,21 @@ func (s *Store) move(ctx context.Context, sc script, l store.Lease) error {
 	return settled(ctx, l.ID, s.run(ctx, sc, keys[:], []string{fenceText(l.Fence)}))
 }
 
-// settled reads the reply of a script that returns "ok" or "lost".
+// Drop implements store.Dropper. It is one script. A key that holds no string, or a string that is no record, is
+// damaged. A record of another format is not damaged, and stays. Drop does not wait for replicas.
+func (s *Store) Drop(ctx context.Context, id store.ID) error {
+	if err := cmp.Or(s.ready(ctx), id.Validate()); err != nil {
+		return err
+	}
+	_, err := inLayout(ctx, s, func() (struct{}, error) {
+		l := s.layout.Load()
+		keys := l.record(id)
+		return struct{}{}, settled(ctx, id, s.run(ctx, dropScript, keys[:], []string{l.mark}))
+	})
+	return err
+}
+
+// settled reads the reply of a script that returns one word.
 func settled(ctx context.Context, id store.ID, r rueidis.RedisResult) error {
 	word, err := r.ToString()
 	switch {
@@ -173,6 +187,10 @@ func settled(ctx context.Context, id store.ID, r rueidis.RedisResult) error {
 		return nil
 	case word == "lost":
 		return store.ErrLost
+	case word == "absent":
+		return store.ErrNotFound
+	case word == "sound":
+		return fmt.Errorf("redisstore: %w: the record of %v is not damaged", store.ErrInvalid, id)
 	}
 	return malformed("the reply %q", word)
 }

@@ -176,10 +176,8 @@ func (p *Poller) left(ctx context.Context, shared *poll) (time.Duration, error) 
 
 // pause waits for d or until the poll is woken. It returns false if the context ends first.
 func (one *poll) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-one.woken:
 	case <-ctx.Done():
 		return false

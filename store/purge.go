@@ -20,11 +20,9 @@ func PurgeEvery(ctx context.Context, st Store, interval time.Duration, observe f
 		return fmt.Errorf("%w: the interval is %v, it must be positive", ErrInvalid, interval)
 	}
 	for {
-		pause := time.NewTimer(jitter(interval, rand.Float64()))
 		select {
-		case <-pause.C:
+		case <-time.After(jitter(interval, rand.Float64())):
 		case <-ctx.Done():
-			pause.Stop()
 			return ctx.Err()
 		}
 		purged, err := purgeAll(ctx, st)

@@ -50,10 +50,8 @@ func (a *attempts) rest(ctx context.Context, s *Store) bool {
 	if a.pause = max(firstPause, 2*a.pause); a.pause > lastPause {
 		return false
 	}
-	timer := time.NewTimer(a.pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(a.pause):
 		return true
 	case <-ctx.Done():
 	case <-s.life.Done():

@@ -98,10 +98,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -60,7 +60,7 @@ var importRules = map[string]importRule{
 		module:  []string{"store", "taxonomy", "store/sqltx", "store/pgstore/pgtable"},
 		vendors: []string{"github.com/jackc/pgx/v5"},
 	},
-	"store/pgstore/pgtable": {module: []string{"store"}, vendors: []string{"github.com/jackc/pgx/v5"}},
+	"store/pgstore/pgtable": {module: []string{"store", "store/sqltx"}, vendors: []string{"github.com/jackc/pgx/v5"}},
 	"store/pgstore/pgtest": {
 		module:  []string{"internal/freeport"},
 		vendors: []string{"github.com/jackc/pgx/v5"}, testing: true,

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type records struct {
 	free  freer
 	shut  func() // closes the pool; nil if the pool is not the store's
 
+	migrate bool // [WithMigrate]
+
 	mu     sync.Mutex
 	open   int               // transactions, with those that are being opened
 	held   map[store.ID]bool // the IDs of open transactions
@@ -42,7 +45,7 @@ func newRecords(conns pgtable.Conns, opts []Option) (*records, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &records{table: cfg.records(), conns: conns, held: map[store.ID]bool{}}
+	s := &records{table: cfg.records(), conns: conns, migrate: cfg.migrate, held: map[store.ID]bool{}}
 	s.sql, s.Poller = newStatements(s.table), store.Poll(s)
 	return s, nil
 }
@@ -68,33 +71,24 @@ func (s *records) Close() error {
 	return nil
 }
 
-// ready returns an error if the context has ended or the store is closed.
-func (s *records) ready(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+// with is the pgtable.Conns of a store, which may be closed.
+func (s *records) with(ctx context.Context, f func(on *pgx.Conn) error) error {
 	if s.closed.Load() {
 		return errClosed
 	}
-	return nil
+	return s.conns(ctx, f)
 }
 
 // run calls f, which sends one statement, and repeats it as pgtable.Do does. writes means that it may change something.
 func (s *records) run(ctx context.Context, writes bool, f func(on *pgx.Conn) error) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	return s.table.Run(ctx, s.conns, writes, f)
+	return s.table.Run(ctx, s.with, writes, f)
 }
 
 // Reserve implements [store.Store], in one statement. An ID that an open transaction holds is InFlight without a
 // wait, after a second statement if the transaction is another store's. A Reserve that creates a record deletes up
 // to two expired ones.
 func (s *records) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
-	if err := c.Validate(); err != nil {
-		return store.Grant{}, err
-	}
-	if err := s.ready(ctx); err != nil {
+	if err := cmp.Or(c.Validate(), ctx.Err()); err != nil {
 		return store.Grant{}, err
 	}
 	if s.holds(c.ID) {

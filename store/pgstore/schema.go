@@ -85,10 +85,7 @@ func (c config) records() pgtable.Table {
 // statements of other processes go on. Any number of processes may call Migrate at a time. It returns an error that
 // wraps [ErrForeign], and changes nothing, if the table is not one of this package's.
 func (s *records) Migrate(ctx context.Context) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	if err := s.table.Migrate(ctx, s.conns); err != nil {
+	if err := s.table.Migrate(ctx, s.with); err != nil {
 		return err
 	}
 	return s.Check(ctx)
@@ -103,14 +100,15 @@ WHERE q.seqrelid = to_regclass($1::text) AND q.seqincrement = 1 AND q.seqcache =
 // role, without row security for it, and of this release's version or the next. Its errors wrap store.ErrUnavailable,
 // and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
 func (s *records) Check(ctx context.Context) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	if err := s.table.Check(ctx, s.conns); err != nil {
+	if err := s.table.Check(ctx, s.with); err != nil {
 		return err
 	}
 	var usable *bool
 	err := s.run(ctx, false, func(on *pgx.Conn) error {
+		// This reads no row, and fails unless the columns exist.
+		if _, err := on.Exec(ctx, s.sql.find, []byte{}, []byte{}); err != nil {
+			return err
+		}
 		return on.QueryRow(ctx, "SELECT ("+sequenceSQL+")", s.table.Fill("{.fence}")).Scan(&usable)
 	})
 	switch {
@@ -122,9 +120,5 @@ func (s *records) Check(ctx context.Context) error {
 	case !*usable:
 		return s.table.Unfit(store.ErrUnavailable, "USAGE on the sequence %q is needed", s.table.Name+"_fence")
 	}
-	// This reads no row, and fails unless the columns exist.
-	return s.run(ctx, false, func(on *pgx.Conn) error {
-		_, err := on.Exec(ctx, s.sql.find, []byte{}, []byte{})
-		return err
-	})
+	return nil
 }

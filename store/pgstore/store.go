@@ -38,10 +38,6 @@ func Open(ctx context.Context, connString string, opts ...Option) (*Store, error
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w: %w", store.ErrInvalid, err)
 	}
-	own, err := newConfig(opts)
-	if err != nil {
-		return nil, err
-	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w: %w", store.ErrUnavailable, err)
@@ -53,7 +49,7 @@ func Open(ctx context.Context, connString string, opts ...Option) (*Store, error
 	}
 	s.shut = pool.Close
 	ready := s.Check
-	if own.migrate {
+	if s.migrate {
 		ready = s.Migrate
 	}
 	if err := ready(ctx); err != nil {

@@ -56,7 +56,7 @@ type heldTx[T any] struct {
 func begin[T any](
 	ctx context.Context, s *records, c store.Claim, acquire func() (connection[T], error),
 ) (store.Tx[T], store.Grant, error) {
-	if err := cmp.Or(c.Validate(), s.ready(ctx)); err != nil {
+	if err := cmp.Or(c.Validate(), ctx.Err()); err != nil {
 		return nil, store.Grant{}, err
 	}
 	c.Lease, c.Owner, c.Meta = 0, "", nil // the transaction excludes others
@@ -73,30 +73,23 @@ func begin[T any](
 		if err != nil {
 			return err
 		}
-		begun := &heldTx[T]{records: s, claim: c, conn: conn}
-		g, err = begun.begin(ctx)
-		if err == nil && g.Verdict.Owned() {
-			tx = begun
-			return nil
-		}
-		if err != nil {
+		tx = &heldTx[T]{records: s, claim: c, conn: conn}
+		if g, err = tx.begin(ctx); err != nil {
 			giveUp(ctx, conn)
-			return err
 		}
-		// The caller has its verdict after one round trip, and does not wait for the rollback.
-		if again := s.enter(); again == nil {
-			go func() {
-				defer s.leave()
-				giveUp(ctx, conn)
-			}()
-			return nil
-		}
-		giveUp(ctx, conn)
-		return nil
+		return err
 	})
-	if tx == nil {
+	switch {
+	case err != nil:
 		s.leave()
 		return nil, g, err
+	case !g.Verdict.Owned():
+		// The caller has its verdict after one round trip, and does not wait for the rollback.
+		go func() {
+			defer s.leave()
+			giveUp(ctx, tx.conn)
+		}()
+		return nil, g, nil
 	}
 	s.hold(c.ID, true)
 	return tx, g, nil
@@ -187,11 +180,11 @@ func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // holds reports whether an open transaction of this store holds the ID. Its duplicates get their verdict without a
-// connection, so that they do not wait for one while handlers hold the whole pool.
+// connection, so that they do not wait for one while handlers hold the whole pool. They get a closed store's error later.
 func (s *records) holds(id store.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held[id]
+	return s.held[id] && !s.closed.Load()
 }
 
 func (s *records) hold(id store.ID, held bool) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 // Reasons for which a table can't be used. Each wraps [store.ErrUnavailable] in the errors that have it.
@@ -69,7 +69,7 @@ func unsent(err error) bool {
 func (t Table) Failure(ctx context.Context, err error, writes bool) error {
 	ended := ctx.Err()
 	switch {
-	case inContract(err):
+	case sqltx.Translated(err):
 		return err
 	case Answered(err):
 		return t.refusal(ctx, err)
@@ -81,12 +81,6 @@ func (t Table) Failure(ctx context.Context, err error, writes bool) error {
 		return fmt.Errorf("%s: %w: %w: %w", t.Package, store.ErrUnknown, ended, err)
 	}
 	return fmt.Errorf("%s: %w: %w", t.Package, store.ErrUnknown, err)
-}
-
-// inContract reports whether the error is one of package store already.
-func inContract(err error) bool {
-	return slices.ContainsFunc([]error{store.ErrLost, store.ErrNotFound, store.ErrUnavailable, store.ErrInvalid},
-		func(kind error) bool { return errors.Is(err, kind) })
 }
 
 func (t Table) unavailable(err error) error {

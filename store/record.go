@@ -178,6 +178,14 @@ func (o Outcome) Validate() error {
 	return nil
 }
 
+// ValidateUpTo is Validate for an engine that stores results of at most limit bytes.
+func (o Outcome) ValidateUpTo(limit int) error {
+	if len(o.Result) > limit {
+		return fmt.Errorf("%w: the result has %d bytes, at most %d are allowed", ErrInvalid, len(o.Result), limit)
+	}
+	return o.Validate()
+}
+
 // A Record is a copy of one ID's state. The caller may keep and change it.
 type Record struct {
 	ID          ID

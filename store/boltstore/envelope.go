@@ -25,8 +25,8 @@ const envelopeVersion = 2
 // So a record of a later release differs from a damaged one.
 const headerSize = envelope.HeadSize + 12
 
-// maxContent is the number of bytes that meta and result of one record may have together.
-const maxContent = bbolt.MaxValueSize - headerSize - store.MaxOwner
+// maxResult is the number of bytes that a result may have.
+const maxResult = bbolt.MaxValueSize - headerSize - store.MaxOwner - store.MaxMeta
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, envelope.Castagnoli) }
 

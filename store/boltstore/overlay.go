@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -37,12 +38,6 @@ type mode struct {
 	lazy   bool // return before a change is on disk
 }
 
-// lazy reports whether a call that leaves the record as next may return before that is on disk. A claim may not if the
-// file has not reserved its fence, or if the last commit failed. The mutex is held.
-func (s *Store) lazy(how mode, next *record) bool {
-	return how.lazy && (!how.claims || next.Fence <= s.fences && s.failures == 0)
-}
-
 // A decision gets the record, nil if it is absent or has expired, and the clock. It returns the record as the call
 // leaves it, nil to remove it. made is false if the call changes nothing.
 type decision func(cur *record, now time.Time) (next *record, made bool, err error)
@@ -54,10 +49,7 @@ type decision func(cur *record, now time.Time) (next *record, made bool, err err
 // before. A change of that record waits until the transaction has ended, because only then the lease is known to be
 // lost or not.
 func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide decision) error {
-	if err := id.Validate(); err != nil {
-		return fmt.Errorf("boltstore: %w", err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(id.Validate(), ctx.Err()); err != nil {
 		return err
 	}
 	var buf [128]byte
@@ -72,18 +64,18 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 		if claim != nil && how.claims {
 			cur = claim.shown
 		}
+		if cur != nil && cur.Expired(now) {
+			cur = nil
+		}
 		var next *record
 		made := row != nil && row.durable // by another call, and not on disk
 		if !made {
-			next, made, err = decide(alive(cur, now), now)
+			next, made, err = decide(cur, now)
 		}
 		switch {
 		case err != nil || !made:
 			s.mu.Unlock()
-			if err != nil {
-				return fmt.Errorf("boltstore: %w", err)
-			}
-			return nil
+			return err
 		case row != nil && (row.durable || row.in != s.current):
 			s.mu.Unlock()
 			if err := wait(ctx, row.in); err != nil {
@@ -100,7 +92,8 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 			}
 			continue
 		}
-		lazy := s.lazy(how, next)
+		// A claim is not lazy if the file has not reserved its fence, or if the last commit failed.
+		lazy := how.lazy && (!how.claims || next.Fence <= s.fences && s.failures == 0)
 		joined := s.put(string(key), next, lazy)
 		s.mu.Unlock()
 		if lazy {
@@ -112,14 +105,6 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 		}
 		return joined.err
 	}
-}
-
-// alive returns the record unless it has expired: an expired record is absent.
-func alive(r *record, now time.Time) *record {
-	if r == nil || r.Expired(now) {
-		return nil
-	}
-	return r
 }
 
 // lock returns the current record, and its row if the overlay has it, with the mutex held. For an ID that a transaction

@@ -67,7 +67,7 @@ var _ store.TxStore[*Tx] = (*Store)(nil)
 // without waiting for the commit of a lazy claim, unless a change of the same record is being committed.
 func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	if err := c.Validate(); err != nil {
-		return store.Grant{}, fmt.Errorf("boltstore: %w", err)
+		return store.Grant{}, err
 	}
 	c.Meta = bytes.Clone(c.Meta)
 	var verdict store.Verdict
@@ -106,7 +106,7 @@ func reserve(cur *record, c store.Claim, now time.Time, fence uint64) (v store.V
 // store.ErrInvalid.
 func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
 	if err := l.ValidateExtend(d, meta); err != nil {
-		return fmt.Errorf("boltstore: %w", err)
+		return err
 	}
 	meta = bytes.Clone(meta)
 	return s.change(ctx, l, mode{}, func(r *record, now time.Time) {
@@ -132,7 +132,7 @@ func (s *Store) change(ctx context.Context, l store.Lease, how mode, f func(r *r
 // Complete implements [store.Store]. A lazy outcome is checked like any other and visible to every later call.
 // Complete then returns without waiting for a commit, unless a change of the same record is being committed.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	if err := checkOutcome(o); err != nil {
+	if err := o.ValidateUpTo(maxResult); err != nil {
 		return err
 	}
 	// The copy and its checksum are made outside the mutex, since they take long for a large result.
@@ -144,17 +144,6 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 // settle writes the outcome, whose result has the checksum sum, to a record that is not shared yet.
 func (r *record) settle(o store.Outcome, sum uint32, now time.Time) {
 	r.Record, r.resultSum = envelope.Bounded(r.Settled(o, now)), sum
-}
-
-func checkOutcome(o store.Outcome) error {
-	if err := o.Validate(); err != nil {
-		return fmt.Errorf("boltstore: %w", err)
-	}
-	if len(o.Result) > maxContent-store.MaxMeta {
-		return fmt.Errorf("boltstore: %w: the result has %d bytes, at most %d are allowed",
-			store.ErrInvalid, len(o.Result), maxContent-store.MaxMeta)
-	}
-	return nil
 }
 
 // Release implements [store.Store].

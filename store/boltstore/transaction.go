@@ -14,7 +14,7 @@ import (
 // transaction. The others wait, as long as the context allows, for earlier writers of the file.
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*Tx], store.Grant, error) {
 	if err := c.Validate(); err != nil {
-		return nil, store.Grant{}, fmt.Errorf("boltstore: %w", err)
+		return nil, store.Grant{}, err
 	}
 	c.Lease, c.Owner, c.Meta = 0, "", nil // the transaction excludes others
 	claim, g, err := s.claim(ctx, c)
@@ -139,7 +139,7 @@ func (t *transaction) settle(ctx context.Context, o store.Outcome, discard bool)
 
 // outcome returns the group of the settled record.
 func (t *transaction) outcome(ctx context.Context, o store.Outcome) (*group, error) {
-	if err := cmp.Or(checkOutcome(o), ctx.Err(), t.tx.refused()); err != nil {
+	if err := cmp.Or(o.ValidateUpTo(maxResult), ctx.Err(), t.tx.refused()); err != nil {
 		return nil, err
 	}
 	sum := checksum(o.Result)

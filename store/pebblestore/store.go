@@ -120,12 +120,8 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 // Complete implements [store.Store]. A lazy outcome is checked like any other and visible to every later call.
 // Complete then returns without waiting for the disk, unless a change of the same record is being synced.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	if err := o.Validate(); err != nil {
+	if err := o.ValidateUpTo(maxResult); err != nil {
 		return fmt.Errorf("pebblestore: %w", err)
-	}
-	if len(o.Result) > maxResult {
-		return fmt.Errorf("pebblestore: %w: the result has %d bytes, at most %d are allowed",
-			store.ErrInvalid, len(o.Result), maxResult)
 	}
 	o.Result = bytes.Clone(o.Result)
 	how := durable

@@ -26,13 +26,12 @@ var errClosed = fmt.Errorf("pgstore: closed: %w", store.ErrUnavailable)
 // records is a store over a pool of either kind.
 type records struct {
 	*store.Poller
-	table pgtable.Table
-	sql   statements
-	conns pgtable.Conns
-	free  freer
-	shut  func() // closes the pool; nil if the pool is not the store's
-
 	migrate bool // [WithMigrate]
+	table   pgtable.Table
+	sql     statements
+	conns   pgtable.Conns
+	free    freer
+	shut    func() // closes the pool; nil if the pool is not the store's
 
 	mu     sync.Mutex
 	open   int               // transactions, with those that are being opened
@@ -156,7 +155,7 @@ func (s *records) Extend(ctx context.Context, l store.Lease, d time.Duration, me
 
 // Complete implements [store.Store]. A result longer than [MaxResult] is refused with store.ErrInvalid.
 func (s *records) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	if err := validate(o); err != nil {
+	if err := o.ValidateUpTo(MaxResult); err != nil {
 		return err
 	}
 	text := s.sql.complete
@@ -168,17 +167,6 @@ func (s *records) Complete(ctx context.Context, l store.Lease, o store.Outcome) 
 		s.free.expiresIn(o.Retention)
 	}
 	return err
-}
-
-func validate(o store.Outcome) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	if len(o.Result) > MaxResult {
-		return fmt.Errorf("pgstore: %w: the result has %d bytes, at most %d are allowed",
-			store.ErrInvalid, len(o.Result), MaxResult)
-	}
-	return nil
 }
 
 // outcomeArgs returns the arguments $4 to $6 of the statements that settle a record.

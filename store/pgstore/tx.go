@@ -227,7 +227,7 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 	if t.over {
 		return errOver
 	}
-	refused, against := t.conn.refused(), cmp.Or(validate(o), ctx.Err())
+	refused, against := t.conn.refused(), cmp.Or(o.ValidateUpTo(MaxResult), ctx.Err())
 	if refused || against != nil {
 		if err := t.Rollback(ctx); errors.Is(err, store.ErrTxEnded) {
 			return errors.Join(err, against)

@@ -118,12 +118,8 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 // Complete implements store.Store. A lazy outcome is written like any other, but does not wait for replicas. A result
 // that is larger than WithMaxResult allows is refused with store.ErrInvalid.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	if err := cmp.Or(s.ready(ctx), o.Validate()); err != nil {
+	if err := cmp.Or(s.ready(ctx), o.ValidateUpTo(s.maxResult)); err != nil {
 		return err
-	}
-	if len(o.Result) > s.maxResult {
-		return fmt.Errorf("redisstore: %w: the result has %d bytes, at most %d are allowed",
-			store.ErrInvalid, len(o.Result), s.maxResult)
 	}
 	keys := s.layout.Load().record(l.ID)
 	all := [...]string{fenceText(l.Fence), settledLeads[[2]bool{o.Failed, o.Result != nil}], string(o.Result), ""}

@@ -124,41 +124,39 @@ func acquireSQL(ctx context.Context, db *sql.DB) (connection[*sqltx.Tx], error) 
 // sqlConns returns the connections of a pool as pgx's own.
 func sqlConns(db *sql.DB) pgtable.Conns {
 	return func(ctx context.Context, f func(*pgx.Conn) error) error {
-		conn, err := db.Conn(ctx)
+		conn, err := acquireSQL(ctx, db)
 		if err != nil {
-			return pgtable.Acquired(nil, err)
+			return err
 		}
-		defer func() { _ = conn.Close() }()
-		return withPgx(conn, f)
+		defer conn.release(false)
+		return conn.with(f)
 	}
 }
 
-// withPgx calls f with the pgx connection below a connection of database/sql.
-func withPgx(conn *sql.Conn, f func(*pgx.Conn) error) error {
-	return conn.Raw(func(c any) error {
+// with calls f with the pgx connection below the one of database/sql.
+func (c *sqlConn) with(f func(*pgx.Conn) error) error {
+	return c.conn.Raw(func(conn any) error {
 		for {
-			switch below := c.(type) {
+			switch below := conn.(type) {
 			case *stdlib.Conn:
 				if err := pgtable.Acquired(below.Conn(), nil); err != nil {
 					return err
 				}
 				return f(below.Conn())
 			case interface{ Raw() driver.Conn }:
-				c = below.Raw()
+				conn = below.Raw()
 			case interface{ WrappedConn() driver.Conn }:
-				c = below.WrappedConn()
+				conn = below.WrappedConn()
 			default:
-				return fmt.Errorf("pgstore: %w: the driver's connection is a %T, and NewSQL needs "+
-					"that of pgx/v5/stdlib",
-					store.ErrInvalid, c)
+				return fmt.Errorf("pgstore: %w: the driver's connection is a %T, and NewSQL needs that of pgx/v5/stdlib",
+					store.ErrInvalid, conn)
 			}
 		}
 	})
 }
 
-func (c *sqlConn) with(f func(*pgx.Conn) error) error { return withPgx(c.conn, f) }
-func (c *sqlConn) tx() *sqltx.Tx                      { return c.user }
-func (c *sqlConn) refused() bool                      { return c.user.RollbackRefused() }
+func (c *sqlConn) tx() *sqltx.Tx { return c.user }
+func (c *sqlConn) refused() bool { return c.user.RollbackRefused() }
 
 // begin gives the transaction a separate context, because database/sql rolls a transaction back when its context
 // ends.

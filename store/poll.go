@@ -144,7 +144,10 @@ func (p *Poller) run(ctx context.Context, shared *poll) {
 		if p.pushed.Load() {
 			d = pushedPoll
 		}
-		if !shared.pause(ctx, min(d, left)) {
+		select {
+		case <-time.After(min(d, left)):
+		case <-shared.woken:
+		case <-ctx.Done():
 			return // the last waiter has left
 		}
 	}
@@ -172,15 +175,4 @@ func (p *Poller) left(ctx context.Context, shared *poll) (time.Duration, error) 
 		return Forever, nil
 	}
 	return max(rec.ExpiresAt.Sub(rec.ReadAt), time.Millisecond), nil
-}
-
-// pause waits for d or until the poll is woken. It returns false if the context ends first.
-func (one *poll) pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-	case <-one.woken:
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }

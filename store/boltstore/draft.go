@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -104,9 +105,7 @@ func (d *draft) free(g *group, limit int) error {
 			continue
 		}
 		passed++
-		if g.skipped == nil {
-			g.skipped = err
-		}
+		g.skipped = cmp.Or(g.skipped, err)
 	}
 	for _, key := range expired {
 		if _, err := d.put(key, nil); err != nil {

@@ -39,8 +39,6 @@ func Open(path string, opts ...Option) (*Store, error) {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, refusal(path, errOpen, "%w", err)
-	case info.IsDir():
-		return nil, refusal(path, errOpen, "it is a directory")
 	case !info.Mode().IsRegular():
 		return nil, refusal(path, errOpen, "it is not a regular file")
 	default:

@@ -78,25 +78,17 @@ func explain(path string, err error) error {
 	}
 }
 
-// read returns the record that the file has under key, or nil.
+// read returns the record that the file has under key, or nil. The lease of a record that an earlier Open wrote is void,
+// because its owner died. So Open need not rewrite these records.
 func (s *Store) read(key []byte) (r *record, err error) {
 	err = s.view(func(b buckets) error {
 		r, err = lookup(b.records, key)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s.void(r), nil
-}
-
-// void ends the lease of a record that an earlier Open wrote, because its owner died. So Open need not rewrite these
-// records.
-func (s *Store) void(r *record) *record {
-	if r != nil && r.epoch != s.epoch {
+	if err == nil && r != nil && r.epoch != s.epoch {
 		r.LeaseUntil = time.Time{}
 	}
-	return r
+	return r, err
 }
 
 // lookup finds and decodes a record. bbolt's pages have no checksums, so a damaged key could make a record seem

@@ -35,13 +35,6 @@ func (s *Store) shard(id store.ID) *shard {
 	return &s.shards[maphash.Comparable(s.seed, id)%shardCount]
 }
 
-func (sh *shard) close() {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.closed = true
-	sh.records, sh.pending, sh.expiry = nil, nil, nil
-}
-
 // find returns the ID's entry, or nil if there is none. It removes an entry that has expired.
 func (sh *shard) find(id store.ID, now time.Time) (*entry, error) {
 	if sh.closed {

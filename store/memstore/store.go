@@ -12,7 +12,6 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// Interfaces that a Store implements.
 var (
 	_ store.Store     = (*Store)(nil)
 	_ store.Waiter    = (*Store)(nil)
@@ -85,7 +84,10 @@ func New(opts ...Option) *Store {
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	for i := range s.shards {
-		s.shards[i].close()
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		sh.closed, sh.records, sh.pending, sh.expiry = true, nil, nil, nil
+		sh.mu.Unlock()
 	}
 	s.Pushed(true) // each waiter reads once more, and gets the error
 	return nil

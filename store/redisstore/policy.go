@@ -9,9 +9,6 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// noEviction is the only maxmemory-policy under which a full server refuses writes instead of deleting records.
-const noEviction = "noeviction"
-
 // Check implements store.Checker. It returns nil if the server replies, holds records of this format, and has the
 // maxmemory-policy noeviction unless AllowEviction was given. On a cluster every node that replies must have it,
 // replicas too, since they may be promoted. Check writes only if the server has no layout yet. So it does not detect a
@@ -45,7 +42,7 @@ func (s *Store) checkPolicy(ctx context.Context) error {
 				ErrEviction, addr, store.ErrUnavailable, err)
 		case err != nil:
 			return readFailed(ctx, err)
-		case policy != noEviction:
+		case policy != "noeviction": // under any other one a full server deletes records instead of refusing writes
 			return fmt.Errorf("%w: at %s it is %q, so that records could vanish and work run twice: %w",
 				ErrEviction, addr, policy, store.ErrUnavailable)
 		}

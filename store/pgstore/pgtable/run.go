@@ -95,9 +95,6 @@ func repeatable(err error) bool {
 
 // Pause waits for d, or returns the context's error if that ends first.
 func Pause(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
 	select {
 	case <-time.After(d):
 		return nil

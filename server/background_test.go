@@ -405,7 +405,8 @@ func TestCallThatHangsLongerThanTheLeaseMakesNoSecondEffect(t *testing.T) {
 func TestAnUnreadableRecordTakesNoPlaceInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sealed := func(st store.Store, id string) store.Store {
-			keys, err := store.NewKeyring(store.SealKeys{Seal: store.SealKey{ID: id, Secret: make([]byte, store.SealSecret)}})
+			key := store.SealKey{ID: id, Secret: make([]byte, store.SealSecret)}
+			keys, err := store.NewKeyring(store.SealKeys{Seal: key})
 			require.NoError(t, err)
 			return store.Sealed(st, keys)
 		}

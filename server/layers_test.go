@@ -145,7 +145,8 @@ func TestALeaseThatEndsDuringCompleteLetsNoOtherIn(t *testing.T) {
 			}
 			return do()
 		})
-		g := newRig(t, st, slow(7900*time.Millisecond), server.LeaseTTL(12*time.Second), server.StoreTimeout(5*time.Second))
+		g := newRig(t, st, slow(7900*time.Millisecond), server.LeaseTTL(12*time.Second),
+			server.StoreTimeout(5*time.Second))
 		first := g.start()
 		time.Sleep(12500 * time.Millisecond)
 		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")

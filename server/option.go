@@ -236,8 +236,8 @@ func CancelOnDisconnect() Option {
 
 // LeaseTTL sets how long a key stays blocked after its owner's process has died. The default is 30 seconds. While the
 // handler runs, the lease is renewed after each third of that time, so it can be shorter than the handler's run. It
-// must be at least a millisecond. It should be longer than StoreTimeout: a claim that the store delays for longer than
-// the lease can take over a key whose handler runs in the same process. With Transactional it has no meaning.
+// must be at least a millisecond. It should be longer than StoreTimeout. A claim that the store delays for longer than
+// the lease can take over a key whose handler still runs. With Transactional it has no meaning.
 func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.leaseTTL = d }) }
 
 // TakeOver sets the policy for a key whose owner died before it recorded an outcome. The effect is then unknown. The

@@ -171,8 +171,8 @@ func TestRotationKeepsNoKeyInFlightAfterARetreat(t *testing.T) {
 	})
 }
 
-// A request may die, or lose the store, before it has given up an ID that it acquired by chance. No handler ran for that
-// record. The key's own record, under another secret, is older.
+// A request may die, or lose the store, before it has given up an ID that it acquired by chance. No handler ran for
+// that record. The key's own record, under another secret, is older.
 func TestRotationGivesUpARecordThatARetreatLeft(t *testing.T) {
 	const body = `{"id":"rf_123"}`
 	unknown := func(w http.ResponseWriter, r *http.Request) {

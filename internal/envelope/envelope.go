@@ -1,5 +1,5 @@
-// Package envelope holds the bytes that the embedded stores write in the same way: a record with its head, the keys of
-// records and of their indexes, instants, and the state beside the records.
+// Package envelope holds the bytes that the embedded stores write in the same way. These are the head of a record, the
+// keys of records and of their indexes, instants, and the state beside the records.
 package envelope
 
 import (

@@ -13,7 +13,8 @@ func TestRecordRoundTrip(t *testing.T) {
 	for _, own := range []int{0, 12} {
 		for name, r := range map[string]store.Record{
 			"full": {
-				State: store.StateFailed, Fingerprint: store.Raw("POST", "/", "", nil), Fence: 1<<64 - 1, Owner: "owner",
+				State: store.StateFailed, Fingerprint: store.Raw("POST", "/", "", nil),
+				Fence: 1<<64 - 1, Owner: "owner",
 				CreatedAt: time.Unix(0, -1), LeaseUntil: envelope.LastInstant, ExpiresAt: time.Unix(0, 42),
 				Meta: []byte("meta"), Result: []byte("result"),
 			},

@@ -25,7 +25,8 @@ func blankFile(pageSize int) []byte {
 		}
 		content := page[pageHeader:]
 		_, _ = binary.Encode(content, native, meta{
-			Magic: 0xED0CDAED, Version: 2, PageSize: uint32(pageSize), Root: 3, Freelist: 2, Pages: blankPages, Tx: uint64(id),
+			Magic: 0xED0CDAED, Version: 2, PageSize: uint32(pageSize),
+			Root: 3, Freelist: 2, Pages: blankPages, Tx: uint64(id),
 		})
 		native.PutUint64(content[metaSum:], sumOf(content))
 	}

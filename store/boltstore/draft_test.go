@@ -124,7 +124,8 @@ func TestNewRecordDeletesTwoExpiredOnes(t *testing.T) {
 		s, fake := expiring(t, 4)
 		require.NoError(t, s.Close())
 		edit(t, s.path, func(tx *bbolt.Tx) error {
-			return tx.Bucket(rootName).Bucket(recordsName).Put(envelope.AppendKey(nil, claim("0").ID), []byte("damaged"))
+			key := envelope.AppendKey(nil, claim("0").ID)
+			return tx.Bucket(rootName).Bucket(recordsName).Put(key, []byte("damaged"))
 		})
 		s = mustOpen(t, s.path, withClock(fake.Read))
 		mustReserve(t, s, claim("new"), store.Acquired)

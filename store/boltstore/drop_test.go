@@ -91,7 +91,9 @@ func TestRecordThatOnlyTheIndexHasIsListedAndDropped(t *testing.T) {
 
 // A damaged entry may be that of another record, which the list then lacks.
 func TestIndexEntryThatDoesNotFitEndsTheList(t *testing.T) {
-	s := damagedFile(t, func(b buckets, key []byte) error { return b.pending.Put(envelope.AppendIndexKey(nil, 1, key), nil) })
+	s := damagedFile(t, func(b buckets, key []byte) error {
+		return b.pending.Put(envelope.AppendIndexKey(nil, 1, key), nil)
+	})
 	f := list(t, s)
 	require.Equal(t, []string{"a", "k", "z"}, f.keys, "and hides none")
 	require.Equal(t, []string{""}, f.problems)
@@ -118,7 +120,9 @@ func TestRecordWithAnotherInstantInTheIndexIsListed(t *testing.T) {
 }
 
 func TestIndexEntryWithoutANameEndsTheList(t *testing.T) {
-	s := damagedFile(t, func(b buckets, _ []byte) error { return b.pending.Put(envelope.AppendIndexKey(nil, 1, []byte{9}), nil) })
+	s := damagedFile(t, func(b buckets, _ []byte) error {
+		return b.pending.Put(envelope.AppendIndexKey(nil, 1, []byte{9}), nil)
+	})
 	f := list(t, s)
 	require.Equal(t, []string{"a", "k", "z"}, f.keys, "and hides none")
 	require.Equal(t, []string{""}, f.problems)

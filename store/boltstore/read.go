@@ -78,8 +78,8 @@ func explain(path string, err error) error {
 	}
 }
 
-// read returns the record that the file has under key, or nil. The lease of a record that an earlier Open wrote is void,
-// because its owner died. So Open need not rewrite these records.
+// read returns the record that the file has under key, or nil. A lease of an earlier Open is void, because its owner
+// died. So Open need not rewrite these records.
 func (s *Store) read(key []byte) (r *record, err error) {
 	err = s.view(func(b buckets) error {
 		r, err = lookup(b.records, key)

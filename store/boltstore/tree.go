@@ -75,9 +75,8 @@ type tree struct {
 }
 
 // checkTree reads all pages from the root, and the list of free pages. It returns an error if a page is referred to
-// twice, or if an element is not inside its page. bbolt would follow a page that refers to itself until the process
-// dies. Its check runs in a goroutine where a read outside the file ends the process. The transaction's meta page is
-// the one of its number.
+// twice, or if an element is not inside its page. A page that refers to itself would end the process, and so would a
+// read outside the file in the goroutine of bbolt's check. The transaction's meta page is the one of its number.
 func checkTree(file io.ReaderAt, size int, tx int) error {
 	m, err := readMeta(file, size, tx%metaPages)
 	if err != nil {

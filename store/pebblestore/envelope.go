@@ -11,9 +11,9 @@ import (
 // envelopeVersion is the first byte of every stored record.
 const envelopeVersion = 1
 
-// The header of an envelope is package envelope's head. Its checksum is a CRC-32C over the record's key, the version, and
-// the bytes from 5. Every version keeps the first five bytes and the sum. So a record of a later release differs from a
-// damaged one.
+// The header of an envelope is package envelope's head. Its checksum is a CRC-32C over the record's key, the version,
+// and the bytes from 5. Every version keeps the first five bytes and the sum. So a record of a later release differs
+// from a damaged one.
 const headerSize = envelope.HeadSize
 
 // maxResult is the number of bytes that a result may have. Pebble holds a batch of records in memory.

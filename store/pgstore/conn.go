@@ -148,8 +148,8 @@ func (c *sqlConn) with(f func(*pgx.Conn) error) error {
 			case interface{ WrappedConn() driver.Conn }:
 				conn = below.WrappedConn()
 			default:
-				return fmt.Errorf("pgstore: %w: the driver's connection is a %T, and NewSQL needs that of pgx/v5/stdlib",
-					store.ErrInvalid, conn)
+				return fmt.Errorf("pgstore: %w: the driver's connection is a %T, "+
+					"and NewSQL needs that of pgx/v5/stdlib", store.ErrInvalid, conn)
 			}
 		}
 	})

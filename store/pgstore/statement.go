@@ -266,9 +266,9 @@ WHERE state = 1 AND (created_at, born) > ($1::timestamptz, $2::bigint) AND creat
 )
 
 // purgeSQL reads the clock in a subquery, because a volatile expression can't bound an index scan. It deletes the rows
-// by their places, which are unique within a partition. The constant limit, that of a batch of sqltx.Purge, is for the
-// planner: it would expect a share of the table behind a parameter, and read the whole table for the join. The rows are
-// locked, so that they stay in their places.
+// by their places, which are unique within a partition. The constant limit is that of a batch of sqltx.Purge.
+// Behind a parameter the planner would expect a share of the table, and read the whole table for the join. The rows
+// are locked, so that they stay in their places.
 const purgeSQL = `
 WITH expired AS MATERIALIZED (
 	SELECT tableoid AS part, ctid AS place FROM {table}

@@ -180,7 +180,7 @@ func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // holds reports whether an open transaction of this store holds the ID. Its duplicates get their verdict without a
-// connection, so that they do not wait for one while handlers hold the whole pool. They get a closed store's error later.
+// connection, so that they do not wait for one while handlers hold the whole pool. A closed store holds none.
 func (s *records) holds(id store.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,20 +45,22 @@ func (c *execution) late() bool { return time.Since(c.asked) >= c.leaseTTL/2 }
 
 // confirm renews a lease that was granted late, before the handler starts. The lease may have ended meanwhile, and
 // another request may run under the next one: then the key is claimed anew. If the renewal is late too, the request is
-// refused, and the lease ends without a handler.
+// refused, and the lease is given up.
 func (c *execution) confirm(g store.Grant) (store.Grant, error) {
 	c.asked = time.Now()
 	err := c.store.Extend(c.callContext(c.asked), g.Lease, c.leaseTTL, nil)
-	switch {
-	case errors.Is(err, store.ErrLost):
+	if errors.Is(err, store.ErrLost) {
 		return c.tryReserve()
-	case err != nil:
-		return store.Grant{}, err
-	case c.late():
-		return store.Grant{}, fmt.Errorf("server: the store granted the lease after %v of its %v: %w",
+	}
+	if err == nil && c.late() {
+		err = fmt.Errorf("server: the store granted the lease after %v of its %v: %w",
 			time.Since(c.asked), c.leaseTTL, store.ErrUnavailable)
 	}
 	c.lease, c.own, c.kept = g.Lease, leaseOwnership{c}, false
+	if err != nil {
+		c.retreat(g)
+		return store.Grant{}, err
+	}
 	return g, nil
 }
 

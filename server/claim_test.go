@@ -183,3 +183,31 @@ func TestStoreTimeout(t *testing.T) {
 		require.NotErrorIs(t, seen.calls[0].Err, context.DeadlineExceeded)
 	})
 }
+
+// No handler runs for a lease that is granted late and not renewed, so Refuse has nothing to refuse.
+func TestALateLeaseThatIsNotRenewedIsGivenUp(t *testing.T) {
+	for name, renew := range map[string]func(do func() error) error{
+		"the renewal fails":   func(func() error) error { return store.ErrUnavailable },
+		"the renewal is late": func(do func() error) error { time.Sleep(2 * time.Second); return do() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := newFaults(func(m string, nth int, do func() error) error {
+					switch {
+					case m == "Reserve" && nth == 0:
+						err := do()
+						time.Sleep(2 * time.Second)
+						return err
+					case m == "Extend" && nth == 0:
+						return renew(do)
+					}
+					return do()
+				})
+				g := newRig(t, st, nil, server.LeaseTTL(4*time.Second), server.TakeOver(server.Refuse()))
+				requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
+				time.Sleep(time.Minute)
+				requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+			})
+		})
+	}
+}

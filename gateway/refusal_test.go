@@ -144,6 +144,7 @@ func TestClientRefusesAnotherPayloadToo(t *testing.T) {
 		require.Equal(t, http.StatusConflict, w.Code)
 		require.Contains(t, w.Body.String(), "CONFLICT.idempotency.payload_mismatch")
 		require.Contains(t, w.Body.String(), `"retryable":false`)
+		require.Contains(t, w.Body.String(), "The key was used for another request.")
 		require.Empty(t, w.Header().Get("Retry-After"))
 		require.Empty(t, w.Header().Get("Idempotency-Status"))
 	}

@@ -92,9 +92,11 @@ func TestARedrivenEventIsHandledUnderItsOwnID(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status, "a delivery that comes later")
 		require.False(t, r.Dead())
+		processed := r.ProcessedAt
 		r, err = in.Redrive(t.Context(), event.Source, event.ID, h.handle)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status, "an operator who repeats the command")
+		require.Equal(t, processed, r.ProcessedAt)
 		require.Len(t, h.events, 1)
 		_, err = in.Redrive(t.Context(), event.Source, "ev_002", h.handle)
 		require.ErrorIs(t, err, inbox.ErrNoLetter)

@@ -92,7 +92,9 @@ func (a *attempt) deliver(ctx context.Context, m mode) (Receipt, error) {
 	if a.queued {
 		a.claim.Retention = store.Forever // the queue's dead letters do not expire either
 	}
-	g, err := in.st.Reserve(ctx, a.claim)
+	claiming, done := context.WithTimeout(ctx, in.storeTimeout) // net/http bounds no delivery
+	g, err := in.st.Reserve(claiming, a.claim)
+	done()
 	if err != nil {
 		return Receipt{}, ev.fail(taxonomy.Unavailable, err)
 	}

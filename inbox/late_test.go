@@ -84,3 +84,22 @@ func TestAGrantThatComesLateIsRenewedByTheCount(t *testing.T) {
 		require.Equal(t, 2, r.Attempts)
 	})
 }
+
+// hungReserve responds when the caller gives up.
+type hungReserve struct{ *memstore.Store }
+
+func (hungReserve) Reserve(ctx context.Context, _ store.Claim) (store.Grant, error) {
+	<-ctx.Done()
+	return store.Grant{}, ctx.Err()
+}
+
+// The context of a delivery often has no deadline: net/http sets none.
+func TestDeliveryWaitsForAHangingStoreAsLongAsTheOptionSays(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, hungReserve{st}, inbox.StoreTimeout(3*second))
+		start := time.Now()
+		_, err := in.Receive(t.Context(), event, returns(nil))
+		refused(t, err, taxonomy.Unavailable)
+		require.Equal(t, 3*second, time.Since(start))
+	})
+}

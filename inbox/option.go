@@ -56,8 +56,9 @@ func LeaseTTL(d time.Duration) Option { return optionFunc(func(c *config) { c.le
 // HandlerTimeout sets the time that a handler may take before its context ends. The default is one minute.
 func HandlerTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.timeout = d }) }
 
-// StoreTimeout sets the time that the write of an outcome may take, retries included. The default is 5 seconds. The
-// end of the delivery's context does not stop that write. A delivery waits so long for a store that fails.
+// StoreTimeout sets the time that the claim of an event may take, and the write of its outcome, retries included. The
+// default is 5 seconds. The end of the delivery's context does not stop that write. The begin of a transaction has only
+// the deadline of the delivery's context.
 func StoreTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.storeTimeout = d }) }
 
 // Fingerprint identifies payloads by f instead of a hash of their bytes, for a producer whose deliveries differ, for

@@ -132,11 +132,7 @@ func (k *call) run() outcome {
 		k.policy.MaxAttempts = 1
 	} else if k.keyed() || wire.SafeMethod(k.req.Method) {
 		if err := k.body.Buffer(k.client.maxBuffered); err != nil {
-			effect := NotApplied
-			if k.prior {
-				effect = EffectUnknown
-			}
-			return k.bodyFailure(err, effect)
+			return k.bodyFailure(err, k.unsent(""))
 		}
 	}
 	return k.send()
@@ -171,10 +167,9 @@ func (k *call) unsent(code taxonomy.Code) Effect {
 	c, name := k.client, k.op.name
 	malformed := c.checkKey(k.op.key) != nil // or empty
 	switch {
-	case code == taxonomy.InvalidOperation, name != "" && journal.CheckName(name) != nil, name == "" && malformed:
-		return NotApplied // no call with that name or key is ever sent
-	case name == "" && k.op.fresh:
-		return NotApplied
+	case code == taxonomy.InvalidOperation, name != "" && journal.CheckName(name) != nil,
+		name == "" && (malformed || k.op.fresh):
+		return NotApplied // no other call with that name or key is ever sent
 	case name == "":
 		return EffectUnknown
 	}

@@ -172,7 +172,7 @@ func (l *loop) outcome() outcome {
 		return out
 	}
 	// The server may run an older key as a new one.
-	young := k.op.stored || !k.keyed() || out.effect == NotApplied || time.Since(k.start)+l.decision.Wait < k.usable
+	young := k.op.stored || !k.keyed() || out.effect == NotApplied || l.decision.Wait < k.usable-time.Since(k.start)
 	e := &Error{
 		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect, Err: res.err,
 		head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said,

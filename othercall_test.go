@@ -162,3 +162,19 @@ func TestNoProbeWhileTheLastAttemptMayBeUnderWay(t *testing.T) {
 		require.Len(t, effects, 1)
 	})
 }
+
+// Calls under way continue when the client is closed.
+func TestAClosedClientStillSeesAContradiction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := openStore(t)
+		operator := connect(t, unused(), redo.WithStore(st))
+		var client *redo.Client
+		client = connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			require.NoError(t, operator.Settle(t.Context(), "op", notAppliedBy("ana")))
+			require.NoError(t, client.Close())
+			return answer(r, 200, ""), nil
+		}), redo.WithStore(st))
+		e := fail(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
+		require.ErrorIs(t, e, redo.ErrContradiction)
+	})
+}

@@ -299,6 +299,28 @@ func TestCredentialsStayAtTheirOriginUnderAClientAbove(t *testing.T) {
 	}
 }
 
+// Another origin must not choose what the credentials are used for at the first one.
+func TestCredentialsDoNotReturnFromAnotherOriginUnderAClientAbove(t *testing.T) {
+	next := map[string]string{"/here": "http://other.test/there", "/there": "http://shop.test/back"}
+	var got []string
+	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+		got = append(got, r.Header.Get("X-Session"))
+		if location := next[r.URL.Path]; location != "" {
+			return answer(r, 302, "", "Location", location), nil
+		}
+		return answer(r, 200, ""), nil
+	}), redo.WithCredentials(func(r *http.Request) error {
+		r.Header.Set("X-Session", "t0ken")
+		return nil
+	}))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://shop.test/here", nil)
+	require.NoError(t, err)
+	resp, err := under(client).Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, []string{"t0ken", "", ""}, got)
+}
+
 func TestWithoutRedirectsEachRedirectIsTheResponse(t *testing.T) {
 	requests := 0
 	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {

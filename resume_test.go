@@ -3,6 +3,7 @@ package redo_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -338,6 +339,24 @@ func TestResumeRefusesWhatPendingDidNotList(t *testing.T) {
 	_, err = client.Resume(t.Context(), keyless)
 	require.Equal(t, taxonomy.KeyMalformed, failure(t, err).Code)
 	require.Len(t, fault.Requests(), 1, "neither is sent")
+}
+
+// Not even the stored request is the operation's own under options that fingerprint it otherwise.
+func TestResumeUnderOtherOptionsClaimsNoEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, st := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect())), openStore(t)
+		crash(t, srv, st, named(t, srv, "op", payment))
+		client := connect(t, srv.Transport(), redo.WithStore(st),
+			redo.WithFingerprint(func(*http.Request, io.Reader) ([]byte, error) { return []byte("other"), nil }))
+		op := pending(t, client)[0]
+		_, err := client.Resume(t.Context(), op)
+		e := failure(t, err)
+		require.Equal(t, taxonomy.InvalidOperation, e.Code)
+		require.Equal(t, redo.EffectUnknown, e.Effect)
+		require.Equal(t, op.Key, e.Key)
+		require.ErrorContains(t, e, "another fingerprint")
+		require.Len(t, srv.Requests(), 1)
+	})
 }
 
 func TestTwoProcessesThatResumeOneOperationSendOneKey(t *testing.T) {

@@ -2,6 +2,7 @@ package redo_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,6 +111,18 @@ func TestACallPastTheRetentionIsNotSafeToRetry(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The wait is near the longest duration there is, so that no time can be added to it.
+func TestAWaitOfCenturiesIsNotSafeToRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(2 * time.Second)
+			return answer(r, 503, "", "Retry-After", "9223372036"), nil
+		}))
+		e := fail(t, client, post(t, redo.WithKey(t.Context(), "k1"), "http://api.test/", payment))
+		require.False(t, redo.SafeToRetry(e))
+	})
 }
 
 func TestRetriesWithinTheRetentionAreMade(t *testing.T) {

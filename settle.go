@@ -108,7 +108,7 @@ func (k *call) settledAs(ctx context.Context, out outcome, err error) outcome {
 	case !errors.Is(err, store.ErrLost):
 		k.log(slog.LevelWarn, "outcome not stored: the operation stays pending", slog.Any("error", err))
 	default:
-		if e := k.contradiction(ctx, out); e != nil {
+		if e := k.contradiction(out); e != nil {
 			out.err, out.effect = e, e.Effect
 			return out
 		}
@@ -123,8 +123,9 @@ func (k *call) settledAs(ctx context.Context, out outcome, err error) outcome {
 
 // contradiction returns an error if a finding that the response contradicts has settled the operation meanwhile. It
 // returns nil if there is no such finding.
-func (k *call) contradiction(ctx context.Context, out outcome) *Error {
-	op, err := k.client.Find(ctx, k.op.name)
+func (k *call) contradiction(out outcome) *Error {
+	entry, err := k.entry()
+	op := operationOf(entry)
 	if err != nil || op.Finding == nil || out.effect == EffectUnknown || op.Effect == out.effect {
 		return nil //nolint:nilerr // a record that can't be read shows no finding
 	}

@@ -144,6 +144,10 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 			k.op.key = ""
 		}
 		return nil, outcome{}, true
+	case grant.Verdict == store.Mismatch && resumes:
+		k.op.key = entry.Request.Key
+		return nil, k.refused(taxonomy.InvalidOperation, entry.Effect(), errors.New("redo: Resume: the stored request has "+
+			"another fingerprint under this client's options: give it those of the client that stored it")), false
 	case grant.Verdict == store.Mismatch:
 		k.op.key = entry.Request.Key
 		return nil, k.refused(taxonomy.PayloadMismatch, NotApplied, fmt.Errorf("redo: the operation is %v with another "+

@@ -37,8 +37,9 @@ func Check(req *http.Request) *Refused {
 	if err == nil {
 		err = CheckHeader(req.Trailer)
 	}
-	for _, name := range [...]string{"Content-Length", "Trailer", "Transfer-Encoding"} { // RFC 9110 §6.5.1
-		if _, framing := req.Trailer[name]; framing {
+	for name := range req.Trailer {
+		switch http.CanonicalHeaderKey(name) {
+		case "Content-Length", "Trailer", "Transfer-Encoding": // RFC 9110 §6.5.1
 			return bad(taxonomy.InvalidRequest, "the header %s must not be a trailer", name)
 		}
 	}

@@ -31,6 +31,11 @@ func TestCheck(t *testing.T) {
 			"a trailer that frames", func(r *http.Request) { r.Trailer = http.Header{"Content-Length": {"1"}} },
 			taxonomy.InvalidRequest,
 		},
+		{
+			"a trailer that frames, in small letters",
+			func(r *http.Request) { r.Trailer = http.Header{"content-length": {"1"}} },
+			taxonomy.InvalidRequest,
+		},
 		{"no host", func(r *http.Request) { r.URL.Host = "" }, taxonomy.BadURL},
 		{"the highest port", func(r *http.Request) { r.URL.Host = "bank.test:65535" }, ""},
 		{"a port that is too high", func(r *http.Request) { r.URL.Host = "bank.test:65536" }, taxonomy.BadURL},

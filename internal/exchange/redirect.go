@@ -91,14 +91,15 @@ func WithoutKey(r *http.Request) error {
 
 func withoutQuery(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
 
-// strayed reports whether r follows a redirect from another origin. An http.Client sets Request.Response to the
+// strayed reports whether r follows a redirect from or over another origin. An http.Client sets Request.Response to the
 // response that redirects.
 func strayed(r *http.Request) bool {
-	first := r
-	for first.Response != nil && first.Response.Request != nil {
-		first = first.Response.Request
+	for hop := r; hop.Response != nil && hop.Response.Request != nil; {
+		if hop = hop.Response.Request; !wire.SameOrigin(hop.URL, r.URL) {
+			return true
+		}
 	}
-	return !wire.SameOrigin(first.URL, r.URL)
+	return false
 }
 
 // redirected returns the header of the request that follows a redirect. same is true on the same origin.

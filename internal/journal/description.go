@@ -55,8 +55,8 @@ type Description struct {
 func (r Rules) Describe(req *http.Request) Description {
 	d := Description{method: req.Method, origin: req.URL.Scheme + "://" + req.URL.Host, host: req.Host, any: r.Any}
 	d.url, d.secret = wire.WithoutCredentials(req.URL)
-	for name, values := range req.Header {
-		canonical := http.CanonicalHeaderKey(name)
+	for _, name := range slices.Sorted(maps.Keys(req.Header)) { // one order for several spellings of a name
+		canonical, values := http.CanonicalHeaderKey(name), req.Header[name]
 		switch {
 		case slices.Contains(alwaysStored, canonical), slices.Contains(r.Stored, canonical):
 			d.header = with(d.header, canonical, values)
@@ -77,10 +77,13 @@ func (r Rules) Describe(req *http.Request) Description {
 	return d
 }
 
-// with adds values to h, which it makes if it is nil.
+// with adds values to h, which it makes if it is nil. It changes no slice of the request.
 func with(h http.Header, name string, values []string) http.Header {
 	if h == nil {
 		h = http.Header{}
+	}
+	if old := h[name]; old != nil {
+		values = slices.Concat(old, values)
 	}
 	h[name] = values
 	return h

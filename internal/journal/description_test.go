@@ -281,3 +281,14 @@ func TestKeptHeadersAreStoredAndChangeNoFingerprint(t *testing.T) {
 	require.Equal(t, http.Header{"Accept": {"text/plain"}}, dropped.Header)
 	require.ErrorContains(t, dropped.Resumable(true), "X-App")
 }
+
+// net/http sends each spelling as a line of its own.
+func TestTwoSpellingsOfAHeaderAreOne(t *testing.T) {
+	header := http.Header{"accept": {"b"}, "Accept": {"a"}}
+	req := &http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "https", Host: "bank.test"}, Header: header}
+	for range 50 {
+		stored := Rules{}.Describe(req).Request("k1", nil, true)
+		require.Equal(t, http.Header{"Accept": {"a", "b"}}, stored.Header)
+	}
+	require.Equal(t, http.Header{"accept": {"b"}, "Accept": {"a"}}, header)
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // While a pepper is replaced, a key has one record ID for each secret, and processes disagree on which of them is for
-// new records. Three rules keep two handlers from running for one key:
+// new records. Four rules keep two handlers from running for one key:
 //
 //   - A record stays under the secret under which it was made. A request that finds one never makes another.
 //   - A request makes a record only under the first secret, and only while it holds the key's IDs under all other
@@ -40,22 +40,21 @@ func (c *execution) reserve() (store.Grant, error) {
 		}
 		c.claim.ID, c.claim.Fingerprint = id, fingerprint
 		g, err := c.reserveRecord()
-		switch {
-		case err != nil:
-		case g.Verdict == store.Acquired:
+		if err == nil && g.Verdict == store.Acquired {
 			return c.retreat(g), nil
-		case g.Verdict == store.TakenOver:
-			older, err := c.hasOlder(g, ids)
-			switch {
-			case older:
-				g.Verdict = store.Acquired // no handler ran for it: release it
-				c.retreat(g)
-				continue
-			case err != nil, c.begin == nil && c.late(): // the lease may have ended
-				return c.retreat(g), err
-			}
 		}
-		return g, err
+		if err != nil || g.Verdict != store.TakenOver {
+			return g, err
+		}
+		older, err := c.hasOlder(g, ids)
+		switch {
+		case older: // no handler ran for this record
+			c.disown(c.own.release)
+			continue
+		case err != nil, c.begin == nil && c.late(): // the lease may have ended
+			return c.retreat(g), err
+		}
+		return g, nil
 	}
 	c.claim.ID, c.claim.Fingerprint = ids[0], fingerprint
 	return c.reserveNew(ids[1:])
@@ -127,9 +126,14 @@ func (c *execution) retreat(g store.Grant) store.Grant {
 	if g.Verdict == store.TakenOver {
 		giveUp = c.own.handBack
 	}
-	_ = giveUp() // the ownership logs an error, and goes on in the background
-	c.own = nil
+	c.disown(giveUp)
 	return inFlight(c.claim.ID)
+}
+
+// disown ends the ownership of a record by giveUp, which logs an error, and goes on in the background.
+func (c *execution) disown(giveUp func() error) {
+	_ = giveUp()
+	c.own = nil
 }
 
 // inFlight returns the grant of a key whose owner is not known.

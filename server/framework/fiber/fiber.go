@@ -12,10 +12,8 @@
 package redofiber
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 
@@ -98,9 +96,7 @@ func next(w http.ResponseWriter, r *http.Request) {
 	c := Context(r)
 	c.SetContext(r.Context())
 	if _, unread := r.Body.(streamed); c.Request().IsBodyStream() && !unread {
-		// The middleware has read the stream. A handler may read it by BodyStream.
-		payload, _ := io.ReadAll(r.Body)
-		c.Request().SetBodyStream(bytes.NewReader(payload), len(payload))
+		c.Request().SetBodyStream(r.Body, int(r.ContentLength)) // from memory: the middleware has read the stream
 	}
 	before := c.Response().Header.Len()
 	err := c.Next()

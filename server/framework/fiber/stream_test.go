@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -15,6 +16,22 @@ import (
 	redofiber "github.com/redo-go/redo/server/framework/fiber"
 	"github.com/redo-go/redo/store/memstore"
 )
+
+// post sends a request with the key, if that is not "", and reads the response.
+func post(t *testing.T, url, key, body string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", strings.NewReader(body))
+	require.NoError(t, err)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	got, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp, string(got)
+}
 
 // Without a key, fasthttp breaks the connection off. A part of a response must not be replayed as the whole.
 func TestAStreamedResponseThatEndsEarlyIsNoResponse(t *testing.T) {
@@ -37,14 +54,7 @@ func TestAStreamedResponseThatEndsEarlyIsNoResponse(t *testing.T) {
 			})
 			url := serve(t, app)
 			for _, want := range []int{http.StatusInternalServerError, http.StatusConflict} {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", http.NoBody)
-				require.NoError(t, err)
-				req.Header.Set("Idempotency-Key", "k")
-				resp, err := http.DefaultClient.Do(req)
-				require.NoError(t, err)
-				body, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
+				resp, body := post(t, url, "k", "")
 				require.Equal(t, want, resp.StatusCode, "%s", body)
 				if want == http.StatusConflict {
 					require.Equal(t, "CONFLICT.idempotency.result_not_stored", resp.Header.Get("Error-Code"))
@@ -66,16 +76,9 @@ func TestAStreamedResponseIsReplayed(t *testing.T) {
 			})
 			url := serve(t, app)
 			for _, state := range []string{"stored", "replayed"} {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", http.NoBody)
-				require.NoError(t, err)
-				req.Header.Set("Idempotency-Key", "k")
-				resp, err := http.DefaultClient.Do(req)
-				require.NoError(t, err)
-				body, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
+				resp, body := post(t, url, "k", "")
 				require.Equal(t, []any{http.StatusCreated, state, "whole"},
-					[]any{resp.StatusCode, resp.Header.Get("Idempotency-Status"), string(body)})
+					[]any{resp.StatusCode, resp.Header.Get("Idempotency-Status"), body})
 			}
 		})
 	}
@@ -95,16 +98,7 @@ func TestAHandlerReadsTheStreamOfARequest(t *testing.T) {
 	})
 	url := serve(t, app)
 	for _, key := range []string{"", "k"} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/x", bytes.NewReader([]byte("whole")))
-		require.NoError(t, err)
-		if key != "" {
-			req.Header.Set("Idempotency-Key", key)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, []any{http.StatusCreated, "whole"}, []any{resp.StatusCode, string(body)}, key)
+		resp, body := post(t, url, key, "whole")
+		require.Equal(t, []any{http.StatusCreated, "whole"}, []any{resp.StatusCode, body}, key)
 	}
 }

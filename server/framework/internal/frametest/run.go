@@ -145,3 +145,12 @@ func Serve(t *testing.T, h http.Handler) string {
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
+
+// Post sends a request with the key "k" to a net/http handler, and returns the status.
+func Post(h http.Handler, path string) int {
+	r := httptest.NewRequest(http.MethodPost, path, nil)
+	r.Header.Set("Idempotency-Key", "k")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}

@@ -3,8 +3,10 @@ package redo_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -152,6 +154,58 @@ func TestACallerWhoGivesUpWhileTheBodyIsReadIsNoInvalidRequest(t *testing.T) {
 			require.True(t, redo.SafeToRetry(e))
 		})
 	}
+}
+
+// A body may stall for ever. Some bodies end a read when they are closed. Others, such as that of a request that a server
+// got, hold Close back until the read ends.
+func TestABodyThatStallsEndsWithTheCaller(t *testing.T) {
+	for kind, holds := range map[string]bool{"Close ends the read": false, "Close waits for the read": true} {
+		for _, stored := range []bool{true, false} {
+			t.Run(fmt.Sprint(kind, ", stored ", stored), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					option := redo.WithKeys(redo.DerivedKeys("live"))
+					if stored {
+						option = redo.WithStore(openStore(t))
+					}
+					ctx, cancel := context.WithTimeout(redo.WithOperation(t.Context(), "op"), time.Minute)
+					defer cancel()
+					body := &stalledBody{holds: holds, ended: make(chan struct{})}
+					req := post(t, ctx, "http://bank.test", "")
+					req.GetBody, req.Body = nil, body
+					e := fail(t, connect(t, http.DefaultTransport, option), req)
+					require.ErrorIs(t, e, taxonomy.CallerDeadline)
+					require.True(t, redo.SafeToRetry(e))
+					synctest.Wait()
+					require.True(t, body.closed.Load())
+					if holds {
+						close(body.ended)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A stalledBody never yields a byte.
+type stalledBody struct {
+	holds  bool // Close waits for the read
+	ended  chan struct{}
+	closed atomic.Bool
+}
+
+func (b *stalledBody) Read([]byte) (int, error) {
+	<-b.ended
+	return 0, errors.New("the read has ended")
+}
+
+func (b *stalledBody) Close() error {
+	switch first := b.closed.CompareAndSwap(false, true); {
+	case b.holds:
+		<-b.ended
+	case first:
+		close(b.ended)
+	}
+	return nil
 }
 
 type readerFunc func([]byte) (int, error)

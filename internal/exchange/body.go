@@ -41,12 +41,13 @@ func (b *Body) Replayable() bool {
 	return b.held || b.empty() || b.req.GetBody != nil
 }
 
-// Buffer reads a body that has no GetBody into memory, if it has at most limit bytes.
+// Buffer reads a body that has no GetBody into memory, if it has at most limit bytes. It returns early when the
+// caller's context ends.
 func (b *Body) Buffer(limit int) error {
 	if b.Replayable() {
 		return nil
 	}
-	head, err := wire.ReadHead(b.req.Body, b.req.ContentLength, limit+1)
+	head, err := b.head(limit + 1)
 	switch {
 	case err != nil:
 		return fmt.Errorf("redo: reading the request's body: %w", err)
@@ -55,6 +56,29 @@ func (b *Body) Buffer(limit int) error {
 		return nil
 	}
 	return b.hold(head)
+}
+
+// head reads up to limit bytes of the request's body. If the caller's context ends first, head closes the body and
+// returns. A goroutine then waits for the read.
+func (b *Body) head(limit int) ([]byte, error) {
+	type result struct {
+		head []byte
+		err  error
+	}
+	req, read := b.req, make(chan result, 1)
+	go func() {
+		head, err := wire.ReadHead(req.Body, req.ContentLength, limit)
+		read <- result{head, err}
+	}()
+	select {
+	case r := <-read:
+		return r.head, r.err
+	case <-req.Context().Done():
+	case <-req.Cancel: //nolint:staticcheck // an http.Client above with a Timeout closes it
+	}
+	b.used = true
+	go closeBody(req) // the body of a server's request holds Close back until the read ends
+	return nil, Ended(req)
 }
 
 // hold holds p, which was read from the request's body to its end. A body that is shorter or longer than the request

@@ -179,12 +179,8 @@ func (a *attempt) header() http.Header {
 // patience returns how long the client waits for the response. bounded is false if it waits forever.
 func (a *attempt) patience() (wait time.Duration, bounded bool) {
 	wait, bounded = a.budget, !a.Outer
-	if deadline, ok := a.call.ctx.Deadline(); ok {
-		left := time.Until(deadline)
-		if !bounded {
-			return left, true
-		}
-		wait = min(wait, left)
+	if deadline, ok := a.call.ctx.Deadline(); ok && (!bounded || time.Until(deadline) < wait) {
+		return time.Until(deadline), true
 	}
 	return wait, bounded
 }
@@ -257,19 +253,21 @@ func (r *result) classify(k *call) {
 			r.err = errors.New("redo: the response's body is not JSON")
 		}
 	}
-	body := r.Head[:min(len(r.Head), exchange.MaxErrorBody)]
+	body, first := r.Head[:min(len(r.Head), exchange.MaxErrorBody)], r.verdict.Code
 	for _, f := range [...]Classifier{k.client.profile.Classifier, k.client.classifier} {
 		if f == nil {
 			continue
 		}
-		v := f(r.resp, body, r.verdict)
-		if kept := r.verdict.Code; v.Class == taxonomy.ClassTransient &&
-			(kept.In(taxonomy.PayloadMismatch) || kept.In(taxonomy.KeyExpired)) {
+		v, kept := f(r.resp, body, r.verdict), r.verdict.Code
+		if v.Class == taxonomy.ClassTransient && (kept.In(taxonomy.PayloadMismatch) || kept.In(taxonomy.KeyExpired)) {
 			continue
 		}
 		if r.verdict = v; v.Class == taxonomy.ClassSuccess && v.Effect == EffectUnknown {
 			r.verdict.Effect = Applied
 		}
+	}
+	if r.verdict.Code == "" && (r.verdict.Class != taxonomy.ClassSuccess || r.resp.StatusCode >= 400) {
+		r.verdict.Code = cmp.Or(first, taxonomy.Provider+".failure") // an error's code is never empty
 	}
 	if r.verdict.Class != taxonomy.ClassSuccess && r.resp.StatusCode/100 == 2 {
 		// The 2xx means a failure, so its response is like that of an error: closed, with the head of its body

@@ -103,7 +103,7 @@ func (k *call) end(out outcome, report *Report) {
 	if o := k.client.observer; o != nil {
 		o.EndOperation(k.ctx, OperationEnd{
 			Operation: k.op.name, Key: k.op.key, Attempts: len(out.attempts), Elapsed: time.Since(k.start),
-			Effect: out.effect, Resumed: k.resumed, Stored: out.stored, Replayed: Replayed(out.resp), Err: out.err,
+			Effect: out.effect, Resumed: k.resumed, Stored: out.stored, Replayed: Replayed(out.resp), Err: out.err.apart(),
 		})
 	}
 	if report != nil {
@@ -113,7 +113,7 @@ func (k *call) end(out outcome, report *Report) {
 
 // check refuses a call on a closed client, and a request that can't be sent.
 func (c *Client) check(req *http.Request) *Error {
-	if c.closed.Load() {
+	if c.life.Err() != nil {
 		return operation{}.refuse(taxonomy.ClientClosed, ErrClosed)
 	}
 	if r := exchange.Check(req); r != nil {
@@ -140,11 +140,19 @@ func (k *call) run() outcome {
 
 // refused returns the outcome of a call that made no attempt.
 func (k *call) refused(code taxonomy.Code, effect Effect, err error) outcome {
-	e := &Error{
-		Code: code, Operation: k.op.name, Key: k.op.key, Effect: effect, Err: err, sameKey: k.op.stored || k.op.lasting,
-	}
+	e := k.failed(code, effect, nil, err)
+	e.sameKey = k.op.stored || k.op.lasting
 	e.retry = code == taxonomy.Unavailable || code == taxonomy.InFlight || code.In(taxonomy.Caller)
 	return outcome{err: e, effect: effect}
+}
+
+// failed returns the error of a call. resp is the call's response, nil if there was none.
+func (k *call) failed(code taxonomy.Code, effect Effect, resp *http.Response, err error) *Error {
+	e := &Error{Code: code, Operation: k.op.name, Key: k.op.key, Effect: effect, Response: resp, Err: err}
+	if resp != nil {
+		e.StatusCode = resp.StatusCode
+	}
+	return e
 }
 
 // bodyFailure returns the outcome of a call whose body could not be read.

@@ -1,10 +1,10 @@
 package redo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/redo-go/redo/internal/decision"
@@ -27,7 +27,8 @@ type Client struct {
 	meaning   journal.Rules   // for the headers that are stored
 	flights   flight.Group[landing]
 	retention decision.Retention // of keys at the API
-	closed    atomic.Bool
+	life      context.Context    // until Close
+	end       context.CancelFunc
 }
 
 // New returns a client. Without options it makes a time-ordered key for each POST and PATCH of [Client.Do] and
@@ -78,6 +79,7 @@ func New(opts ...Option) (*Client, error) {
 		Transport:     attemptTransport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	c.life, c.end = context.WithCancel(context.Background())
 	return c, nil
 }
 
@@ -113,7 +115,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 // Calls under way continue. The store stays open: the caller closes it. Close may be called more than once. It
 // returns nil.
 func (c *Client) Close() error {
-	c.closed.Store(true)
+	c.end()
 	roundTripper{c}.CloseIdleConnections()
 	return nil
 }

@@ -68,7 +68,7 @@ type Error struct {
 	Operation string
 	// Key is the Idempotency-Key of the attempts, empty if they carried none.
 	Key string
-	// Attempts are the attempts of this call, oldest first; empty if nothing was sent.
+	// Attempts are the attempts of this call, oldest first; empty if there was none.
 	Attempts []Attempt
 	// Effect is the operation's known effect, over this call and earlier ones. For taxonomy.PayloadMismatch it is the
 	// effect of this payload. The operation's first payload keeps its own.
@@ -138,6 +138,17 @@ func (e *Error) Unwrap() []error {
 		}
 	}
 	return errs
+}
+
+// apart returns a copy of e with a response of its own, so that each of its readers can read the body.
+func (e *Error) apart() *Error {
+	if e == nil || e.Response == nil {
+		return e
+	}
+	own, resp := *e, *e.Response
+	resp.Header, resp.Body = resp.Header.Clone(), exchange.ErrorBody(e.head, e.cut)
+	own.Response = &resp
+	return &own
 }
 
 // Timeout reports whether the caller's deadline or the last attempt's time limit passed. It makes an Error a

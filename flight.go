@@ -3,7 +3,6 @@ package redo
 import (
 	"context"
 
-	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -20,14 +19,7 @@ func (l landing) shared(fingerprint store.Fingerprint) *Error {
 	if l.err == nil || l.fingerprint != fingerprint || l.err.Code.In(taxonomy.Caller) {
 		return nil
 	}
-	e := *l.err
-	if l.err.Response != nil {
-		resp := *l.err.Response
-		resp.Header = resp.Header.Clone()
-		resp.Body = exchange.ErrorBody(l.err.head, l.err.cut)
-		e.Response = &resp
-	}
-	return &e
+	return l.err.apart()
 }
 
 // shareFlight makes the call with f, or waits for the flight of the same operation in this client.

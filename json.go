@@ -59,14 +59,8 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if err := wire.DecodeJSON(resp.Body, &out); err != nil {
-		e := &Error{
-			Code: taxonomy.Provider + ".malformed", StatusCode: resp.StatusCode, Operation: intentOf(ctx).name, Key: KeyOf(resp),
-			Effect: Applied, Response: resp, Err: fmt.Errorf("redo: Call: decoding the response: %w", err),
-		}
-		if l := loopOfResponse(resp); l != nil {
-			e.Attempts = l.attempts
-		}
-		return *new(T), e
+		err = fmt.Errorf("redo: Call: decoding the response: %w", err)
+		return *new(T), loopOfResponse(resp).failed(taxonomy.Provider+".malformed", Applied, resp, err)
 	}
 	return out, nil
 }

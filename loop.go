@@ -192,6 +192,13 @@ func (l *loop) outcome() outcome {
 	return out
 }
 
+// failed returns an error for the response resp, which the loop returned without one.
+func (l *loop) failed(code taxonomy.Code, effect Effect, resp *http.Response, err error) *Error {
+	e := l.call.failed(code, effect, resp, err)
+	e.Attempts = l.attempts
+	return e
+}
+
 // KeyOf returns the Idempotency-Key that was sent with the request of resp. It returns "" if resp is nil or no key
 // was sent.
 func KeyOf(resp *http.Response) string {

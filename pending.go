@@ -88,7 +88,7 @@ func (c *Client) find(ctx context.Context, name string) (store.Record, error) {
 // usesStore returns an error if the client is closed or has no store.
 func (c *Client) usesStore() error {
 	switch {
-	case c.closed.Load():
+	case c.life.Err() != nil:
 		return ErrClosed
 	case c.store == nil:
 		return errors.New("the client has no store: use WithStore")

@@ -220,6 +220,34 @@ func TestARestingFailureIsTheSameResponseToAnSDKEachTime(t *testing.T) {
 	})
 }
 
+// An Error's code is never empty, and an operation's second call returns what its first one did.
+func TestAVerdictWithoutACodeGetsOne(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		means  taxonomy.Verdict
+		code   taxonomy.Code
+		effect redo.Effect
+	}{
+		{"a 404 that is no effect", 404, taxonomy.Verdict{Effect: redo.NotApplied}, taxonomy.NotFound, redo.NotApplied},
+		{"a 404 as a success", 404, taxonomy.Verdict{Class: taxonomy.ClassSuccess}, taxonomy.NotFound, redo.Applied},
+		{"a 200 that is a failure", 200, taxonomy.Verdict{}, "PROVIDER.failure", redo.EffectUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				means := func(*http.Response, []byte, taxonomy.Verdict) taxonomy.Verdict { return c.means }
+				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+					return answer(r, c.status, "{}"), nil
+				}), redo.WithStore(openStore(t)), redo.WithClassifier(means))
+				for range 2 {
+					e := fail(t, client, post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/", payment))
+					require.Equal(t, []any{c.code, c.status, c.effect}, []any{e.Code, e.StatusCode, e.Effect})
+				}
+			})
+		})
+	}
+}
+
 func TestAClassifierNeverMakesAMismatchRetryable(t *testing.T) {
 	always := func(_ *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict {
 		if v.Class == taxonomy.ClassSuccess {

@@ -75,7 +75,8 @@ type Profile struct {
 // A Classifier returns the verdict on a response: v, or another one. body holds at most the first 64 KiB of the
 // response's body. It is empty for an event stream and for any other response that the caller reads as it arrives. A
 // Classifier must not read resp.Body. It is not called for lost responses. It can't make a payload mismatch or an
-// expired key transient. It must be safe for concurrent use.
+// expired key transient. A failure without a code keeps that of v, or gets PROVIDER.failure. A Classifier must be safe
+// for concurrent use.
 type Classifier func(resp *http.Response, body []byte, v taxonomy.Verdict) taxonomy.Verdict
 
 // RedoProfile returns the default profile: redo's own contract. It has a bare key, a retention of 24 hours and the

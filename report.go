@@ -28,7 +28,7 @@ func WithReport(ctx context.Context) (context.Context, *Report) {
 func (r *Report) Err() *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.err
+	return r.err.apart()
 }
 
 // Attempts returns the attempts of the last call, oldest first, including those of a success.
@@ -48,5 +48,5 @@ func (r *Report) Resumed() bool {
 func (r *Report) set(out outcome, resumed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.err, r.attempts, r.resumed = out.err, out.attempts, resumed
+	r.err, r.attempts, r.resumed = out.err.apart(), out.attempts, resumed
 }

@@ -112,7 +112,7 @@ func TestClassifiers(t *testing.T) {
 	success := taxonomy.Verdict{Class: taxonomy.ClassSuccess}
 	mismatch := taxonomy.Verdict{Code: taxonomy.PayloadMismatch, Effect: NotApplied}
 	expired := taxonomy.Verdict{Code: taxonomy.KeyExpired}
-	applied := taxonomy.Verdict{Class: taxonomy.ClassSuccess, Effect: Applied}
+	applied := taxonomy.Verdict{Code: terminal.Code, Class: taxonomy.ClassSuccess, Effect: Applied}
 	for _, c := range []struct {
 		name         string
 		from         taxonomy.Verdict
@@ -123,7 +123,7 @@ func TestClassifiers(t *testing.T) {
 		{"the profile's", terminal, to(transient), nil, transient},
 		{"the client's", terminal, nil, to(transient), transient},
 		{"the client's comes after the profile's", terminal, to(transient), to(terminal), terminal},
-		{"a success has its effect", terminal, nil, to(success), applied},
+		{"a success has its effect, and an error its code", terminal, nil, to(success), applied},
 		{"a mismatch is never made transient", mismatch, to(transient), to(transient), mismatch},
 		{"an expired key is never made transient", expired, to(transient), to(transient), expired},
 		{"a mismatch may be made another failure", mismatch, nil, to(terminal), terminal},

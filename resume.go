@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/redo-go/redo/internal/turn"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 const (
@@ -47,10 +49,9 @@ func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report
 	defer ticker.Stop()
 	for {
 		r.round(ctx)
-		if c.closed.Load() {
-			return ErrClosed
-		}
 		select {
+		case <-c.life.Done():
+			return ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
@@ -79,7 +80,7 @@ func (r *resumer) round(ctx context.Context) {
 	places := make(chan struct{}, resumeWorkers)
 	defer running.Wait()
 	for op, err := range r.client.Pending(ctx) {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || r.client.life.Err() != nil {
 			return
 		}
 		if err != nil {
@@ -117,6 +118,13 @@ func (r *resumer) one(ctx context.Context, op Operation) {
 	resp, err := c.Resume(ctx, op)
 	if err == nil {
 		err = resp.Body.Close()
+	}
+	if err == nil && resp.StatusCode/100 == 3 {
+		resp.Body = http.NoBody
+		err = loopOfResponse(resp).failed(taxonomy.RedirectNotFollowed, EffectUnknown, resp,
+			errors.New("redo: ResumeEvery: the response is a redirect, and the operation stays pending"))
+	}
+	if err == nil {
 		// Losing this only means that the turn is forgotten when it expires.
 		_ = c.store.Release(context.WithoutCancel(ctx), taken.Lease)
 	} else if e, ok := errors.AsType[*Error](err); ok {

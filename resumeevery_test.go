@@ -392,17 +392,6 @@ func TestResumeEveryKeepsTheServersHint(t *testing.T) {
 	}
 }
 
-func TestResumeEveryEndsWithItsClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := connect(t, unused(), redo.WithStore(openStore(t)))
-		ended := make(chan error, 1)
-		go func() { ended <- client.ResumeEvery(t.Context(), time.Minute, nil) }()
-		synctest.Wait()
-		require.NoError(t, client.Close())
-		require.Equal(t, redo.ErrClosed, <-ended)
-	})
-}
-
 // Without its turn nothing is sent. Without the server's hint another process may resume the operation too early.
 func TestResumeEveryReportsATurnThatItCouldNotKeep(t *testing.T) {
 	for name, c := range map[string]struct {

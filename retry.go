@@ -1,6 +1,7 @@
 package redo
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -79,26 +80,12 @@ func scale(random float64, d time.Duration) time.Duration {
 
 // withDefaults fills the zero fields.
 func (p RetryPolicy) withDefaults() RetryPolicy {
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = 5
-	}
-	if p.BaseDelay == 0 {
-		p.BaseDelay = 100 * time.Millisecond
-		for _, most := range []time.Duration{p.MaxDelay, p.MaxElapsed} {
-			if most > 0 {
-				p.BaseDelay = min(p.BaseDelay, most)
-			}
-		}
-	}
-	if p.MaxDelay == 0 {
-		p.MaxDelay = max(2*time.Second, p.BaseDelay)
-	}
-	if p.MaxElapsed == 0 {
-		p.MaxElapsed = max(10*time.Second, p.AttemptTimeout)
-	}
-	if p.AttemptTimeout == 0 {
-		p.AttemptTimeout = p.MaxElapsed
-	}
+	const usual = 100 * time.Millisecond
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, 5)
+	p.BaseDelay = cmp.Or(p.BaseDelay, min(usual, cmp.Or(p.MaxDelay, usual), cmp.Or(p.MaxElapsed, usual)))
+	p.MaxDelay = cmp.Or(p.MaxDelay, max(2*time.Second, p.BaseDelay))
+	p.MaxElapsed = cmp.Or(p.MaxElapsed, max(10*time.Second, p.AttemptTimeout))
+	p.AttemptTimeout = cmp.Or(p.AttemptTimeout, p.MaxElapsed)
 	if p.Jitter == nil {
 		p.Jitter = FullJitter
 	}

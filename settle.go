@@ -133,14 +133,9 @@ func (k *call) contradiction(out outcome) *Error {
 	if effect == NotApplied && !out.verdict.Final {
 		effect = EffectUnknown // this call's attempts were not applied; those of another call may have been
 	}
-	e := &Error{
-		Code: taxonomy.OutcomeUnknown, Operation: k.op.name, Key: k.op.key, Effect: effect,
-		Attempts: out.attempts, Response: out.resp,
-		Err: fmt.Errorf("%w: the response shows %q, %s recorded %q", ErrContradiction, out.effect, op.Finding.By, op.Effect),
-	}
-	if out.resp != nil {
-		e.StatusCode = out.resp.StatusCode
-	}
+	e := k.failed(taxonomy.OutcomeUnknown, effect, out.resp, fmt.Errorf("%w: the response shows %q, %s recorded %q",
+		ErrContradiction, out.effect, op.Finding.By, op.Effect))
+	e.Attempts = out.attempts
 	switch {
 	case out.err != nil:
 		e.head, e.cut = out.err.head, out.err.cut

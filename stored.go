@@ -273,14 +273,11 @@ func (k *call) replay(s journal.Settlement) outcome {
 	if s.Code == "" && s.BodyKept && out.resp != nil {
 		return out
 	}
-	e := &Error{
-		Code: s.Code, Operation: k.op.name, Key: k.op.key, Effect: s.Effect, Response: out.resp,
-		said: s.Said, sameKey: true, whole: s.Code != "" && s.BodyKept,
-		Err: errors.New("redo: this operation's final response is recorded, nothing was sent: find out what happened, then " +
-			"Settle or Forget it"),
-	}
+	e := k.failed(s.Code, s.Effect, out.resp, errors.New("redo: this operation's final response is recorded, nothing "+
+		"was sent: find out what happened, then Settle or Forget it"))
+	e.said, e.sameKey, e.whole = s.Said, true, s.Code != "" && s.BodyKept
 	if out.resp != nil {
-		e.StatusCode, e.head = out.resp.StatusCode, s.Response.Body
+		e.head = s.Response.Body
 	}
 	if s.Code == "" {
 		e.Code = taxonomy.ResultNotStored

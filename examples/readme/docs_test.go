@@ -60,20 +60,25 @@ func queriesOf(t *testing.T, page string) []string {
 	return queries
 }
 
-// A row of docs/architecture.md: functions, and then the file that declares them.
+// A row of docs/architecture.md: functions, and then the files that declare them.
 var (
-	step = regexp.MustCompile(`(?m)^\|[^|]*\|([^|]+)\| \[[^\]]+\]\(([^)]+)\) \|`)
+	step = regexp.MustCompile(`(?m)^\|[^|]*\|([^|]+)\| (\[[^|]+\)) \|`)
+	link = regexp.MustCompile(`\]\(([^)]+)\)`)
 	name = regexp.MustCompile("`(\\w+)`")
 )
 
-// missingSteps returns each function that the page names beside a file that does not declare it, and the number of
+// missingSteps returns each function that the page names beside files that do not declare it, and the number of
 // functions that it names.
 func missingSteps(page string, read func(file string) string) (missing []string, named int) {
 	for _, row := range step.FindAllStringSubmatch(page, -1) {
+		var source strings.Builder
+		for _, file := range link.FindAllStringSubmatch(row[2], -1) {
+			source.WriteString(read(file[1]))
+		}
 		for _, n := range name.FindAllStringSubmatch(row[1], -1) {
 			named++
 			declared := regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + n[1] + `[(\[]`)
-			if !declared.MatchString(read(row[2])) {
+			if !declared.MatchString(source.String()) {
 				missing = append(missing, row[2]+": "+n[1])
 			}
 		}
@@ -97,6 +102,6 @@ func TestAStepThatMovedIsFound(t *testing.T) {
 	page := "| Entry | `Do`, `Call`, `run` | [client.go](../client.go) | text |\n"
 	source := "func (c *Client) Do() {\n}\n\nfunc Call[T any]() {\n}\n\n// func run(\nfunc running() {\n}\n"
 	missing, named := missingSteps(page, func(string) string { return source })
-	require.Equal(t, []string{"../client.go: run"}, missing)
+	require.Equal(t, []string{"[client.go](../client.go): run"}, missing)
 	require.Equal(t, 3, named)
 }

@@ -1,0 +1,60 @@
+package redo_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+)
+
+// A nosyObserver reads the response of every error, and changes its header.
+type nosyObserver struct{ read []string }
+
+func (o *nosyObserver) StartOperation(ctx context.Context, _ redo.OperationStart) context.Context {
+	return ctx
+}
+
+func (o *nosyObserver) EndOperation(_ context.Context, end redo.OperationEnd) {
+	if end.Err == nil {
+		o.read = append(o.read, "no error")
+		return
+	}
+	body, _ := io.ReadAll(end.Err.Response.Body)
+	o.read = append(o.read, string(body))
+	end.Err.Response.Header.Set("Location", "changed")
+}
+
+// Observer, report and caller may each read the body of an error.
+func TestEachReaderOfAnErrorHasAResponseOfItsOwn(t *testing.T) {
+	const refusal = `{"error":"the card has expired"}`
+	synctest.Test(t, func(t *testing.T) {
+		sent, observer := 0, &nosyObserver{}
+		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if sent++; sent > 2 {
+				return answer(r, 201, ""), nil
+			}
+			return answer(r, 422, refusal), nil
+		}), redo.WithObserver(observer))
+		request := func(ctx context.Context) *http.Request { return post(t, ctx, "http://bank.test/", payment) }
+
+		e := fail(t, client, request(t.Context()))
+		require.Equal(t, refusal, drain(t, e.Response))
+
+		ctx, report := redo.WithReport(t.Context())
+		resp, err := under(client).Do(request(redo.WithKey(ctx, "k")))
+		require.NoError(t, err)
+		for range 2 {
+			require.Equal(t, refusal, drain(t, report.Err().Response))
+		}
+		require.Equal(t, refusal, drain(t, resp))
+		require.Empty(t, resp.Header.Get("Location"))
+
+		_, _ = succeed(t, client, request(t.Context()))
+		require.Equal(t, []string{refusal, refusal, "no error"}, observer.read)
+	})
+}

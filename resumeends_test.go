@@ -1,0 +1,67 @@
+package redo_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+func TestResumeEveryEndsWithItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := connect(t, unused(), redo.WithStore(openStore(t)))
+		ended, start := make(chan error, 1), time.Now()
+		report := func(_ redo.Operation, err error) { t.Error("a closed client reported", err) }
+		go func() { ended <- client.ResumeEvery(t.Context(), time.Minute, report) }()
+		synctest.Wait()
+		require.NoError(t, client.Close())
+		require.Equal(t, redo.ErrClosed, <-ended)
+		require.Zero(t, time.Since(start), "it does not wait for its next round")
+	})
+}
+
+func TestResumeEveryOfAClosedClientReportsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := openStore(t)
+		leaveBehind(t, st, "a")
+		client := connect(t, unused(), redo.WithStore(st))
+		require.NoError(t, client.Close())
+		report := func(_ redo.Operation, err error) { t.Error("a closed client reported", err) }
+		require.Equal(t, redo.ErrClosed, client.ResumeEvery(t.Context(), time.Minute, report))
+	})
+}
+
+func TestResumeEveryOfAnEndedContextReturnsItsError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	client := connect(t, unused(), redo.WithStore(openStore(t)))
+	require.Equal(t, context.Canceled, client.ResumeEvery(ctx, time.Minute, nil))
+}
+
+// A redirect settles nothing: the operation stays pending. As a success it would be sent again in every round.
+func TestResumeEveryReportsARedirectAsAnErrorAndBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := openStore(t)
+		leaveBehind(t, st, "a")
+		p, got := newProvider(302, 0), resumptions{}
+		resumeFor(t, 16*time.Minute+time.Second, time.Minute, got.report, resuming(t, p, st))
+		const m = time.Minute
+		require.Equal(t, []time.Duration{0, m, 3 * m, 7 * m, 15 * m}, p.came["a"])
+		require.Len(t, got["a"], len(p.came["a"]))
+		for _, err := range got["a"] {
+			e := failure(t, err)
+			require.Equal(t, []any{taxonomy.RedirectNotFollowed, http.StatusFound, "a", redo.EffectUnknown, 1},
+				[]any{e.Code, e.StatusCode, e.Operation, e.Effect, len(e.Attempts)})
+			require.False(t, redo.SafeToRetry(e))
+			require.Equal(t, http.StatusFound, e.Response.StatusCode)
+			require.Empty(t, drain(t, e.Response))
+		}
+		require.Len(t, pending(t, connect(t, unused(), redo.WithStore(st))), 1)
+	})
+}

@@ -23,6 +23,7 @@ type Body struct {
 	held  bool          // bytes is the body; the request's own is closed
 	rest  io.ReadCloser // the whole body, if Buffer read the head of one that is too long
 	used  bool          // an attempt has the request's own body, and closes it
+	moved bool          // a reader of GetBody was read on: it may share its position with the request's own body
 }
 
 // BodyOf returns the body of req, which may be nil.
@@ -116,6 +117,7 @@ func (b *Body) Open(limit int) (r io.ReadCloser, whole bool, err error) {
 			return nil, false, err
 		}
 		if len(head) > limit {
+			b.moved = true
 			return rejoin(head, from), false, nil // read on, and not held
 		}
 		_ = from.Close()
@@ -143,7 +145,8 @@ func (b *Body) Attach(out *http.Request) (err error) {
 	return nil
 }
 
-// next returns the body of the next attempt. The first attempt gets the request's own, so that nothing is copied.
+// next returns the body of the next attempt. The first attempt gets the request's own, so that nothing is copied. After
+// a long body was read for its fingerprint, it gets one of GetBody: some, like azcore's, seek in the request's own body.
 func (b *Body) next() (io.ReadCloser, error) {
 	switch {
 	case b.held && len(b.bytes) == 0:
@@ -152,7 +155,7 @@ func (b *Body) next() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(b.bytes)), nil
 	case b.empty():
 		return b.req.Body, nil
-	case !b.used:
+	case !b.used && !b.moved:
 		b.used = true
 		if b.rest != nil {
 			return b.rest, nil

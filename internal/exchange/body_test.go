@@ -126,6 +126,29 @@ func TestOpenLeavesTheBodyToTheAttempts(t *testing.T) {
 	}
 }
 
+// Some functions GetBody seek in the request's own body, as that of azcore does.
+func TestOpenLeavesABodyThatSeeksToTheAttempts(t *testing.T) {
+	for _, limit := range []int{3, 4} {
+		body := strings.NewReader("1000")
+		req, spy := unrewindable(t, body)
+		req.GetBody = func() (io.ReadCloser, error) {
+			_, err := body.Seek(0, io.SeekStart)
+			return io.NopCloser(body), err
+		}
+		b := BodyOf(req)
+		r, _, err := b.Open(limit)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, r)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		for range 2 {
+			require.Equal(t, "1000", attached(t, &b), "limit %d", limit)
+		}
+		b.Close()
+		require.Equal(t, 1, spy.closed, "limit %d", limit)
+	}
+}
+
 // A body that is one byte too long is known to be without a read of the next byte, which may never come.
 func TestABodyIsReadNoFurtherThanItsLimit(t *testing.T) {
 	stalled := func() io.Reader {

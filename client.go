@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/internal/decision"
+	"github.com/redo-go/redo/internal/exchange"
 	"github.com/redo-go/redo/internal/flight"
 	"github.com/redo-go/redo/internal/journal"
 	"github.com/redo-go/redo/internal/null"
@@ -69,9 +70,8 @@ func New(opts ...Option) (*Client, error) {
 			return nil, errors.New("redo: New: http.DefaultTransport is nil: use WithTransport")
 		}
 		if t, ok := c.base.(*http.Transport); ok { // a program may have replaced it
-			t = t.Clone()
-			t.MaxIdleConnsPerHost = 64 // the default of 2 makes a client of one provider reconnect all the time
-			c.base, c.ownBase = t, t
+			c.ownBase = exchange.OwnTransport(t)
+			c.base = c.ownBase
 		}
 	}
 	_, c.traced = c.base.(*http.Transport)

@@ -3,8 +3,11 @@ package redo
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +48,38 @@ func TestATransportOfTheCallersIsUsedAsItIs(t *testing.T) {
 
 	client = open(t, WithTransport(&scripted{}))
 	require.False(t, client.traced, "of another it is not known")
+}
+
+// A proxy refuses a tunnel with a status. It has the same meaning as that of any other response (contract, section 2).
+func TestAProxyThatRefusesTheTunnelIsNamedByItsStatus(t *testing.T) {
+	for status, want := range map[int]struct {
+		code     taxonomy.Code
+		attempts int
+	}{
+		407: {taxonomy.ProxyAuth, 1}, 403: {taxonomy.Forbidden, 1},
+		502: {taxonomy.Unavailable, 2}, 504: {taxonomy.Timeout, 2},
+	} {
+		var asked atomic.Int32
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(status)
+		}))
+		t.Cleanup(proxy.Close)
+		to, err := url.Parse(proxy.URL)
+		require.NoError(t, err)
+		client := open(t, WithRetry(RetryPolicy{MaxAttempts: 2, Jitter: NoDelay}))
+		client.ownBase.Proxy = http.ProxyURL(to)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://bank.test/refunds", http.NoBody)
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		require.Nil(t, resp)
+		e, ok := errors.AsType[*Error](err)
+		require.True(t, ok)
+		require.Equal(t, []any{want.code, NotApplied, want.attempts}, []any{e.Code, e.Effect, len(e.Attempts)})
+		require.EqualValues(t, want.attempts, asked.Load())
+		require.Zero(t, e.StatusCode, "it is not the server's")
+		require.ErrorContains(t, err, strconv.Itoa(status))
+	}
 }
 
 // A program may have replaced http.DefaultTransport, for tracing for example.

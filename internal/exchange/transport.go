@@ -1,0 +1,30 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// OwnTransport returns a copy of t for a client's own use.
+func OwnTransport(t *http.Transport) *http.Transport {
+	t = t.Clone()
+	t.MaxIdleConnsPerHost = 64 // the default of 2 makes a client of one provider reconnect all the time
+	if t.OnProxyConnectResponse == nil {
+		t.OnProxyConnectResponse = refusedTunnel
+	}
+	return t
+}
+
+// refusedTunnel returns the error of a proxy's response to CONNECT. net/http's own error is the text of the status
+// alone, so that a 407 looked like a failed connection, and wrong credentials were tried again and again.
+func refusedTunnel(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	code := taxonomy.Classify(taxonomy.Answer{Status: resp.StatusCode, Header: resp.Header}).Code
+	if code == "" {
+		return nil // net/http refuses any status but 200
+	}
+	return fmt.Errorf("redo: the proxy refused the connection with status %d: %w", resp.StatusCode, code)
+}

@@ -50,6 +50,8 @@ func TestStreamOfAStoredOperationIsHandedOverAtOnce(t *testing.T) {
 		{"NDJSON", ndjson, nil, 0},
 		{"NDJSON with a parameter", ndjson + "; charset=utf-8", nil, 0},
 		{"events", "text/event-stream", nil, 0},
+		{"events of AWS", "application/vnd.amazon.eventstream", nil, 0},
+		{"a stream of Connect", "application/connect+json", nil, 0},
 		{"NDJSON past a classifier", ndjson, []redo.Option{classifier}, 0},
 		{"JSON is read for the record", "application/json", nil, 2 * time.Second},
 	} {

@@ -28,8 +28,10 @@ func Streams(resp *http.Response) bool {
 	switch mediaType {
 	case "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl",
 		"application/x-jsonlines",
-		"application/json-seq", "application/stream+json", "multipart/x-mixed-replace", "multipart/mixed":
+		"application/json-seq", "application/stream+json", "multipart/x-mixed-replace", "multipart/mixed",
+		"application/vnd.amazon.eventstream": // of AWS, such as the tokens of Bedrock
 		return true
 	}
-	return strings.HasPrefix(mediaType, "application/grpc")
+	// Connect has this type for its streams alone: https://connectrpc.com/docs/protocol
+	return strings.HasPrefix(mediaType, "application/grpc") || strings.HasPrefix(mediaType, "application/connect+")
 }

@@ -161,7 +161,7 @@ func WithoutStoredRequests() Option {
 }
 
 // WithTransport sends attempts through rt. Default: a clone of http.DefaultTransport that keeps 64 idle connections
-// per host. rt must not retry and must not follow redirects. A nil rt is an error.
+// per host, and pings an HTTP/2 connection that is silent. rt must not retry or follow redirects. A nil rt is an error.
 func WithTransport(rt http.RoundTripper) Option {
 	return optionFunc(func(c *config) error {
 		if null.Is(rt) {

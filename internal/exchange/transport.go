@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -16,8 +17,19 @@ func OwnTransport(t *http.Transport) *http.Transport {
 	if t.OnProxyConnectResponse == nil {
 		t.OnProxyConnectResponse = refusedTunnel
 	}
+	if t.HTTP2 == nil {
+		// All requests share one HTTP/2 connection, and a request that times out does not close it. Without a ping a
+		// connection that died silently takes every retry until the system gives it up, after some 15 minutes.
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingPatience}
+	}
 	return t
 }
+
+// The client sends a ping after pingAfter without a frame. It closes the connection after pingPatience more.
+const (
+	pingAfter    = 10 * time.Second
+	pingPatience = 5 * time.Second
+)
 
 // refusedTunnel returns the error of a proxy's response to CONNECT. net/http's own error is the text of the status
 // alone, so that a 407 looked like a failed connection, and wrong credentials were tried again and again.

@@ -1,0 +1,97 @@
+package exchange
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A pipes is a listener whose connections are pipes.
+type pipes struct {
+	accept chan net.Conn
+	dialed atomic.Int32
+	dead   atomic.Bool // the first connection loses what is written to it
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	c, open := <-p.accept
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (p *pipes) Close() error { close(p.accept); return nil }
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p.accept <- theirs
+	if p.dialed.Add(1) == 1 {
+		return &mortal{ours, &p.dead}, nil
+	}
+	return ours, nil
+}
+
+// A mortal connection loses what is written to it once it is dead, without an error.
+type mortal struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (m *mortal) Write(b []byte) (int, error) {
+	if m.dead.Load() {
+		return len(b), nil
+	}
+	return m.Conn.Write(b)
+}
+
+// A retry is of no use on the connection that lost the first attempt.
+func TestAnHTTP2ConnectionThatDiesSilentlyIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plain := &http.Protocols{}
+		plain.SetUnencryptedHTTP2(true)
+		network := &pipes{accept: make(chan net.Conn)}
+		srv := &http.Server{Protocols: plain, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		go func() { _ = srv.Serve(network) }()
+		tr := OwnTransport(&http.Transport{Protocols: plain, DialContext: network.dial})
+		send := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bank.test/", nil)
+			require.NoError(t, err)
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				return err
+			}
+			require.Equal(t, 2, resp.ProtoMajor)
+			return resp.Body.Close()
+		}
+		require.NoError(t, send())
+		network.dead.Store(true)
+		start := time.Now()
+		for send() != nil {
+			require.Less(t, time.Since(start), time.Minute)
+		}
+		require.LessOrEqual(t, time.Since(start), pingAfter+pingPatience+6*time.Second)
+		require.EqualValues(t, 2, network.dialed.Load())
+		tr.CloseIdleConnections()
+		require.NoError(t, srv.Close())
+		synctest.Wait()
+	})
+}
+
+func TestOwnTransportKeepsWhatAProgramHasSet(t *testing.T) {
+	set := &http.Transport{HTTP2: &http.HTTP2Config{SendPingTimeout: time.Hour}}
+	own := OwnTransport(set)
+	require.NotSame(t, set, own)
+	require.Equal(t, set.HTTP2, own.HTTP2)
+	require.Nil(t, set.OnProxyConnectResponse)
+}

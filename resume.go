@@ -125,15 +125,14 @@ func (r *resumer) one(ctx context.Context, op Operation) {
 			errors.New("redo: ResumeEvery: the response is a redirect, and the operation stays pending"))
 	}
 	if err == nil {
-		// Losing this only means that the turn is forgotten when it expires.
-		_ = c.store.Release(context.WithoutCancel(ctx), taken.Lease)
+		taken.Forget(ctx, c.store)
 	} else if e, ok := errors.AsType[*Error](err); ok {
 		// The server's hint holds for every process. Once the key is too old the operation is due anyway, for the probe.
 		due := e.RetryAt
 		if tooOld := time.Now().Add(c.retention.Usable() - op.Age); tooOld.Before(due) {
 			due = tooOld
 		}
-		if lost := taken.Postpone(context.WithoutCancel(ctx), c.store, due); lost != nil {
+		if lost := taken.Postpone(ctx, c.store, due); lost != nil {
 			err = errors.Join(err, fmt.Errorf("redo: ResumeEvery: keeping the time of the next attempt: %w", lost))
 		}
 	}

@@ -17,7 +17,7 @@ type Pace struct {
 }
 
 // A Turn is a turn that was taken. Its lease excludes other processes until the next turn is due. The record's meta
-// counts the turns, and Release of the lease forgets them.
+// counts the turns.
 type Turn struct {
 	Lease store.Lease
 	next  time.Time // when the next turn is due, by this process's clock
@@ -43,12 +43,24 @@ func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*Turn, erro
 	return &Turn{grant.Lease, next}, nil
 }
 
+// endPatience bounds the write that ends a turn. The write is made even after the context of the work has ended.
+const endPatience = 5 * time.Second
+
 // Postpone makes the next turn due at the time until, unless it is due later anyway.
 func (t Turn) Postpone(ctx context.Context, st store.Store, until time.Time) error {
 	if !until.After(t.next) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
 	return st.Extend(ctx, t.Lease, time.Until(until), nil)
+}
+
+// Forget ends the turns at a task that is done. If the write is lost, they are forgotten when they expire.
+func (t Turn) Forget(ctx context.Context, st store.Store) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	_ = st.Release(ctx, t.Lease)
 }
 
 // wait returns the wait after a turn. taken counts the turns before it.

@@ -83,3 +83,49 @@ type failing struct {
 }
 
 func (f failing) Extend(context.Context, store.Lease, time.Duration, []byte) error { return f.err }
+
+// deaf is a store that answers no write that ends a turn.
+type deaf struct{ store.Store }
+
+func (deaf) Extend(ctx context.Context, _ store.Lease, _ time.Duration, _ []byte) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (deaf) Release(ctx context.Context, _ store.Lease) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// The work's context may have ended: the write is made all the same. A store that does not respond must not hold a
+// process that wants to end.
+func TestTheWriteThatEndsATurnOutlivesItsContextForABoundedTime(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *turn.Turn, store.Store) error{
+		"Postpone": func(ctx context.Context, taken *turn.Turn, st store.Store) error {
+			return taken.Postpone(ctx, st, time.Now().Add(time.Hour))
+		},
+		"Forget": func(ctx context.Context, taken *turn.Turn, st store.Store) error {
+			taken.Forget(ctx, st)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, pace := memstore.New(), turn.Pace{Interval: time.Minute, Most: time.Minute}
+				ended, cancel := context.WithCancel(t.Context())
+				taken, err := turn.Take(ended, st, task, pace)
+				require.NoError(t, err)
+				cancel()
+				start := time.Now()
+				_ = end(ended, taken, deaf{st})
+				require.Equal(t, 5*time.Second, time.Since(start))
+
+				require.NoError(t, end(ended, taken, st))
+				time.Sleep(2 * time.Minute)
+				again, err := turn.Take(t.Context(), st, task, pace)
+				require.NoError(t, err)
+				require.Equal(t, name == "Postpone", again == nil)
+			})
+		})
+	}
+}

@@ -1,9 +1,13 @@
 package redo_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -12,6 +16,7 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/servertest"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 const (
@@ -124,4 +129,38 @@ func TestKeyHeaderInAnotherSpellingIsOneKey(t *testing.T) {
 			require.Empty(t, srv.Requests()[0].Header.Values("Idempotency-Key"))
 		})
 	})
+}
+
+// Some SDKs set Accept-Encoding, so net/http leaves the body packed. Its words count all the same.
+func TestAnErrorInGzipIsReadAndReturnedAsItIs(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := io.WriteString(z, `{"code":"CONFLICT.idempotency.in_flight"}`)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	var requests atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 2 {
+			return
+		}
+		w.Header().Set("Content-Encoding", r.Header.Get("Accept-Encoding"))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusConflict)
+		_, _ = w.Write(packed.Bytes())
+	}))
+	t.Cleanup(srv.Close)
+	client := connect(t, fresh(t), quick)
+	send := func() (*http.Response, error) {
+		req := post(t, redo.WithKey(t.Context(), "k1"), srv.URL, payment)
+		req.Header.Set("Accept-Encoding", "gzip")
+		return client.Do(req)
+	}
+	resp, err := send()
+	require.NoError(t, err, "the operation was still running, so the client waited")
+	require.NoError(t, resp.Body.Close())
+
+	_, err = send()
+	e := failure(t, err)
+	require.Equal(t, taxonomy.InFlight, e.Code)
+	require.Equal(t, packed.String(), drain(t, e.Response))
 }

@@ -2,6 +2,7 @@ package taxonomy
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"encoding/xml"
 	"io"
@@ -21,10 +22,10 @@ const (
 	adyenErrorCode = "errorCode="
 )
 
-// readBody reads the words of an error body: one JSON object, or an XML document of an AWS query service. A body
-// of another type, an incomplete one, or one of over 64 KiB is ignored.
+// readBody reads the words of an error body: one JSON object, or an XML document of an AWS query service. Either may
+// have the content coding gzip. A body of another type, an incomplete one, or one of over 64 KiB is ignored.
 func (r *reader) readBody(h http.Header, body []byte) {
-	if len(body) == 0 || len(body) > maxDocument {
+	if body = unpacked(h, body); len(body) == 0 || len(body) > maxDocument {
 		return
 	}
 	format := bodyFormat(h)
@@ -35,6 +36,24 @@ func (r *reader) readBody(h http.Header, body []byte) {
 	case first[0] == '<' && format.xml:
 		r.readXML(body)
 	}
+}
+
+// unpacked returns the body without the content coding gzip. net/http removes that coding, and the header with it,
+// unless the caller has set Accept-Encoding, as some SDKs do. A body that can't be unpacked is nil.
+func unpacked(h http.Header, body []byte) []byte {
+	switch coding := h.Get("Content-Encoding"); {
+	case len(body) == 0, !strings.EqualFold(coding, "gzip") && !strings.EqualFold(coding, "x-gzip"):
+		return body
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxDocument+1))
+	if err != nil {
+		return nil
+	}
+	return plain
 }
 
 // A format holds how a body may be read.

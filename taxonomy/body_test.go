@@ -1,6 +1,8 @@
 package taxonomy
 
 import (
+	"bytes"
+	"compress/gzip"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,6 +38,40 @@ func TestBodiesThatWouldBeCostlyToRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := Answer{Status: 503, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: c.body}
 			require.Equal(t, c.want, Classify(a))
+		})
+	}
+}
+
+// A caller that sets Accept-Encoding itself gets the body as it is on the wire.
+func TestABodyInGzipIsRead(t *testing.T) {
+	pack := func(body string) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := z.Write([]byte(body))
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		return b.Bytes()
+	}
+	document := pack(`{"code":"CONFLICT.idempotency.in_flight"}`)
+	inFlight := Verdict{Code: InFlight, Class: ClassTransient, Said: true}
+	conflict := Verdict{Code: ConflictState}
+	for name, c := range map[string]struct {
+		coding string
+		body   []byte
+		want   Verdict
+	}{
+		"gzip":                         {"gzip", document, inFlight},
+		"its other name":               {"X-GZIP", document, inFlight},
+		"one that is unpacked already": {"", []byte(`{"code":"CONFLICT.idempotency.in_flight"}`), inFlight},
+		"one that is cut off":          {"gzip", document[:len(document)-9], conflict},
+		"one that is no gzip":          {"gzip", []byte(`{"code":"CONFLICT.idempotency.in_flight"}`), conflict},
+		"none":                         {"gzip", nil, conflict},
+		"a bomb":                       {"gzip", pack(`{"code":"x","pad":"` + strings.Repeat("x", 10<<20) + `"}`), conflict},
+		"another coding":               {"br", document, conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {c.coding}}
+			require.Equal(t, c.want, Classify(Answer{Status: 409, Header: h, Body: c.body}))
 		})
 	}
 }

@@ -119,8 +119,8 @@ func (k *check) run(c *cobra.Command, args []string) error {
 		return errors.New("there is no target: give the URL of an operation or a target file; redo check --init " +
 			"prints one")
 	}
-	if k.timeout < 0 {
-		return fmt.Errorf("--timeout is %v, it must not be negative", k.timeout)
+	if err := k.checkNumbers(); err != nil {
+		return err
 	}
 	target, err := k.target.read(args[0], k.in, c.Flags().Changed)
 	if err != nil {
@@ -144,6 +144,21 @@ func (k *check) run(c *cobra.Command, args []string) error {
 	}
 	defer files.close()
 	return k.try(c.Context(), target, opts, files, again(c.Flags(), args[0]))
+}
+
+// checkNumbers checks the flags whose values package conformance would refuse by the names of its options.
+func (k *check) checkNumbers() error {
+	const fastest = 1e6 // the limit of conformance.Rate
+	switch {
+	case k.timeout < 0:
+		return fmt.Errorf("--timeout is %v, it must not be negative", k.timeout)
+	case k.workers < 1:
+		return fmt.Errorf("--concurrency is %d, it must be positive", k.workers)
+	case !(k.rate >= 0 && k.rate <= fastest): // NaN too
+		return fmt.Errorf("--rate is %v, it must be between 0, which sets no limit, and %.0f requests a second", k.rate,
+			fastest)
+	}
+	return nil
 }
 
 // printOpenAPI prints a target file for an operation of an OpenAPI document.

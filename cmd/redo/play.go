@@ -19,6 +19,7 @@ type playing struct {
 	lenient bool
 	effects bool // the command counts them
 	urlFile string
+	faults  script.Language
 }
 
 func (p *playing) flags(c *cobra.Command, address string) {
@@ -59,7 +60,7 @@ func (p *playing) options() ([]servertest.Option, error) {
 			texts[i] = string(data)
 		}
 	}
-	return script.Parse(texts...)
+	return p.faults.Parse(texts...)
 }
 
 // ready prints the address that the server listens on.

@@ -14,7 +14,7 @@ import (
 )
 
 func newProxy(t terminal) *cobra.Command {
-	var p playing
+	p := playing{faults: script.Language{NoStore: "redo proxy can't make the store of the server behind it fail"}}
 	cmd := &cobra.Command{
 		Use:   "proxy [flags] URL",
 		Short: "Forward to a server, and lose, delay and garble its responses",
@@ -22,9 +22,7 @@ func newProxy(t terminal) *cobra.Command {
 the effect" means here that the server has responded. It speaks HTTP/1.1 to the client, and HTTP or
 HTTPS to the server.
 
-` + fmt.Sprintf(scriptHelp, script.Help()) + `
-
-Faults of the store are not the proxy's to make.`,
+` + fmt.Sprintf(scriptHelp, p.faults.Help()),
 		Example: `  redo proxy http://localhost:8080 --script '*: reset-after-effect, ok'
   redo proxy https://staging.example.com --listen 127.0.0.1:9001 --script 'next: 503, delay(2s)'`,
 		Args: usageArgs(cobra.ExactArgs(1)),

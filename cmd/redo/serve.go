@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo/cmd/redo/internal/reference"
-	"github.com/redo-go/redo/cmd/redo/internal/script"
 	"github.com/redo-go/redo/cmd/redo/internal/targetfile"
 	"github.com/redo-go/redo/store/boltstore"
 )
@@ -30,13 +29,16 @@ whose "amount" is positive make one effect each. A test in any language reads th
 from GET /effects?key=KEY, and the number of requests from GET /requests?key=KEY. X-Slow: 400ms makes
 an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in memory.
 
-` + fmt.Sprintf(scriptHelp, script.Help()),
+` + fmt.Sprintf(scriptHelp, p.faults.Help()),
 		Example: `  redo serve --script 'k1: reset-after-effect, 503, ok'
   redo serve --script '*: reset-after-effect' --script '"k:2": delay-in-handler(2s)'
   redo serve --listen 127.0.0.1:9000 --store records.redo --write-target served.yaml
   redo serve --print-target > target.yaml`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if cfg.Bare {
+				p.faults.NoStore = "a server with --bare has no store that can fail"
+			}
 			if cfg.Script, err = p.options(); err != nil {
 				return err
 			}

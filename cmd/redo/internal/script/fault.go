@@ -51,17 +51,25 @@ var words = []word{
 	{"store-fails-at-complete", "", "the store is down after the effect", plain(servertest.StoreFailsAtComplete)},
 }
 
-// Fault reads one fault, such as 503, ok or delay(2s). Whether its arguments make sense is servertest's to say.
-func Fault(text string) (servertest.Fault, error) {
+// Language is the set of faults that a program offers. The zero value has all faults.
+type Language struct {
+	NoStore string // the reason why the program has no faults of the store; empty if it has them
+}
+
+// Fault reads one fault, such as 503, ok or delay(2s). Package servertest checks the arguments.
+func (l Language) Fault(text string) (servertest.Fault, error) {
 	if status, err := strconv.Atoi(text); err == nil {
 		return servertest.Status(status), nil
 	}
 	name, rest, open := strings.Cut(text, "(")
 	i := slices.IndexFunc(words, func(w word) bool { return w.name == strings.TrimSpace(name) })
 	if i < 0 {
-		return servertest.Fault{}, fmt.Errorf("there is no fault %q, there are %s", name, strings.Join(Names(), ", "))
+		return servertest.Fault{}, fmt.Errorf("there is no fault %q, there are %s", name, strings.Join(l.Names(), ", "))
 	}
 	w := words[i]
+	if !l.has(w) {
+		return servertest.Fault{}, errors.New(l.NoStore)
+	}
 	var args []string
 	if open {
 		inner, closed := strings.CutSuffix(rest, ")")
@@ -94,23 +102,33 @@ func (w word) String() string {
 	return w.name + "(" + w.args + ")"
 }
 
+// has reports whether the program offers the fault.
+func (l Language) has(w word) bool {
+	return l.NoStore == "" || !strings.HasPrefix(w.name, "store-fails-")
+}
+
+func (l Language) words() []word {
+	return slices.DeleteFunc(slices.Clone(words), func(w word) bool { return !l.has(w) })
+}
+
 // Names returns the names of the faults.
-func Names() []string {
+func (l Language) Names() []string {
 	var names []string
-	for _, w := range words {
+	for _, w := range l.words() {
 		names = append(names, w.name)
 	}
 	return names
 }
 
 // Help lists the faults, one on each line.
-func Help() string {
+func (l Language) Help() string {
+	offered := l.words()
 	width := 0
-	for _, w := range words {
+	for _, w := range offered {
 		width = max(width, len(w.String()))
 	}
 	var b strings.Builder
-	for _, w := range words {
+	for _, w := range offered {
 		fmt.Fprintf(&b, "  %-*s  %s\n", width, w, w.does)
 	}
 	return strings.TrimSuffix(b.String(), "\n")

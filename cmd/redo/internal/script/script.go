@@ -28,7 +28,7 @@ const (
 // Parse reads scripts. In a text they have line breaks or semicolons between them, and a line
 // that starts with # is a comment. A key with a colon, or a key that is one of the names above, is put in quotation
 // marks.
-func Parse(texts ...string) ([]servertest.Option, error) {
+func (l Language) Parse(texts ...string) ([]servertest.Option, error) {
 	var opts []servertest.Option
 	keyless := false
 	for _, text := range texts {
@@ -37,7 +37,7 @@ func Parse(texts ...string) ([]servertest.Option, error) {
 			return nil, fmt.Errorf("script %q: it has no faults", text)
 		}
 		for _, line := range lines {
-			key, quoted, steps, err := parse(line)
+			key, quoted, steps, err := l.parse(line)
 			if err != nil {
 				return nil, fmt.Errorf("script %q: %w", line, err)
 			}
@@ -101,7 +101,7 @@ func split(s string, separator byte) []string {
 }
 
 // parse reads one script.
-func parse(line string) (key string, quoted bool, steps []servertest.Fault, err error) {
+func (l Language) parse(line string) (key string, quoted bool, steps []servertest.Fault, err error) {
 	parts := split(line, ':')
 	if len(parts) != 2 {
 		return "", false, nil, errors.New("write it as key: fault, fault; put a key with a colon in quotation marks")
@@ -117,7 +117,7 @@ func parse(line string) (key string, quoted bool, steps []servertest.Fault, err 
 		return "", false, nil, errors.New("the key is missing before the colon")
 	}
 	for _, text := range split(parts[1], ',') {
-		f, err := Fault(strings.TrimSpace(text))
+		f, err := l.Fault(strings.TrimSpace(text))
 		if err != nil {
 			return "", false, nil, err
 		}

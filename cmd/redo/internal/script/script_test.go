@@ -15,7 +15,7 @@ import (
 // them.
 func serve(t *testing.T, texts ...string) []string {
 	t.Helper()
-	opts, err := Parse(texts...)
+	opts, err := Language{}.Parse(texts...)
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestWrongScriptsAreRefused(t *testing.T) {
 		"k: redirect(there, /)":   "the status is no number",
 	} {
 		t.Run(text, func(t *testing.T) {
-			_, err := Parse(text)
+			_, err := Language{}.Parse(text)
 			require.ErrorContains(t, err, want)
 		})
 	}
@@ -84,14 +84,14 @@ func TestEveryWordMakesItsFault(t *testing.T) {
 			require.Contains(t, samples, w.args)
 			text += "(" + samples[w.args] + ")"
 		}
-		f, err := Fault(text)
+		f, err := Language{}.Fault(text)
 		require.NoError(t, err)
 		// servertest writes the same words without hyphens.
 		name, _, _ := strings.Cut(f.String(), "(")
 		require.Equal(t, strings.ReplaceAll(w.name, "-", ""), strings.ToLower(name), "%s", f)
 		require.False(t, seen[name], "%s is there twice", name)
 		seen[name] = true
-		require.Contains(t, Help(), fmt.Sprintf("  %s ", w))
+		require.Contains(t, Language{}.Help(), fmt.Sprintf("  %s ", w))
 	}
 }
 
@@ -102,7 +102,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		opts, err := Parse(text)
+		opts, err := Language{}.Parse(text)
 		if err == nil && len(opts) == 0 {
 			t.Errorf("%q makes neither a script nor an error", text)
 		}

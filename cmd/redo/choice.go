@@ -105,6 +105,9 @@ func explainCase(w io.Writer, slug string) error {
 	cases := conformance.Cases()
 	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Slug == slug })
 	if i < 0 {
+		if group, _ := match("", []string{slug}); len(group) > 0 {
+			return fmt.Errorf("--explain %q: it explains one case, and these are %s", slug, strings.Join(group, ", "))
+		}
 		return noCase("--explain", slug)
 	}
 	c := cases[i]

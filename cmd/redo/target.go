@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -108,6 +109,9 @@ func isURL(s string) bool {
 // otherURL matches an argument that is a URL.
 var otherURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 
+// hostAndPort matches the start of a URL whose scheme was left out.
+var hostAndPort = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]+(/|$)|^\[[0-9A-Fa-f:.]+\]`)
+
 // readInput reads a file. The name "-" means the standard input.
 func readInput(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
@@ -118,6 +122,9 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 
 func readTarget(name string, stdin io.Reader) (conformance.Target, error) {
 	data, err := readInput(name, stdin)
+	if errors.Is(err, fs.ErrNotExist) && hostAndPort.MatchString(name) {
+		return conformance.Target{}, fmt.Errorf("there is no file %q; for a URL write http://%s", name, name)
+	}
 	if err != nil {
 		return conformance.Target{}, fmt.Errorf("read the target: %w", err)
 	}

@@ -23,10 +23,10 @@ func noURL(name, things, place string) error {
 	return nil
 }
 
-// withFile opens a file, runs f and closes the file. A missing file is an error, because the store would create it.
+// withFile opens a file, runs f and closes the file.
 func withFile(name string, f func(*boltstore.Store) error) (err error) {
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return failed(fmt.Errorf("there is no file %q", name))
+	if err := checkFile(name); err != nil {
+		return failed(err)
 	}
 	st, err := boltstore.Open(name)
 	if err != nil {
@@ -38,4 +38,18 @@ func withFile(name string, f func(*boltstore.Store) error) (err error) {
 		}
 	}()
 	return f(st)
+}
+
+// checkFile returns an error if a file is missing or empty. The store would make a new file of it, without records.
+func checkFile(name string) error {
+	st, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no file %q", name)
+	case err != nil:
+		return err
+	case st.Mode().IsRegular() && st.Size() == 0:
+		return fmt.Errorf("the file %q is empty: it has no store", name)
+	}
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -56,12 +55,12 @@ func engineOf(name string) (engine, error) {
 // sqliteMagic begins each SQLite file.
 var sqliteMagic = []byte("SQLite format 3\x00")
 
-// fileEngine returns the engine of a file. A missing file is an error, because boltstore would create it.
+// fileEngine returns the engine of a file.
 func fileEngine(name string) (engine, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", failed(fmt.Errorf("there is no file %q", name))
+	if err := checkFile(name); err != nil {
+		return "", failed(err)
 	}
+	f, err := os.Open(name)
 	if err != nil {
 		return "", failed(err)
 	}

@@ -69,7 +69,7 @@ func (p *playing) ready(t terminal, name, url string) error {
 	if p.urlFile == "" {
 		return nil
 	}
-	if err := writeWhole(p.urlFile, []byte(url+"\n")); err != nil {
+	if err := writeWhole("--url-file", p.urlFile, []byte(url+"\n")); err != nil {
 		return failed(err)
 	}
 	return nil

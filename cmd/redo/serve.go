@@ -42,6 +42,9 @@ an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in 
 			if cfg.Script, err = p.options(); err != nil {
 				return err
 			}
+			if cfg.Wait < 0 {
+				return fmt.Errorf("--wait is %v, it must not be negative", cfg.Wait)
+			}
 			if printTarget {
 				return printTargetOf(t, "http://"+p.listen, cfg)
 			}
@@ -68,7 +71,7 @@ an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in 
 			if target != "" {
 				text, err := targetfile.Format(reference.Target(srv.URL, cfg))
 				if err == nil {
-					err = writeWhole(target, append([]byte(ownTarget), text...))
+					err = writeWhole("--write-target", target, append([]byte(ownTarget), text...))
 				}
 				if err != nil {
 					return failed(err)
@@ -129,18 +132,18 @@ func checkOwn(name string) error {
 	return nil
 }
 
-// writeWhole writes a file in one step, so that a program that waits for the file never reads half of it.
-func writeWhole(name string, text []byte) error {
+// writeWhole writes the file of a flag in one step, so that a program that waits for the file never reads half of it.
+func writeWhole(flag, name string, text []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".redo-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("%s %s: %w", flag, name, err)
 	}
 	_, err = tmp.Write(text)
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
+		return fmt.Errorf("%s %s: %w", flag, name, errors.Join(err, os.Remove(tmp.Name())))
 	}
 	return nil
 }

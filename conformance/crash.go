@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -35,6 +36,9 @@ var crashCases = []Case{{
 				t.wait(pause)
 				continue
 			}
+			if errors.Is(b.err, ErrUnreachable) {
+				t.down(b.err, time.Duration(crash.Lease)+leaseMargin)
+			}
 			if b.err == nil {
 				t.answered(b, "the retry")
 			}
@@ -65,6 +69,16 @@ var crashCases = []Case{{
 		t.effect(1)
 	},
 }}
+
+// down ends the trial of a target that accepts no connection after its crash. A process that is not up again shows
+// nothing about its keys.
+func (t *trial) down(err error, waited time.Duration) {
+	if t.run.reachable(t.ctx) != nil {
+		t.unreachable(err)
+	}
+	t.inconclusive("the target accepted no connection within %v after the crash: a longer lease covers its restart",
+		waited)
+}
 
 // leaseMargin is the time after the lease's end in which a retry may still be refused. The server must first
 // detect the crash.

@@ -136,3 +136,49 @@ func TestRequestWhoseConnectionIsDroppedIsSentOnceMore(t *testing.T) {
 		require.True(t, strings.HasPrefix(sent()[0], c.request.method), c.rule)
 	}
 }
+
+// A process that is down shows nothing about its keys.
+func TestServerThatIsLongDownAfterACrashBreaksNoRule(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
+	for _, c := range []struct {
+		rule   string
+		down   time.Duration // zero is for ever
+		result string
+		died   bool
+	}{
+		{"it is never up again", 0, "the target died during the run", true},
+		{"it is up again after the lease", 3 * time.Second,
+			"the target accepted no connection within 2.001s after the crash: a longer lease covers its restart", false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			t.Parallel() // as above
+			l := newLab(t)
+			var down sync.Mutex
+			l.front = around(func(w http.ResponseWriter, r *http.Request, _ []byte, next http.Handler) {
+				if r.Header.Get("X-Fault") != "crash" {
+					next.ServeHTTP(w, r)
+					return
+				}
+				down.Lock()
+				go func() {
+					defer down.Unlock()
+					l.stop()
+					if c.down > 0 {
+						time.Sleep(c.down)
+						l.listen(l.address)
+					}
+				}()
+				panic(http.ErrAbortHandler)
+			})
+			target := l.start().target()
+			target.Crash.Lease = Duration(time.Millisecond)
+			report, err := Run(t.Context(), target, Only("fault-crash"))
+			down.Lock()
+			require.Equal(t, c.died, err != nil, "%v", err)
+			require.Empty(t, broken(report), "%s", texts(report))
+			res, _ := report.Result("fault-crash")
+			require.Equal(t, c.result, res.Reason)
+			require.Equal(t, c.died, report.ExitCode(false) == ExitUnreachable)
+		})
+	}
+}

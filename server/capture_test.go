@@ -114,6 +114,33 @@ func TestLengthOfALongResponse(t *testing.T) {
 	})
 }
 
+// net/http sends such trailers with a chunked response only.
+func TestFirstCallerGetsUnannouncedTrailers(t *testing.T) {
+	for name, early := range map[string]bool{"set before the body": true, "set after the body": false} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
+				if early {
+					w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
+				}
+				_, _ = io.WriteString(w, strings.Repeat("x", 5000))
+				w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
+			}))
+			t.Cleanup(srv.Close)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1",
+				strings.NewReader("x"))
+			require.NoError(t, err)
+			req.Header.Set("Idempotency-Key", "k")
+			resp, err := srv.Client().Do(req)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Len(t, body, 5000)
+			require.Equal(t, "1", resp.Trailer.Get("X-Sum"))
+		})
+	}
+}
+
 func TestReplayIsExact(t *testing.T) {
 	for _, c := range []struct {
 		rule string

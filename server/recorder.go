@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -203,6 +204,9 @@ func (o *recorder) send(stored, whole bool) {
 	}
 	if whole && bodyAllowed(o.status) {
 		setLength(o.header, len(o.body))
+		if hasTrailers(changed) {
+			delete(o.header, "Content-Length")
+		}
 	}
 	o.w.WriteHeader(o.status)
 	if o.body != nil {
@@ -226,9 +230,22 @@ func (o *recorder) withdraw() {
 // handler has set. A response with trailers has none.
 func setLength(h http.Header, n int) {
 	delete(h, "Content-Length")
-	if _, trailers := h["Trailer"]; n > selfCounted && !trailers {
+	if n > selfCounted && !hasTrailers(h) {
 		h["Content-Length"] = []string{strconv.Itoa(n)}
 	}
+}
+
+// hasTrailers reports whether a header announces trailers, or has some that net/http sends unannounced.
+func hasTrailers(h http.Header) bool {
+	if _, announced := h["Trailer"]; announced {
+		return true
+	}
+	for name := range h {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // errDiscarded is the error of a Write to a response that is not sent.

@@ -255,3 +255,18 @@ func TestNoPhoneChoosesTheUpstreamKey(t *testing.T) {
 	require.NotContains(t, keys, "1")
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(keys))), 4)
 }
+
+// A server's own middleware may log the request after the handler has returned.
+func TestTheRequestOfTheCallerKeepsItsHeader(t *testing.T) {
+	g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+		require.NotEmpty(t, r.Header.Get("Idempotency-Key"))
+		return respond(http.StatusCreated)(r)
+	}, gateway.RequestID("X-Request-Id"))
+	r := httptest.NewRequest(http.MethodPost, "/v1/refunds", strings.NewReader("{}"))
+	r.Header = http.Header{"X-User": {"ann"}, "X-Request-Id": {"id-1"}}
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	require.Equal(t, http.StatusCreated, w.Code)
+	require.Equal(t, "stored", w.Header().Get("Idempotency-Status"), "the id is the key")
+	require.Equal(t, http.Header{"X-User": {"ann"}, "X-Request-Id": {"id-1"}}, r.Header)
+}

@@ -164,7 +164,10 @@ func TestNextRequestTakesOverAnUnknownEffect(t *testing.T) {
 	}{
 		"no response":       {respond(0), server.TookOver},
 		"a failed response": {respond(http.StatusInternalServerError), server.TookOver},
-		"a refusal":         {respond(http.StatusBadRequest), server.Replayed},
+		"a failed response that claims a refusal": {
+			respond(http.StatusInternalServerError, "Error-Code", "VALIDATION.bad_request"), server.TookOver,
+		},
+		"a refusal": {respond(http.StatusBadRequest), server.Replayed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen kinds

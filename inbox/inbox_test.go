@@ -198,6 +198,24 @@ func TestAttemptsThatNeverEndedCount(t *testing.T) {
 	})
 }
 
+// An operator needs the error of the earlier attempt, because the death of a process explains nothing.
+func TestADeadLetterWhoseLastAttemptDiedKeepsTheEarlierError(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, dying{st}, inbox.MaxAttempts(2))
+		_, err := in.Receive(t.Context(), event, returns(errHandler))
+		time.Sleep(refused(t, err, inbox.HandlerFailed).RetryAfter)
+		require.PanicsWithValue(t, "killed", func() {
+			_, _ = in.Receive(t.Context(), event, func(context.Context, inbox.Event) error { panic("killed") })
+		})
+		time.Sleep(inbox.DefaultLeaseTTL)
+		r, err := in.Receive(t.Context(), event, returns(nil))
+		require.NoError(t, err)
+		require.Equal(t, inbox.DeadLettered, r.Status)
+		require.Equal(t, errHandler.Error(), r.Failure)
+		require.Equal(t, errHandler.Error(), letters(t, in, "")[0].Failure)
+	})
+}
+
 // A dying store accepts no write from a process whose handler panics, as after a kill.
 type dying struct{ *memstore.Store }
 

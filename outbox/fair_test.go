@@ -310,6 +310,26 @@ func TestAFullClaimIsFollowedByAnother(t *testing.T) {
 	})
 }
 
+// A claim is a round trip, so it must be worth one. No destination has more than one event.
+func TestARelayClaimsWhenHalfOfItsBufferIsFree(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		const workers, events = 8, 8192
+		for i := range events {
+			g.enqueue(outbox.Event{ID: "k", Destination: fmt.Sprint("d", i)})
+		}
+		d := &distant{rig: g}
+		stop := g.relay(spoiled{Queue: d}, func(context.Context, outbox.Event) error {
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}, outbox.Workers(workers), outbox.PerDestination(4), outbox.PollInterval(time.Hour))
+		time.Sleep(time.Minute)
+		stop()
+		g.stats(0, 0)
+		const half = 64 * workers / 2
+		require.LessOrEqual(g, d.claims.Load(), int64(events/half+4))
+	})
+}
+
 // Another relay may have a connection on which the destination does not hang.
 func TestEventsBehindAStuckDestinationReturnToTheQueue(t *testing.T) {
 	inBubble(t, func(g *rig) {

@@ -78,6 +78,23 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 	})
 }
 
+// A destination may be a name, and need not be one that parses as a URL.
+func TestTheLogOfADisabledDestinationHasAHostIfItIsAURL(t *testing.T) {
+	for _, name := range []string{"hooks", "100% off"} {
+		inBubble(t, func(g *rig) {
+			var log bytes.Buffer
+			g.enqueue(outbox.Event{ID: "k", Destination: name})
+			stop := g.relay(g.queue, func(context.Context, outbox.Event) error { return outbox.Gone(errors.New("no")) },
+				outbox.Logger(slog.New(slog.NewJSONHandler(&log, nil))))
+			synctest.Wait()
+			stop()
+			g.disabled(name)
+			require.Contains(g, log.String(), "destination disabled")
+			require.NotContains(g, log.String(), `"host"`)
+		})
+	}
+}
+
 // An operator may enable a destination by another process: the relay finds that out without a call.
 func TestDestinationIsEnabledElsewhere(t *testing.T) {
 	inBubble(t, func(g *rig) {

@@ -27,3 +27,15 @@ func Options(opts ...Option) Option {
 		}
 	})
 }
+
+// Remembered returns the number of forgotten destinations whose last success the relay keeps.
+func Remembered(r *Relay) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for one := range r.runs {
+		one.mu.Lock()
+		n += len(one.past)
+		one.mu.Unlock()
+	}
+	return n
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -150,6 +151,15 @@ func TestHTTPAnswers(t *testing.T) {
 		o := outbox.Judge(publisher(t, once(t)).Publish(t.Context(), outbox.Event{ID: "k", Destination: srv.URL}))
 		require.Equal(t, outbox.Released, o.Result)
 	})
+	t.Run("an attempt without a connection below another transport is not counted", func(t *testing.T) {
+		// Such as a signer's: the client can't tell whether it has sent the request.
+		below := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no route to it")
+		}}
+		client := once(t, redo.WithTransport(roundTripper(below.RoundTrip)))
+		o := outbox.Judge(publisher(t, client).Publish(t.Context(), outbox.Event{ID: "k", Destination: "http://a.test"}))
+		require.Equal(t, outbox.Released, o.Result)
+	})
 	t.Run("Retry-After is waited for, up to the cap", func(t *testing.T) {
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "604800")
@@ -174,6 +184,10 @@ func TestHTTPAnswers(t *testing.T) {
 		require.Equal(t, taxonomy.BadURL, o.Failure.Code)
 	})
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // The attempt's timeout does not end the reading of a connection that a 101 has handed over.
 func TestHTTPDoesNotWaitForTheEndOfASwitchedConnection(t *testing.T) {

@@ -68,3 +68,45 @@ func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
 		require.EqualValues(g, 1, most.Load())
 	})
 }
+
+// An idle destination is forgotten after a minute. One whose attempt still runs is not idle.
+func TestALongAttemptKeepsTheNextOneWaiting(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var running, most atomic.Int32
+		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			time.Sleep(10 * time.Minute)
+			running.Add(-1)
+			return nil
+		}, outbox.PerDestination(1), outbox.AttemptTimeout(time.Hour))
+		defer stop()
+		g.fill("d", 1, unordered)
+		time.Sleep(5 * time.Minute)
+		g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		g.stats(0, 0)
+		require.EqualValues(g, 1, most.Load())
+	})
+}
+
+// A relay with a new name for each destination must not grow for ever.
+func TestARelayForgetsASuccessThatNoScheduleReaches(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		r, err := outbox.NewRelay(g.queue, outbox.PublisherFunc(func(context.Context, outbox.Event) error { return nil }),
+			constant(2, time.Hour))
+		require.NoError(g, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		defer func() {
+			cancel()
+			require.NoError(g, <-ended)
+		}()
+		g.fill("old", 1, unordered)
+		time.Sleep(2 * time.Hour)
+		require.Equal(g, 1, outbox.Remembered(r), "an event of an hour ago may wait")
+		time.Sleep(3 * time.Hour)
+		require.Zero(g, outbox.Remembered(r))
+	})
+}

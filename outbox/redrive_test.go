@@ -115,7 +115,7 @@ func TestRedriveAllRefusesARateThatItCantKeep(t *testing.T) {
 	ctx := context.Background()
 	for value, n := range map[string]float64{
 		"NaN": math.NaN(), "+Inf": math.Inf(1), "-Inf": math.Inf(-1), "-1": -1, "0": 0, "1e-10": 1e-10,
-		"5e-324": math.SmallestNonzeroFloat64,
+		"5e-324": math.SmallestNonzeroFloat64, "1.0842021724855044e-10": 1e9 / (1 << 63),
 	} {
 		t.Run(value, func(t *testing.T) {
 			inBubble(t, func(g *rig) {

@@ -146,7 +146,7 @@ func TestAFailedEventRestsAndIsThenHandledByTheNextDelivery(t *testing.T) {
 		for n := 1; n <= 2; n++ {
 			_, err := in.Receive(t.Context(), event, h.handle)
 			e := refused(t, err, inbox.HandlerFailed)
-			require.ErrorIs(t, err, errHandler)
+			require.Same(t, errHandler, e.Err, "it is the error of the handler itself")
 			require.Equal(t, n, e.Attempts)
 			require.Equal(t, time.Duration(n)*10*second, e.RetryAfter)
 

@@ -72,6 +72,18 @@ func TestGrantThatComesLateHandlesNothing(t *testing.T) {
 	}
 }
 
+// The producer must not wait for the end of a lease that nothing uses.
+func TestALeaseThatIsGrantedLateIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, mem *memstore.Store) {
+		in := newInbox(t, &slowReserve{mem, 20 * second}, inbox.LeaseTTL(30*second))
+		_, err := in.Receive(t.Context(), event, returns(nil))
+		refused(t, err, taxonomy.InFlight)
+		r, err := in.Receive(t.Context(), event, returns(nil))
+		require.NoError(t, err)
+		require.Equal(t, inbox.Processed, r.Status)
+	})
+}
+
 // The count of a further attempt renews the lease, so that its handler has all of it.
 func TestAGrantThatComesLateIsRenewedByTheCount(t *testing.T) {
 	bubble(t, func(t *testing.T, mem *memstore.Store) {

@@ -69,6 +69,31 @@ func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
 	})
 }
 
+// Workers serve the destinations in turn, however many events each one has.
+func TestDestinationsHaveTurns(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		for _, name := range []string{"a", "b", "c"} {
+			g.fill(name, 4, unordered)
+		}
+		var seen record
+		stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
+			time.Sleep(time.Millisecond)
+			seen.add(ev)
+			return nil
+		}, outbox.Workers(1), outbox.PerDestination(4))
+		time.Sleep(time.Second)
+		stop()
+		var turns string
+		for _, id := range seen.all() {
+			turns += id[:1]
+		}
+		require.Len(g, turns, 12)
+		for i := range 4 {
+			require.ElementsMatch(g, []byte("abc"), []byte(turns[3*i:3*i+3]), turns)
+		}
+	})
+}
+
 // An idle destination is forgotten after a minute. One whose attempt still runs is not idle.
 func TestALongAttemptKeepsTheNextOneWaiting(t *testing.T) {
 	inBubble(t, func(g *rig) {

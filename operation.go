@@ -152,7 +152,7 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 			return op, op.refuse(taxonomy.KeyMalformed, err)
 		}
 	}
-	if op.key != "" || op.stored || !c.wantsKey(op, req.Method, m) {
+	if op.key != "" || op.stored || !c.wantsKey(op, req, m) {
 		return op, nil
 	}
 	made, e := c.makeKey(op)
@@ -163,16 +163,16 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 }
 
 // wantsKey reports whether an operation that is not stored and has no key needs one.
-func (c *Client) wantsKey(op operation, method string, m mode) bool {
+func (c *Client) wantsKey(op operation, req *http.Request, m mode) bool {
 	switch {
 	case op.name != "":
 		return true
-	case c.keys == nil || c.profile.NoKeys || c.profile.KeyInBody:
+	case c.keys == nil || c.profile.NoKeys || c.profile.KeyInBody || wire.SendsStream(req):
 		return false
 	case m == modeTransport && !c.optedIn:
 		return false // the client is not configured for servers that honour keys
 	}
-	return slices.Contains(c.profile.Methods, method)
+	return slices.Contains(c.profile.Methods, req.Method)
 }
 
 // makeKey makes the operation's key, and finds out whether it depends on the name alone. Another program, or a store

@@ -2,8 +2,11 @@ package redo_test
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -231,4 +234,47 @@ func TestStreamOutlivesTheAttemptsTime(t *testing.T) {
 			payment))
 		require.ErrorIs(t, err, redo.ErrAttemptTimeout, "a response that is read for the record may not")
 	})
+}
+
+// The sender of a stream may wait for a response before it writes the next message. To read its body ahead would wait
+// for ever, so it gets no key of its own and is sent once.
+func TestAStreamThatIsSentIsNotReadAhead(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := bufio.NewReader(r.Body)
+		for {
+			message, err := from.ReadString('\n')
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(w, message)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	client := connect(t, srv.Client().Transport, redo.WithProfile(redo.RedoProfile()))
+	for name, do := range map[string]func(*http.Request) (*http.Response, error){
+		"Do": client.Do, "Transport": under(client).Do,
+	} {
+		body, in := io.Pipe()
+		time.AfterFunc(10*time.Second, func() { _ = in.CloseWithError(errors.New("the body was read ahead")) })
+		go func() { _, _ = io.WriteString(in, "1\n") }()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, body)
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/connect+json")
+		resp, err := do(req)
+		require.NoError(t, err, name)
+		require.Empty(t, redo.KeyOf(resp))
+		from := bufio.NewReader(resp.Body)
+		for i := range 3 {
+			message, err := from.ReadString('\n')
+			require.NoError(t, err, name)
+			require.Equal(t, fmt.Sprintln(i+1), message)
+			_, err = fmt.Fprintln(in, i+2)
+			require.NoError(t, err)
+		}
+		require.NoError(t, in.Close())
+		require.NoError(t, resp.Body.Close())
+	}
 }

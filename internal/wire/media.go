@@ -32,6 +32,21 @@ func Streams(resp *http.Response) bool {
 		"application/vnd.amazon.eventstream": // of AWS, such as the tokens of Bedrock
 		return true
 	}
-	// Connect has this type for its streams alone: https://connectrpc.com/docs/protocol
+	return isRPCStream(mediaType)
+}
+
+// SendsStream reports whether a request's body is a stream of messages of gRPC or Connect. Its sender may wait for a
+// response before it writes the next message, so the body can't be read ahead.
+func SendsStream(r *http.Request) bool {
+	if r.Body == nil || r.Body == http.NoBody || r.GetBody != nil || r.ContentLength > 0 {
+		return false
+	}
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return isRPCStream(mediaType)
+}
+
+// isRPCStream reports whether a body of this type is a sequence of messages. Connect has its own type for streams
+// alone: https://connectrpc.com/docs/protocol
+func isRPCStream(mediaType string) bool {
 	return strings.HasPrefix(mediaType, "application/grpc") || strings.HasPrefix(mediaType, "application/connect+")
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"io"
 	"net/http"
 	"testing"
 
@@ -36,5 +37,32 @@ func TestStreams(t *testing.T) {
 	} {
 		resp := &http.Response{ContentLength: c.length, Header: http.Header{"Content-Type": {c.contentType}}}
 		require.Equal(t, c.want, Streams(resp), "%d bytes of %q", c.length, c.contentType)
+	}
+}
+
+func TestSendsStream(t *testing.T) {
+	pipe := func() *http.Request {
+		r, _ := io.Pipe()
+		return &http.Request{Body: r, ContentLength: -1, Header: http.Header{"Content-Type": {"application/connect+json"}}}
+	}
+	for name, c := range map[string]struct {
+		change func(*http.Request)
+		want   bool
+	}{
+		"Connect":          {func(*http.Request) {}, true},
+		"gRPC":             {func(r *http.Request) { r.Header.Set("Content-Type", "application/grpc") }, true},
+		"no stated length": {func(r *http.Request) { r.ContentLength = 0 }, true},
+		"a known length":   {func(r *http.Request) { r.ContentLength = 1 }, false},
+		"one that can be read again": {func(r *http.Request) {
+			r.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
+		}, false},
+		"no body":       {func(r *http.Request) { r.Body = nil }, false},
+		"an empty body": {func(r *http.Request) { r.Body = http.NoBody }, false},
+		"JSON":          {func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }, false},
+		"lines of JSON": {func(r *http.Request) { r.Header.Set("Content-Type", "application/x-ndjson") }, false},
+	} {
+		r := pipe()
+		c.change(r)
+		require.Equal(t, c.want, SendsStream(r), name)
 	}
 }

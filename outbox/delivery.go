@@ -166,8 +166,9 @@ func (r *run) restOf(e ended, v verdict) time.Duration {
 
 // hopeless reports whether the destination must be disabled. It must if the destination is gone, or if nothing was
 // delivered to it for the length of a whole schedule. The parameter first is the claim time of the event's first
-// attempt. Deliveries before this run are not known, so a younger run needs as many failures in a row as the
-// breaker. Without retries the schedule has no such length.
+// attempt. A relay does not know the deliveries of other relays. So it needs as many failures in a row as a schedule
+// has attempts. Deliveries before this run are not known either, so a younger run needs as many as the breaker.
+// Without retries the schedule has no such length.
 func (r *run) hopeless(l *lane, v verdict, o Outcome, first, now time.Time) bool {
 	switch {
 	case l.disabled:
@@ -176,10 +177,12 @@ func (r *run) hopeless(l *lane, v verdict, o Outcome, first, now time.Time) bool
 		return true
 	case v == rejected || !l.delivered.Before(first) || len(r.waits) == 0:
 		return false
-	case o.Result == Dead:
-		return !r.started.After(first) || l.misses >= max(r.breaker, 1)
+	case o.Result == Dead && r.started.After(first):
+		return l.misses >= max(r.breaker, 1)
+	case l.misses <= len(r.waits):
+		return false
 	}
-	return now.Sub(l.failing) > span(r.waits)
+	return o.Result == Dead || now.Sub(l.failing) > span(r.waits)
 }
 
 // end gives the chain's worker to the next chain.

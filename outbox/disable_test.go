@@ -154,6 +154,73 @@ func TestDestinationIsDisabledWhenAScheduleIsUsedUp(t *testing.T) {
 	}
 }
 
+// A turn is a queue that gives events to its relay only while it is the relay's turn.
+type turn struct {
+	outbox.Queue
+	relay int64
+	next  *atomic.Int64
+}
+
+func (q turn) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
+	if q.next.Load() != q.relay {
+		return nil, nil
+	}
+	return q.Queue.Claim(ctx, c)
+}
+
+// A relay does not see the deliveries of the others.
+func TestDestinationToWhichAnotherRelayDeliversIsNotDisabled(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var next, tries atomic.Int64
+		var delivered [2]atomic.Int64
+		for i := range delivered {
+			defer g.relay(turn{g.queue, int64(i), &next}, func(_ context.Context, ev outbox.Event) error {
+				if ev.ID != "bad" {
+					delivered[i].Add(1)
+					return nil
+				}
+				next.Store(tries.Add(1) % 2) // each makes five of the ten attempts
+				return &redo.Error{Code: taxonomy.BadRequest, StatusCode: 400}
+			}, outbox.PollInterval(time.Minute))()
+		}
+		time.Sleep(time.Hour)
+		g.enqueue(outbox.Event{ID: "bad", Destination: "d"})
+		for range 20 {
+			time.Sleep(5 * time.Hour)
+			if next.Load() == 0 {
+				g.enqueue(outbox.Event{Destination: "d"})
+			}
+		}
+		time.Sleep(time.Hour)
+		require.Len(g, g.letters(), 1)
+		require.Positive(g, delivered[0].Load())
+		require.Zero(g, delivered[1].Load())
+		g.disabled()
+	})
+}
+
+// Its own failures are days apart, and it delivers nothing in between.
+func TestRareFailuresOfOneRelayDisableNothing(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var next atomic.Int64
+		for i := range int64(2) {
+			defer g.relay(turn{g.queue, i, &next}, func(context.Context, outbox.Event) error {
+				if next.Store(0); i == 0 {
+					return nil
+				}
+				return &redo.Error{Code: taxonomy.Unavailable, StatusCode: 503}
+			}, outbox.PollInterval(time.Minute))()
+		}
+		for range 6 {
+			next.Store(1)
+			g.enqueue(outbox.Event{Destination: "d"})
+			time.Sleep(48 * time.Hour)
+			g.stats(0, 0)
+		}
+		g.disabled()
+	})
+}
+
 // Attempts that sent nothing are not counted: the destination is disabled all the same, and its events live.
 func TestUnreachableDestinationIsDisabledAfterDays(t *testing.T) {
 	inBubble(t, func(g *rig) {

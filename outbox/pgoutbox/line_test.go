@@ -3,6 +3,7 @@ package pgoutbox_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -241,7 +242,8 @@ func TestALeaseIsSettledOnce(t *testing.T) {
 	d := newDesk(t)
 	d.enqueue(outbox.Event{ID: "a"}, outbox.Event{ID: "b"})
 	ds := d.claim("a", "b")
-	ended := append(settlements(outbox.Sent, ds...), settlements(outbox.Dead, ds[0])...)
+	ended := slices.Concat(settlements(outbox.Sent, ds[0]), settlements(outbox.Dead, ds[0]),
+		settlements(outbox.Sent, ds[1]))
 	lost, err := d.q.Settle(d.Context(), ended...)
 	require.NoError(t, err)
 	require.Equal(t, []outbox.Lease{ds[0].Lease}, lost)

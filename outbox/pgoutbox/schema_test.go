@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,6 +102,18 @@ func TestEventsOfAMissingTableAreAnError(t *testing.T) {
 		require.Len(t, errs, 1)
 		require.ErrorContains(t, errs[0], "_late")
 	}
+}
+
+// A relay must not take a log that it can't read for an empty one.
+func TestAClaimOfAMissingTableIsAnError(t *testing.T) {
+	p := newPlace(t)
+	q, _ := p.open(t)
+	claim := outbox.Claim{Max: 1, Lease: time.Second}
+	_, err := q.Claim(t.Context(), claim) // looks for all expired leases, which the next one does not
+	require.NoError(t, err)
+	p.exec(t, "DROP TABLE "+p.named("_cursor"))
+	_, err = q.Claim(t.Context(), claim)
+	require.ErrorContains(t, err, "_cursor")
 }
 
 // A row's transaction must have its number before the row has its place. See logSQL.

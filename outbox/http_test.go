@@ -152,7 +152,7 @@ func TestHTTPAnswers(t *testing.T) {
 		require.Equal(t, outbox.Released, o.Result)
 	})
 	t.Run("an attempt without a connection below another transport is not counted", func(t *testing.T) {
-		// Such as a signer's: the client can't tell whether it has sent the request.
+		// A signer's transport is one: the client does not know if it has sent the request.
 		below := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return nil, errors.New("no route to it")
 		}}

@@ -31,7 +31,7 @@ const (
 	pingPatience = 5 * time.Second
 )
 
-// refusedTunnel returns the error of a proxy's response to CONNECT. net/http's own error is the text of the status
+// refusedTunnel returns the error of a proxy's response to CONNECT. The error of net/http is the text of the status
 // alone, so that a 407 looked like a failed connection, and wrong credentials were tried again and again.
 func refusedTunnel(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
 	code := taxonomy.Classify(taxonomy.Answer{Status: resp.StatusCode, Header: resp.Header}).Code

@@ -9,11 +9,6 @@
 //	router.POST("/charges/:id", redogin.Middleware(mw), createCharge)
 //
 // Put it behind gin.Recovery and the authentication. Middleware that renders c.Errors comes after it.
-//
-// Context.Stream returns true when the handler's context has ended, for example by server.HandlerTimeout. The part that
-// was written is then the response, as it is for a net/http handler that returns early. If it must not be replayed,
-// call server.Unknown.
-//
 // Give c.Request.Context() to server.Applied, server.Key and the others, not c. gin's context does not have the values
 // of the request's context unless the engine sets ContextWithFallback: Applied would then do nothing.
 package redogin
@@ -34,11 +29,8 @@ type contextKey struct{}
 
 // Context returns the gin context of a request that [Middleware] passed on, for server.Principal and the other
 // functions that get a request. It panics on other requests: a handler such as server.StatusHandler, whose Principal
-// needs it, must run inside [Middleware] too. Do not write a refusal to it in a function for server.Refusal, because a
-// problem document follows: use [Refusal].
-func Context(r *http.Request) *gin.Context {
-	return callOf(r).Context
-}
+// needs it, must run inside [Middleware] too. To write a refusal to it, use [Refusal].
+func Context(r *http.Request) *gin.Context { return callOf(r).Context }
 
 // A call is one request on its way through the middleware.
 type call struct {
@@ -55,8 +47,7 @@ func callOf(r *http.Request) *call {
 }
 
 // Middleware returns mw, made by server.New or server.Middleware, as a handler of gin. The scope of a key is the
-// method and gin's route, "POST /charges/:id". A request without a route, for which gin sends 404, passes
-// unchanged.
+// method and gin's route, "POST /charges/:id". A request without a route, which gin answers with 404, passes unchanged.
 func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 	h := mw(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := callOf(r)
@@ -151,7 +142,6 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.to).Hijack()
 }
 
-// CloseNotify is for Context.Stream.
 func (w *writer) CloseNotify() <-chan bool {
 	ended := make(chan bool, 1)
 	context.AfterFunc(w.ctx, func() { ended <- true })

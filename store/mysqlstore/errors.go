@@ -70,13 +70,13 @@ func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) err
 }
 
 // again reports whether the failed statement changed nothing and may succeed the next time. The driver returns
-// ErrBadConn only if nothing was sent.
+// ErrBadConn only if nothing was sent. sql.ErrConnDone follows after a freeBy that lost the connection.
 func again(err error) bool {
 	switch number(err) {
 	case deadlock, lockWaitTimeout, recordChanged:
 		return true
 	}
-	return errors.Is(err, errAgain) || errors.Is(err, driver.ErrBadConn)
+	return errors.Is(err, errAgain) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
 }
 
 // failure translates an error. writes reports whether something may have been changed.

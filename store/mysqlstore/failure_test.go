@@ -61,7 +61,7 @@ func TestLostResponseOfAWriteIsUnknownAndCanBeFound(t *testing.T) {
 		_, st, l := onALine(t)
 		c := claim("k")
 		c.Owner = "owner of this claim"
-		l.lose.Store(&loss{"INSERT", done})
+		l.lose.Store(&loss{text: "INSERT", done: done})
 		_, err := st.Reserve(t.Context(), c)
 		require.ErrorIs(t, err, store.ErrUnknown)
 		rec, err := st.Find(t.Context(), c.ID)
@@ -75,12 +75,40 @@ func TestLostResponseOfAWriteIsUnknownAndCanBeFound(t *testing.T) {
 		require.True(t, held)
 		require.Equal(t, store.Acquired, g.Verdict)
 
-		l.lose.Store(&loss{"SET state", done})
+		l.lose.Store(&loss{text: "SET state", done: done})
 		require.ErrorIs(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("result")}), store.ErrUnknown)
 		rec, err = st.Find(t.Context(), c.ID)
 		require.NoError(t, err)
 		require.Equal(t, map[bool]store.State{true: store.StateComplete, false: store.StatePending}[done], rec.State)
 		require.Equal(t, g.Lease.Fence, rec.Fence)
+	}
+}
+
+// A backup blocks commits, and so does a replica that does not acknowledge. Without its context a call would wait for
+// as long.
+func TestACallEndsWithItsContextWhileItsCommitHangs(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, st *mysqlstore.Store) error{
+		"Reserve of a released ID": func(ctx context.Context, st *mysqlstore.Store) error {
+			_, err := st.Reserve(ctx, claim("k"))
+			return err
+		},
+		"Purge": func(ctx context.Context, st *mysqlstore.Store) error {
+			_, err := st.Purge(ctx, 1)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, st, l := onALine(t)
+			g := reserve(t, st, claim("k"), store.Acquired)
+			require.NoError(t, st.Release(t.Context(), g.Lease))
+			l.lose.Store(&loss{text: "COMMIT", open: true})
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			err := call(ctx, st)
+			require.ErrorIs(t, err, store.ErrUnknown)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Nil(t, l.lose.Load(), "the commit was sent")
+		})
 	}
 }
 
@@ -91,7 +119,7 @@ func TestLostResponseOfAReadIsUnavailable(t *testing.T) {
 		func() error { _, err := st.Find(t.Context(), claim("k").ID); return err },
 		func() error { _, _, err := st.Begin(t.Context(), claim("k")); return err },
 	} {
-		l.lose.Store(&loss{"IS_USED_LOCK", true})
+		l.lose.Store(&loss{text: "IS_USED_LOCK", done: true})
 		err := f()
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.NotErrorIs(t, err, store.ErrUnknown)
@@ -107,7 +135,7 @@ func TestLostConnectionOfATransaction(t *testing.T) {
 		for _, done := range []bool{true, false} {
 			p, st, l := onALine(t)
 			if text == "GET_LOCK" {
-				l.lose.Store(&loss{text, done})
+				l.lose.Store(&loss{text: text, done: done})
 				_, _, err := st.Begin(t.Context(), unleased("k"))
 				require.ErrorIs(t, err, store.ErrUnavailable, text)
 				beginSoon(t, st, "k")
@@ -117,7 +145,7 @@ func TestLostConnectionOfATransaction(t *testing.T) {
 			require.NoError(t, err)
 			_, err = tx.Tx().ExecContext(t.Context(), "INSERT INTO effects VALUES ('k')")
 			require.NoError(t, err)
-			l.lose.Store(&loss{text, done})
+			l.lose.Store(&loss{text: text, done: done})
 			err = tx.Commit(t.Context(), store.Outcome{})
 			if unknown {
 				require.ErrorIs(t, err, store.ErrUnknown, text)

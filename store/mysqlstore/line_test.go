@@ -18,10 +18,11 @@ type line struct {
 }
 
 // A loss breaks the connection at the next request that contains the text: before the server gets it, or after the
-// server has responded.
+// server has responded. Or the server does not get it, and the connection stays open.
 type loss struct {
 	text string
 	done bool // the server gets the request
+	open bool // the connection stays open
 }
 
 var lines atomic.Int64
@@ -52,7 +53,9 @@ func (c *onLine) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	if !lost.done {
-		_ = c.Conn.Close()
+		if !lost.open {
+			_ = c.Conn.Close()
+		}
 		return len(b), nil // into a buffer that is never sent
 	}
 	n, err := c.Conn.Write(b)

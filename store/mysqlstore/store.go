@@ -48,8 +48,8 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	}
 	return s.claim(ctx, true, c, func(conn *sql.Conn, now snapshot) (g store.Grant, err error) {
 		if now.row {
-			err = s.inTx(ctx, conn, func(tx *sql.Tx) error {
-				g, err = s.take(ctx, tx, c)
+			err = s.inTx(ctx, conn, func() error {
+				g, err = s.take(ctx, conn, c)
 				return err
 			})
 			return g, err
@@ -82,17 +82,23 @@ func (s *Store) claim(
 	return g, nil
 }
 
-// inTx runs f in a separate transaction. It commits unless f fails.
-func (s *Store) inTx(ctx context.Context, conn *sql.Conn, f func(tx *sql.Tx) error) error {
-	tx, err := conn.BeginTx(ctx, nil)
+// inTx runs f in a separate transaction. It commits unless f fails. A sql.Tx would commit without the context.
+func (s *Store) inTx(ctx context.Context, conn *sql.Conn, f func() error) error {
+	if _, err := conn.ExecContext(ctx, "START TRANSACTION"); err != nil {
+		return read{err}
+	}
+	err := f()
 	if err != nil {
-		return read{err}
+		err = read{err}
+	} else if _, err = conn.ExecContext(ctx, "COMMIT"); err == nil {
+		return nil
 	}
-	if err := f(tx); err != nil {
-		_ = tx.Rollback() // the driver closes a connection that can't roll back
-		return read{err}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	if _, open := conn.ExecContext(last, "ROLLBACK"); open != nil {
+		discard(conn)
 	}
-	return tx.Commit()
+	return err
 }
 
 // insert makes the record of an ID that has no row. The row's number is the fence.
@@ -114,7 +120,7 @@ func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now
 // take judges the claim again with the ID's row locked, and writes the record that it owns. The fence is drawn while
 // the row is locked, so that fences grow in the order in which they are granted. It skips a row that another one has
 // locked.
-func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim) (store.Grant, error) {
+func (s *Store) take(ctx context.Context, tx sqltx.Queryer, c store.Claim) (store.Grant, error) {
 	now, err := s.find(ctx, tx, s.text.lockRow+" SKIP LOCKED", c.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Grant{}, errAgain
@@ -203,10 +209,10 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 		return err
 	}
 	return s.run(ctx, true, func(conn *sql.Conn) error {
-		return s.inTx(ctx, conn, func(tx *sql.Tx) error {
-			now, err := s.find(ctx, tx, s.text.lockRow, id)
+		return s.inTx(ctx, conn, func() error {
+			now, err := s.find(ctx, conn, s.text.lockRow, id)
 			if err = now.RefuseDrop(id, err); err == nil {
-				_, err = tx.ExecContext(ctx, s.text.drop, []byte(id.Scope), []byte(id.Key))
+				_, err = conn.ExecContext(ctx, s.text.drop, []byte(id.Scope), []byte(id.Key))
 			}
 			return err
 		})
@@ -223,8 +229,8 @@ func (s *Store) freeBy(ctx context.Context, conn *sql.Conn, now snapshot) {
 
 // free deletes at most n expired records. It passes over those that another one has locked.
 func (s *Store) free(ctx context.Context, conn *sql.Conn, n int) (deleted int, err error) {
-	err = s.inTx(ctx, conn, func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, s.text.expired, n)
+	err = s.inTx(ctx, conn, func() error {
+		rows, err := conn.QueryContext(ctx, s.text.expired, n)
 		if err != nil {
 			return err
 		}
@@ -240,7 +246,7 @@ func (s *Store) free(ctx context.Context, conn *sql.Conn, n int) (deleted int, e
 			return err
 		}
 		deleted = len(ids)
-		_, err = tx.ExecContext(ctx, s.text.free+strings.Repeat(", ?", deleted-1)+")", ids...)
+		_, err = conn.ExecContext(ctx, s.text.free+strings.Repeat(", ?", deleted-1)+")", ids...)
 		return err
 	})
 	return deleted, err

@@ -87,8 +87,13 @@ func (t *transaction) undo() {
 	defer cancel()
 	defer context.AfterFunc(ctx, t.end)()
 	if errors.Join(t.unlock(ctx), t.tx.Rollback()) != nil {
-		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+		discard(t.conn)
 	}
+}
+
+// discard closes a connection, and does not give it back to its pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
 func (t *transaction) unlock(ctx context.Context) error {

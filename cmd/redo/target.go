@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -38,7 +39,8 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 		" (default the file's, or redo; with a URL ietf)")
 	f.StringVar(&t.baseURL, "base-url", "", "the server's `URL` in place of the file's")
 	f.StringArrayVar(&t.headers, "header", nil,
-		"send the header `'Name: value'` with each request; its value is masked in reports (repeatable)")
+		"send the header `'Name: value'` with each request, and to a counter of the same server; its value is masked in "+
+			"reports (repeatable)")
 	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")
 	f.StringVar(&t.caFile, "ca-file", "", "PEM `file` of certificates to trust in place of the system's")
 	f.StringVar(&t.certFile, "cert-file", "", "PEM `file` of this client's certificate")
@@ -220,9 +222,27 @@ func (t *targetFlags) addHeaders(target *conformance.Target) error {
 		target.Operation.Headers[name] = value
 		if !slices.Contains(plainHeaders, http.CanonicalHeaderKey(name)) {
 			target.SecretHeaders = append(target.SecretHeaders, name)
+			addToCounter(target.Effects, name, value)
 		}
 	}
 	return nil
+}
+
+// addToCounter adds a header to the request that counts effects, if it goes to the target itself and has no such header.
+func addToCounter(e *conformance.Effects, name, value string) {
+	if e == nil || !strings.HasPrefix(e.URL, "/") {
+		return
+	}
+	for other := range e.Headers {
+		if strings.EqualFold(other, name) {
+			return
+		}
+	}
+	e.Headers = maps.Clone(e.Headers)
+	if e.Headers == nil {
+		e.Headers = map[string]string{}
+	}
+	e.Headers[name] = value
 }
 
 // parseHeaders parses the --header flags. Its errors contain no values, because a value may be a secret.

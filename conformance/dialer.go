@@ -93,9 +93,17 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	secure := tls.Client(conn, d.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // the handshake's error is the one to report
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return nil, fmt.Errorf("%w: %w%s", ErrUnreachable, err, handshakeHint(err))
 	}
 	return secure, nil
+}
+
+// handshakeHint returns the step that follows from the error of a handshake, or "".
+func handshakeHint(err error) string {
+	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
+		return " (ca_file has the certificates to trust)"
+	}
+	return ""
 }
 
 // delivery is a request on its way over its own connection.
@@ -107,11 +115,14 @@ type delivery struct {
 	ctx    context.Context
 	bytes  []byte // the bytes that remain to be written
 	method string
+
+	timeout time.Duration // of the exchange
 }
 
 // open connects. The time of the exchange counts from here.
 func (d *dialer) open(ctx context.Context, r request) *delivery {
-	x := &delivery{answer: &answer{sent: time.Now()}, bytes: r.encode(d.host, d.prefix), method: r.method}
+	x := &delivery{answer: &answer{sent: time.Now()}, bytes: r.encode(d.host, d.prefix), method: r.method,
+		timeout: d.timeout}
 	x.ctx, x.cancel = context.WithTimeout(ctx, d.timeout)
 	conn, err := d.dial(x.ctx)
 	if err != nil {
@@ -151,15 +162,13 @@ func (x *delivery) finish() *answer {
 	_ = x.write(-1) // the read reports more
 	x.answer.read(x.conn, x.method)
 	if x.answer.err != nil && x.ctx.Err() != nil {
-		x.answer.err = errTimeout
+		x.answer.err = fmt.Errorf("the exchange took longer than %v, the target's timeout", x.timeout)
 		if errors.Is(x.ctx.Err(), context.Canceled) {
 			x.answer.err = context.Cause(x.ctx)
 		}
 	}
 	return x.answer
 }
-
-var errTimeout = errors.New("the exchange took longer than the target's timeout")
 
 // abandon closes the connection without a response.
 func (x *delivery) abandon(why string) *answer {

@@ -103,7 +103,7 @@ func TestExchangeEndsWithItsTimeAndWithItsContext(t *testing.T) {
 		d := &dialer{host: "silent.test", timeout: 3 * time.Second, connect: silent}
 		start := time.Now()
 		a := d.exchange(t.Context(), request{method: http.MethodPost, path: "/x"})
-		require.ErrorIs(t, a.err, errTimeout)
+		require.EqualError(t, a.err, "the exchange took longer than 3s, the target's timeout")
 		require.Equal(t, 3*time.Second, time.Since(start))
 
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -172,6 +172,9 @@ func TestClientShowsItsCertificateAndMayTrustAll(t *testing.T) {
 			require.NoError(t, err)
 			a := newDialer(u, config, time.Minute).exchange(t.Context(), request{method: http.MethodPost, path: "/x"})
 			require.Equal(t, c.status, a.status, a)
+			if name == "neither" {
+				require.ErrorContains(t, a.err, "(ca_file has the certificates to trust)")
+			}
 		})
 	}
 	base.CertFile = cert

@@ -48,7 +48,7 @@ first try the URL of one operation, which is sent with POST.
 
 A case that needs more than the description declares is skipped. Without a count of effects, a replay
 and a second run look the same, and most rules stay unproved: use --effects. A target file may hold
-commands, which check runs. Read a file of another author before you use it.
+commands, which check runs. Read a file of another author before you use it. check speaks HTTP/1.1 only.
 
 Exit codes:
   0  no MUST is broken; the last line names the cases that were not tried

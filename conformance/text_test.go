@@ -173,6 +173,8 @@ func TestCurlLinesHaveBothPrincipalsAndTheFault(t *testing.T) {
 			return false
 		})).Curl
 		require.Equal(t, 1, strings.Count(line, "X-Fault: 500"))
-		require.Regexp(t, `^K1=\S+ [^;]*; curl [^;]*'X-Fault: 500'[^;]*; for i in 1 2; do curl [^;]*; done$`, line)
+		// On a busy machine the response is late, and the line then has the pause.
+		require.Regexp(t, `^K1=\S+ [^;]*; curl [^;]*'X-Fault: 500'[^;]*; (sleep [^;]*; )?for i in 1 2; do curl [^;]*; done$`,
+			line)
 	})
 }

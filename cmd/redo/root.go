@@ -60,7 +60,12 @@ func newRoot(t terminal) *cobra.Command {
 		Short: "Check, play and resolve HTTP calls that are safe to repeat",
 		Long: `redo checks whether a server keeps the rules of the Idempotency-Key. It plays a server or a network
 that loses responses, to check clients. It shows and resolves the operations that a client has left
-pending.`,
+pending.
+
+Exit codes, unless the help of a command has others:
+  0  the command succeeded
+  1  the command failed: a store can't be opened, or something is left to do
+  2  wrong flags or arguments`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommands,

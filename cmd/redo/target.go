@@ -228,7 +228,8 @@ func (t *targetFlags) addHeaders(target *conformance.Target) error {
 	return nil
 }
 
-// addToCounter adds a header to the request that counts effects, if it goes to the target itself and has no such header.
+// addToCounter adds a header to the request that counts effects. The counter must be on the target itself, and have no
+// such header.
 func addToCounter(e *conformance.Effects, name, value string) {
 	if e == nil || !strings.HasPrefix(e.URL, "/") {
 		return

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -102,6 +103,18 @@ func TestBody(t *testing.T) {
 			require.Zero(t, g.ran())
 			require.Empty(t, st.calls)
 		})
+	}
+}
+
+// The rest of the body may still be on its way, so the connection can't carry another request.
+func TestARefusedBodyClosesItsConnection(t *testing.T) {
+	for status, edit := range map[int]func(*http.Request){
+		http.StatusRequestEntityTooLarge: withBody("1234"),
+		http.StatusRequestTimeout:        withReader(iotest.ErrReader(os.ErrDeadlineExceeded), 3),
+	} {
+		w := newRig(t, memstore.New(), nil, server.MaxBody(3)).do(edit)
+		require.Equal(t, status, w.Code)
+		require.Equal(t, "close", w.Header().Get("Connection"))
 	}
 }
 

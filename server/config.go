@@ -144,8 +144,5 @@ func (c *config) check(ok bool, option, rule string, args ...any) {
 
 // covers reports whether a request with this method reserves its key.
 func (c *config) covers(method string) bool {
-	if method == "" {
-		method = http.MethodGet
-	}
 	return slices.Contains(c.methods, method)
 }

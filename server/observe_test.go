@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -196,6 +197,20 @@ func TestLogger(t *testing.T) {
 		require.Equal(t, "WARN", got[1]["level"])
 		require.EqualValues(t, 409, got[1]["status"])
 		require.Equal(t, "CONFLICT.idempotency.payload_mismatch", got[1]["error_code"])
+	})
+	t.Run("writes no ID of a client that is longer than 128 bytes", func(t *testing.T) {
+		most := strings.Repeat("c", 128)
+		got, _ := lines(t, []func(*http.Request){withHeader("X-Correlation-Id", most)})
+		require.Equal(t, most, got[0]["correlation_id"])
+		got, _ = lines(t, []func(*http.Request){
+			withHeader("X-Correlation-Id", most+"c"), withHeader("X-Request-Id", "r-1"),
+		})
+		require.Equal(t, "r-1", got[0]["correlation_id"])
+	})
+	t.Run("writes the key of a request that is refused before it reaches the store", func(t *testing.T) {
+		got, _ := lines(t, edits, server.MaxBody(3))
+		require.EqualValues(t, 413, got[0]["status"])
+		require.Equal(t, "k1", got[0]["idempotency_key"])
 	})
 	t.Run("never writes bodies, credentials or query strings", func(t *testing.T) {
 		_, text := lines(t, edits)

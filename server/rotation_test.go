@@ -363,10 +363,11 @@ func (s ignoresContext) Reserve(ctx context.Context, c store.Claim) (store.Grant
 
 // A process that was paused while it held a guard does not run the handler: the guard may have expired.
 func TestRotationAfterAPause(t *testing.T) {
+	const limit = 4 * server.DefaultStoreTimeout // half the time for which a guard lasts
 	for _, c := range []struct {
 		pause time.Duration
 		runs  int
-	}{{time.Second, 1}, {time.Hour, 0}} {
+	}{{time.Second, 1}, {limit, 1}, {limit + 1, 0}, {time.Hour, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(nil)
 			st.on = func(method string, nth int, do func() error) error {

@@ -23,6 +23,7 @@ func TestSeconds(t *testing.T) {
 	}{
 		{0, 0, 1}, {time.Millisecond, 0.99, 1}, {time.Second, 0, 1}, {time.Second, 0.5, 2},
 		{1500 * time.Millisecond, 0, 2},
+		{time.Minute, 0.5, 75},
 		{4 * time.Second, 0, 4}, {4 * time.Second, 0.5, 5}, {4 * time.Second, 0.99, 6}, {time.Hour, 0, 3600},
 	} {
 		require.Equal(t, c.want, seconds(c.d, c.r), "%v with %v", c.d, c.r)

@@ -47,7 +47,7 @@ id.`, e.destination),
 			}
 			named, selected := len(args) > 1, sel != outbox.Selection{}
 			if r.all && (named || selected) || !r.all && !named && !selected {
-				return errors.New("name the dead letters to redrive, select them, or say --all")
+				return errors.New("name the dead letters to redrive, select them, or say --all alone")
 			}
 			sel.State = outbox.StateDead
 			return e.with(c.Context(), args[0], func(q queue) error {

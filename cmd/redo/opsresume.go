@@ -52,7 +52,7 @@ retries it as the client does. Each needs a confirmation. Credentials are not st
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if r.all == (len(args) > 1) {
-				return errors.New("name the operations to resume, or say --all")
+				return errors.New("name the operations to resume, or say --all, not both")
 			}
 			opts, err := r.options()
 			if err != nil {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +33,9 @@ HTTPS to the server.
 			if err != nil || !isURL(args[0]) || upstream.Host == "" || upstream.User != nil || upstream.RawQuery != "" {
 				return fmt.Errorf("the server must be an http or https URL with a host, and without credentials or " +
 					"a query")
+			}
+			if _, err := strconv.ParseUint(cmp.Or(upstream.Port(), "80"), 10, 16); err != nil {
+				return fmt.Errorf("the server's URL has the port %q, it must be at most 65535", upstream.Port())
 			}
 			opts, err := p.options()
 			if err != nil {

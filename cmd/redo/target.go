@@ -60,7 +60,10 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 // read returns the target that the argument and the flags describe.
 func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string) bool) (conformance.Target, error) {
 	var target conformance.Target
-	var err error
+	err := t.checkGiven(given)
+	if err != nil {
+		return target, err
+	}
 	if isURL(name) {
 		target, err = t.fromURL(name, given)
 	} else if otherURL.MatchString(name) {
@@ -100,6 +103,20 @@ func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string)
 		return target, err
 	}
 	return target, target.Validate()
+}
+
+// checkGiven refuses a flag that is given without a value, as by an unset variable of a shell.
+func (t *targetFlags) checkGiven(given func(flag string) bool) error {
+	for _, f := range []struct{ name, value string }{
+		{"profile", t.profile}, {"base-url", t.baseURL}, {"key-header", t.keyHeader}, {"ca-file", t.caFile},
+		{"cert-file", t.certFile}, {"key-file", t.keyFile}, {"method", t.method}, {"effects", t.effects},
+		{"effects-path", t.effectsPath},
+	} {
+		if f.value == "" && given(f.name) {
+			return fmt.Errorf(`--%s "": it needs a value`, f.name)
+		}
+	}
+	return nil
 }
 
 // isURL reports whether an argument is an http or https URL, whose scheme has no case (RFC 3986 section 3.1).

@@ -185,9 +185,8 @@ func (r *run) late(ch *chain) {
 	}
 	now := time.Now()
 	took := now.Sub(ch.begun)
-	if took < slowAfter { // another attempt has begun
-		ch.timer.Reset(slowAfter - took)
-		return
+	if took < slowAfter {
+		return // another attempt has begun, and has set the timer
 	}
 	if !ch.slow && r.slow < slowPlaces*r.workers {
 		ch.slow = true

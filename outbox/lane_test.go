@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -65,6 +66,28 @@ func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		g.stats(0, 0)
+		require.EqualValues(g, 1, most.Load())
+	})
+}
+
+// A destination that may still be down gets one attempt at a time.
+func TestADestinationIsTriedByOneAttemptAfterARest(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var running, most atomic.Int32
+		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			time.Sleep(10 * time.Millisecond)
+			running.Add(-1)
+			return outbox.NotSent(errors.New("connection refused"))
+		}, outbox.PerDestination(4))
+		g.fill("d", 1, unordered)
+		time.Sleep(500 * time.Millisecond) // it rests for a second
+		for i := range 4 {
+			g.enqueue(outbox.Event{ID: fmt.Sprint("k", i), Destination: "d"})
+		}
+		time.Sleep(time.Minute)
+		stop()
+		g.stats(5, 0)
 		require.EqualValues(g, 1, most.Load())
 	})
 }

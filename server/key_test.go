@@ -19,6 +19,10 @@ func TestParseUUID(t *testing.T) {
 		"a wrong digit":             "0190c5d4-1f2e-7abc-8def-0123456789ag",
 		"a dash too many":           "0190c5d4-1f2e-7abc-8def-01234567-9ab",
 		"a dash in the wrong place": "0190c5d41-f2e-7abc-8def-0123456789ab",
+		"no first dash":             "0190c5d4_1f2e-7abc-8def-0123456789ab",
+		"no second dash":            "0190c5d4-1f2e_7abc-8def-0123456789ab",
+		"no third dash":             "0190c5d4-1f2e-7abc_8def-0123456789ab",
+		"no fourth dash":            "0190c5d4-1f2e-7abc-8def_0123456789ab",
 	} {
 		t.Run(rule+" is refused", func(t *testing.T) {
 			require.Error(t, checkUUID(s))

@@ -40,6 +40,27 @@ func TestLease(t *testing.T) {
 			require.Equal(t, 1, g.ran())
 		})
 	})
+	// A process that is paused renews its lease late. So does one whose store does not respond.
+	t.Run("a process whose renewal is late starts no second handler", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := newFaults(func(method string, _ int, do func() error) error {
+				if method == "Extend" {
+					time.Sleep(2 * time.Minute) // deaf to its context
+				}
+				return do()
+			})
+			g := newRig(t, st, slow(time.Minute), server.LeaseTTL(30*time.Second), server.HandlerTimeout(time.Hour))
+			first := g.start()
+			for range 3 {
+				time.Sleep(14 * time.Second)
+				requireProblem(t, g.do(), 409, "CONFLICT.idempotency.in_flight")
+			}
+			requireStored(t, <-first, 201, `{"id":"rf_123"}`)
+			requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+			require.Equal(t, 1, g.ran())
+			time.Sleep(2 * time.Minute) // until the renewal ends
+		})
+	})
 	t.Run("a quick handler extends nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := newFaults(nil)

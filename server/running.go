@@ -12,10 +12,10 @@ import (
 var unbound registry
 
 // A registry holds keys whose handlers run, or have run without their outcome being recorded. Other requests with such
-// a key are excluded, even after its lease has ended in the store.
+// a key are excluded after its lease may have ended in the store.
 type registry struct {
 	mu   sync.Mutex
-	keys map[runningKey]store.Record
+	keys map[runningKey]run
 	n    atomic.Int32 // len(keys)
 }
 
@@ -24,14 +24,27 @@ type runningKey struct {
 	id      store.ID
 }
 
+// A run is the handler of a key, or its outcome that is not recorded yet.
+type run struct {
+	fence       uint64
+	fingerprint store.Fingerprint
+	renews      *execution // renews the lease; nil if other requests are excluded whatever the store says
+}
+
+// excludes reports whether the store is not asked. It may have given up a lease whose renewal is late, as in a process
+// that was paused, and the handler still runs.
+func (is run) excludes() bool {
+	return is.renews == nil || time.Since(is.renews.renewed()) >= is.renews.leaseTTL/2
+}
+
 // add adds a key.
-func (r *registry) add(g *gate, rec store.Record) {
+func (r *registry) add(g *gate, id store.ID, is run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys == nil {
-		r.keys = map[runningKey]store.Record{}
+		r.keys = map[runningKey]run{}
 	}
-	r.keys[runningKey{g.records, rec.ID}] = rec
+	r.keys[runningKey{g.records, id}] = is
 	r.n.Store(int32(len(r.keys)))
 }
 
@@ -43,24 +56,27 @@ func (r *registry) remove(g *gate, l store.Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := runningKey{g.records, l.ID}
-	if rec, ok := r.keys[key]; ok && rec.Fence == l.Fence {
+	if is, ok := r.keys[key]; ok && is.fence == l.Fence {
 		delete(r.keys, key)
 		r.n.Store(int32(len(r.keys)))
 	}
 }
 
-// judge returns the verdict on a claim of a key that add has added. It reports false for other keys.
+// judge returns the verdict on a claim of a key that add has added. It reports false if the store decides.
 func (r *registry) judge(g *gate, c store.Claim) (store.Grant, bool) {
 	if r.n.Load() == 0 {
 		return store.Grant{}, false
 	}
 	r.mu.Lock()
-	rec, ok := r.keys[runningKey{g.records, c.ID}]
+	is, ok := r.keys[runningKey{g.records, c.ID}]
 	r.mu.Unlock()
-	if !ok {
+	if !ok || !is.excludes() {
 		return store.Grant{}, false
 	}
-	rec.ReadAt = time.Now()
-	rec.LeaseUntil = rec.ReadAt.Add(g.leaseTTL)
-	return store.Grant{Verdict: store.Judge(rec, c, rec.ReadAt), Record: rec}, true
+	now := time.Now()
+	rec := store.Record{
+		ID: c.ID, Fingerprint: is.fingerprint, State: store.StatePending, Fence: is.fence,
+		ReadAt: now, LeaseUntil: now.Add(g.leaseTTL),
+	}
+	return store.Grant{Verdict: store.Judge(rec, c, now), Record: rec}, true
 }

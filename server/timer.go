@@ -95,6 +95,9 @@ func (c *execution) revive() {
 // hold starts to renew the lease, which was asked for at the given time. It returns the context for the handler,
 // which ends with the cause store.ErrLost when the lease is lost.
 func (c *execution) hold(asked, now time.Time) context.Context {
+	if !c.failOpen {
+		c.running.add(c.gate, c.claim.ID, run{c.lease.Fence, c.claim.Fingerprint, c})
+	}
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	c.revive()
@@ -212,7 +215,5 @@ func (c *execution) renew(ctx context.Context, asked time.Time) {
 // exclude makes this process refuse other requests with the key, even if the lease expires in the store. This ends when
 // the outcome is recorded, or at stop. If the background still works on the record, it ends when that work does.
 func (c *execution) exclude() {
-	c.running.add(c.gate, store.Record{
-		ID: c.claim.ID, Fingerprint: c.claim.Fingerprint, State: store.StatePending, Fence: c.lease.Fence,
-	})
+	c.running.add(c.gate, c.claim.ID, run{c.lease.Fence, c.claim.Fingerprint, nil})
 }

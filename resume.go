@@ -80,25 +80,20 @@ func (r *resumer) round(ctx context.Context) {
 	places := make(chan struct{}, resumeWorkers)
 	defer running.Wait()
 	for op, err := range r.client.Pending(ctx) {
-		if ctx.Err() != nil || r.client.life.Err() != nil {
+		places <- struct{}{} // the calls that hold one end with ctx
+		switch {
+		case ctx.Err() != nil, r.client.life.Err() != nil:
 			return
-		}
-		if err != nil {
+		case err != nil:
 			r.notify(op, err)
+		case op.idle >= r.client.retry.MaxElapsed && !r.client.flights.UnderWay(op.Name):
+			running.Go(func() {
+				defer func() { <-places }()
+				r.one(ctx, op)
+			})
 			continue
 		}
-		if op.idle < r.client.retry.MaxElapsed || r.client.flights.UnderWay(op.Name) {
-			continue
-		}
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		running.Go(func() {
-			defer func() { <-places }()
-			r.one(ctx, op)
-		})
+		<-places
 	}
 }
 
@@ -119,9 +114,10 @@ func (r *resumer) one(ctx context.Context, op Operation) {
 	if err == nil {
 		err = resp.Body.Close()
 	}
-	if err == nil && resp.StatusCode/100 == 3 {
+	if l := loopOfResponse(resp); err == nil && resp.StatusCode/100 == 3 && !l.fromStore &&
+		l.known.Effect(l.last.verdict) != Applied {
 		resp.Body = http.NoBody
-		err = loopOfResponse(resp).failed(taxonomy.RedirectNotFollowed, EffectUnknown, resp,
+		err = l.failed(taxonomy.RedirectNotFollowed, EffectUnknown, resp,
 			errors.New("redo: ResumeEvery: the response is a redirect, and the operation stays pending"))
 	}
 	if err == nil {

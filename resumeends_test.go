@@ -65,3 +65,33 @@ func TestResumeEveryReportsARedirectAsAnErrorAndBacksOff(t *testing.T) {
 		require.Len(t, pending(t, connect(t, unused(), redo.WithStore(st))), 1)
 	})
 }
+
+// A Classifier may take a redirect for a success. The operation is then complete.
+func TestResumeEveryReportsARedirectThatIsASuccessAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := openStore(t)
+		leaveBehind(t, st, "a")
+		means := func(*http.Response, []byte, taxonomy.Verdict) taxonomy.Verdict {
+			return taxonomy.Verdict{Class: taxonomy.ClassSuccess}
+		}
+		p, got := newProvider(302, 0), resumptions{}
+		resumeFor(t, 5*time.Minute, time.Minute, got.report, connect(t, p, redo.WithStore(st), redo.WithClassifier(means)))
+		require.Equal(t, resumptions{"a": {nil}}, got)
+		require.Empty(t, pending(t, connect(t, unused(), redo.WithStore(st))))
+	})
+}
+
+// At most four operations are resumed at a time. Close ends the wait of the others.
+func TestResumeEveryStartsNothingAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := openStore(t)
+		leaveBehind(t, st, "a", "b", "c", "d", "e")
+		p, got := newProvider(201, 2*time.Second), resumptions{}
+		client, ended := resuming(t, p, st), make(chan error, 1)
+		go func() { ended <- client.ResumeEvery(t.Context(), time.Minute, got.report) }()
+		time.Sleep(time.Second)
+		require.NoError(t, client.Close())
+		require.Equal(t, redo.ErrClosed, <-ended)
+		require.Equal(t, resumptions{"a": {nil}, "b": {nil}, "c": {nil}, "d": {nil}}, got)
+	})
+}

@@ -273,7 +273,7 @@ func (r *result) classify(k *call) {
 		// The 2xx means a failure, so its response is like that of an error: closed, with the head of its body
 		// readable.
 		_ = r.resp.Body.Close()
-		r.Head, r.resp.Body = body, exchange.ErrorBody(body, nil)
+		r.Received, r.resp.Body = exchange.Received{Head: body}, exchange.ErrorBody(body, nil)
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // A nosyObserver reads the response of every error, and changes its header.
@@ -57,4 +59,18 @@ func TestEachReaderOfAnErrorHasAResponseOfItsOwn(t *testing.T) {
 		_, _ = succeed(t, client, request(t.Context()))
 		require.Equal(t, []string{refusal, refusal, "no error"}, observer.read)
 	})
+}
+
+// The client reads 64 KiB of an error's body. A classifier may take a long success for an error.
+func TestReportAndCallerReadTheSameHeadOfALongBody(t *testing.T) {
+	for status, means := range map[int]taxonomy.Verdict{200: {}, 422: {Code: taxonomy.BadRequest}} {
+		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			return answer(r, status, strings.Repeat("x", 2<<20)), nil
+		}), redo.WithClassifier(func(*http.Response, []byte, taxonomy.Verdict) taxonomy.Verdict { return means }))
+		ctx, report := redo.WithReport(t.Context())
+		e := fail(t, client, post(t, ctx, "http://bank.test/", payment))
+		head := strings.Repeat("x", 64<<10)
+		require.Equal(t, head, drain(t, e.Response))
+		require.Equal(t, head, drain(t, report.Err().Response))
+	}
 }

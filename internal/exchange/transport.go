@@ -19,7 +19,7 @@ func OwnTransport(t *http.Transport) *http.Transport {
 	}
 	if t.HTTP2 == nil {
 		// All requests share one HTTP/2 connection, and a request that times out does not close it. Without a ping a
-		// connection that died silently takes every retry until the system gives it up, after some 15 minutes.
+		// connection that died silently takes every retry, until the system gives it up after some 15 minutes.
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingPatience}
 	}
 	return t
@@ -31,10 +31,11 @@ const (
 	pingPatience = 5 * time.Second
 )
 
-// refusedTunnel returns the error of a proxy's response to CONNECT. The error of net/http is the text of the status
-// alone, so that a 407 looked like a failed connection, and wrong credentials were tried again and again.
+// refusedTunnel returns the error of a proxy's response to CONNECT, or nil for a success. The error of net/http is only
+// the text of the status. Without a code, wrong credentials would be tried again like a failed connection.
 func refusedTunnel(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
-	code := taxonomy.Classify(taxonomy.Answer{Status: resp.StatusCode, Header: resp.Header}).Code
+	// The header does not count: a proxy does not know the operation's key.
+	code := taxonomy.Classify(taxonomy.Answer{Status: resp.StatusCode}).Code
 	if code == "" {
 		return nil // net/http refuses any status but 200
 	}

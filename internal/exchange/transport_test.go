@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // A pipes is a listener whose connections are pipes.
@@ -94,4 +96,14 @@ func TestOwnTransportKeepsWhatAProgramHasSet(t *testing.T) {
 	require.NotSame(t, set, own)
 	require.Equal(t, set.HTTP2, own.HTTP2)
 	require.Nil(t, set.OnProxyConnectResponse)
+}
+
+// A proxy has no record of the key, so a code of its own proves nothing about the operation.
+func TestARefusedTunnelHasTheCodeOfItsStatusAlone(t *testing.T) {
+	for _, said := range []string{"", "PROVIDER.duplicate", "CONFLICT.idempotency.expired"} {
+		for status, want := range map[int]error{200: nil, 407: taxonomy.ProxyAuth, 502: taxonomy.Unavailable} {
+			resp := &http.Response{StatusCode: status, Header: http.Header{"Error-Code": {said}}}
+			require.ErrorIs(t, refusedTunnel(t.Context(), nil, nil, resp), want, "%d with %q", status, said)
+		}
+	}
 }

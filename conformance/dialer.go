@@ -100,8 +100,8 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 
 // handshakeHint returns the step that follows from the error of a handshake, or "".
 func handshakeHint(err error) string {
-	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
-		return " (ca_file has the certificates to trust)"
+	if _, untrusted := errors.AsType[x509.UnknownAuthorityError](err); untrusted {
+		return " (ca_file names the certificates to trust)"
 	}
 	return ""
 }

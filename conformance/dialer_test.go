@@ -133,6 +133,18 @@ func TestRequestsAreWrittenAsTheyAre(t *testing.T) {
 	require.Len(t, r.fields, 2) // the first request is as it was
 }
 
+func TestOnlyAnUnknownAuthorityIsMendedByTheTrustOfMoreCertificates(t *testing.T) {
+	for cause, hints := range map[error]bool{
+		&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}: true,
+		&tls.CertificateVerificationError{Err: x509.HostnameError{
+			Certificate: &x509.Certificate{}, Host: "a.test"}}: false,
+		&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}: false,
+		io.ErrUnexpectedEOF: false,
+	} {
+		require.Equal(t, hints, handshakeHint(cause) != "", "%v", cause)
+	}
+}
+
 func TestClientShowsItsCertificateAndMayTrustAll(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
@@ -173,7 +185,7 @@ func TestClientShowsItsCertificateAndMayTrustAll(t *testing.T) {
 			a := newDialer(u, config, time.Minute).exchange(t.Context(), request{method: http.MethodPost, path: "/x"})
 			require.Equal(t, c.status, a.status, a)
 			if name == "neither" {
-				require.ErrorContains(t, a.err, "(ca_file has the certificates to trust)")
+				require.ErrorContains(t, a.err, "(ca_file names the certificates to trust)")
 			}
 		})
 	}

@@ -18,11 +18,11 @@ type line struct {
 }
 
 // A loss breaks the connection at the next request that contains the text: before the server gets it, or after the
-// server has responded. Or the server does not get it, and the connection stays open.
+// server has responded. With open, the server does not get the request, and the connection stays open.
 type loss struct {
 	text string
-	done bool // the server gets the request
-	open bool // the connection stays open
+	done bool   // the server gets the request
+	open func() // the connection stays open, and open is called when the request is sent
 }
 
 var lines atomic.Int64
@@ -53,8 +53,10 @@ func (c *onLine) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	if !lost.done {
-		if !lost.open {
+		if lost.open == nil {
 			_ = c.Conn.Close()
+		} else {
+			lost.open()
 		}
 		return len(b), nil // into a buffer that is never sent
 	}

@@ -2,8 +2,10 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -91,11 +93,16 @@ func TestAnHTTP2ConnectionThatDiesSilentlyIsReplaced(t *testing.T) {
 }
 
 func TestOwnTransportKeepsWhatAProgramHasSet(t *testing.T) {
-	set := &http.Transport{HTTP2: &http.HTTP2Config{SendPingTimeout: time.Hour}}
+	errOwn := errors.New("the program's own")
+	set := &http.Transport{
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: time.Hour},
+		OnProxyConnectResponse: func(context.Context, *url.URL, *http.Request, *http.Response) error { return errOwn },
+	}
 	own := OwnTransport(set)
 	require.NotSame(t, set, own)
 	require.Equal(t, set.HTTP2, own.HTTP2)
-	require.Nil(t, set.OnProxyConnectResponse)
+	require.Equal(t, errOwn, own.OnProxyConnectResponse(t.Context(), nil, nil, nil))
+	require.Zero(t, set.MaxIdleConnsPerHost, "the program's transport is not changed")
 }
 
 // A proxy has no record of the key, so a code of its own proves nothing about the operation.

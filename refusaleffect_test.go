@@ -156,8 +156,8 @@ func TestACallerWhoGivesUpWhileTheBodyIsReadIsNoInvalidRequest(t *testing.T) {
 	}
 }
 
-// A body may stall for ever. Some bodies end a read when they are closed. Others, such as that of a request that a server
-// got, hold Close back until the read ends.
+// A body may stall for ever. Some bodies end a read when they are closed. Others, such as the body of a server's request,
+// hold Close back until the read ends.
 func TestABodyThatStallsEndsWithTheCaller(t *testing.T) {
 	for kind, holds := range map[string]bool{"Close ends the read": false, "Close waits for the read": true} {
 		for _, stored := range []bool{true, false} {

@@ -166,9 +166,9 @@ func (r *run) restOf(e ended, v verdict) time.Duration {
 
 // hopeless reports whether the destination must be disabled. It must if the destination is gone, or if nothing was
 // delivered to it for the length of a whole schedule. The parameter first is the claim time of the event's first
-// attempt. A relay does not know the deliveries of other relays. So it needs as many failures in a row as a schedule
-// has attempts. Deliveries before this run are not known either, so a younger run needs as many as the breaker.
-// Without retries the schedule has no such length.
+// attempt. The relay does not know the deliveries of other relays, so it needs as many failures in a row as a schedule
+// has attempts. A run that is younger than the event needs as many as the breaker. Without retries the schedule has no
+// length.
 func (r *run) hopeless(l *lane, v verdict, o Outcome, first, now time.Time) bool {
 	switch {
 	case l.disabled:

@@ -154,14 +154,14 @@ func TestDestinationIsDisabledWhenAScheduleIsUsedUp(t *testing.T) {
 	}
 }
 
-// A turn is a queue that gives events to its relay only while it is the relay's turn.
-type turn struct {
+// A sharedQueue gives events to its relay only while next is the relay's number.
+type sharedQueue struct {
 	outbox.Queue
 	relay int64
 	next  *atomic.Int64
 }
 
-func (q turn) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
+func (q sharedQueue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
 	if q.next.Load() != q.relay {
 		return nil, nil
 	}
@@ -174,7 +174,7 @@ func TestDestinationToWhichAnotherRelayDeliversIsNotDisabled(t *testing.T) {
 		var next, tries atomic.Int64
 		var delivered [2]atomic.Int64
 		for i := range delivered {
-			defer g.relay(turn{g.queue, int64(i), &next}, func(_ context.Context, ev outbox.Event) error {
+			defer g.relay(sharedQueue{g.queue, int64(i), &next}, func(_ context.Context, ev outbox.Event) error {
 				if ev.ID != "bad" {
 					delivered[i].Add(1)
 					return nil
@@ -204,7 +204,7 @@ func TestRareFailuresOfOneRelayDisableNothing(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var next atomic.Int64
 		for i := range int64(2) {
-			defer g.relay(turn{g.queue, i, &next}, func(context.Context, outbox.Event) error {
+			defer g.relay(sharedQueue{g.queue, i, &next}, func(context.Context, outbox.Event) error {
 				if next.Store(0); i == 0 {
 					return nil
 				}

@@ -38,11 +38,11 @@ func (r *reader) readBody(h http.Header, body []byte) {
 	}
 }
 
-// unpacked returns the body without the content coding gzip. net/http removes that coding, and the header with it,
-// unless the caller has set Accept-Encoding, as some SDKs do. A body that can't be unpacked is nil.
+// unpacked returns the body without the content coding gzip. It returns nil for a body that it can't unpack. net/http
+// removes the coding and its header itself, unless the caller has set Accept-Encoding, as some SDKs do.
 func unpacked(h http.Header, body []byte) []byte {
-	switch coding := h.Get("Content-Encoding"); {
-	case len(body) == 0, !strings.EqualFold(coding, "gzip") && !strings.EqualFold(coding, "x-gzip"):
+	coding := h.Get("Content-Encoding")
+	if len(body) == 0 || !strings.EqualFold(coding, "gzip") && !strings.EqualFold(coding, "x-gzip") {
 		return body
 	}
 	z, err := gzip.NewReader(bytes.NewReader(body))

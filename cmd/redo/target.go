@@ -39,8 +39,8 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 		" (default the file's, or redo; with a URL ietf)")
 	f.StringVar(&t.baseURL, "base-url", "", "the server's `URL` in place of the file's")
 	f.StringArrayVar(&t.headers, "header", nil,
-		"send the header `'Name: value'` with each request, and to a counter of the same server; its value is masked in "+
-			"reports (repeatable)")
+		"send the header `'Name: value'` with each request, and to a counter whose URL is a path; its value is masked "+
+			"in reports (repeatable)")
 	f.StringVar(&t.keyHeader, "key-header", "", "the key's header `name` (default the file's, or Idempotency-Key)")
 	f.StringVar(&t.caFile, "ca-file", "", "PEM `file` of certificates to trust in place of the system's")
 	f.StringVar(&t.certFile, "cert-file", "", "PEM `file` of this client's certificate")
@@ -128,7 +128,7 @@ func isURL(s string) bool {
 // otherURL matches an argument that is a URL.
 var otherURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 
-// hostAndPort matches the start of a URL whose scheme was left out.
+// hostAndPort matches the start of a URL without a scheme.
 var hostAndPort = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]+(/|$)|^\[[0-9A-Fa-f:.]+\]`)
 
 // readInput reads a file. The name "-" means the standard input.
@@ -245,8 +245,8 @@ func (t *targetFlags) addHeaders(target *conformance.Target) error {
 	return nil
 }
 
-// addToCounter adds a header to the request that counts effects. The counter must be on the target itself, and have no
-// such header.
+// addToCounter adds a header to the request that counts effects. It does nothing if the counter has such a header, or is
+// not a path of the target: another server must not get the value.
 func addToCounter(e *conformance.Effects, name, value string) {
 	if e == nil || !strings.HasPrefix(e.URL, "/") {
 		return

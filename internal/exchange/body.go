@@ -23,7 +23,7 @@ type Body struct {
 	held  bool          // bytes is the body; the request's own is closed
 	rest  io.ReadCloser // the whole body, if Buffer read the head of one that is too long
 	used  bool          // an attempt has the request's own body, and closes it
-	moved bool          // a reader of GetBody was read on: it may share its position with the request's own body
+	moved bool          // a reader of GetBody was read: it may share its position with the request's own body
 }
 
 // BodyOf returns the body of req, which may be nil.
@@ -59,8 +59,8 @@ func (b *Body) Buffer(limit int) error {
 	return b.hold(head)
 }
 
-// head reads up to limit bytes of the request's body. If the caller's context ends first, head closes the body and
-// returns. A goroutine then waits for the read.
+// head reads up to limit bytes of the request's body. If the caller's context ends first, head returns, and closes the
+// body. The goroutine that reads ends when the read does.
 func (b *Body) head(limit int) ([]byte, error) {
 	type result struct {
 		head []byte
@@ -145,8 +145,9 @@ func (b *Body) Attach(out *http.Request) (err error) {
 	return nil
 }
 
-// next returns the body of the next attempt. The first attempt gets the request's own, so that nothing is copied. After
-// a long body was read for its fingerprint, it gets one of GetBody: some, like azcore's, seek in the request's own body.
+// next returns the body of the next attempt. The first attempt gets the request's own, so that nothing is copied. If a
+// long body was read for its fingerprint, the first attempt too gets one of GetBody. Some functions GetBody, such as
+// azcore's, seek in the request's own body.
 func (b *Body) next() (io.ReadCloser, error) {
 	switch {
 	case b.held && len(b.bytes) == 0:

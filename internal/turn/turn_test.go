@@ -84,7 +84,7 @@ type failing struct {
 
 func (f failing) Extend(context.Context, store.Lease, time.Duration, []byte) error { return f.err }
 
-// deaf is a store that answers no write that ends a turn.
+// A deaf store does not respond to the writes that end a turn.
 type deaf struct{ store.Store }
 
 func (deaf) Extend(ctx context.Context, _ store.Lease, _ time.Duration, _ []byte) error {

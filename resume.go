@@ -20,12 +20,12 @@ const (
 )
 
 // ResumeEvery resumes pending operations now and then once per interval, until ctx ends or the client is closed. It
-// returns the error of ctx, or [ErrClosed]. It returns an error immediately if the interval is not positive or the
-// client has no store.
+// waits for the calls under way, and returns the error of ctx or [ErrClosed]. It returns an error immediately if the
+// interval is not positive or the client has no store.
 //
-// report receives each resumed operation with its error, nil for a success. It also receives records that can't be
-// read, and an error with a zero Operation if the listing fails. One goroutine calls it at a time. A nil report is
-// allowed.
+// report receives each resumed operation with its error, nil for a success. A redirect is an error, since the operation
+// stays pending. report also receives records that can't be read, and an error with a zero Operation if the listing
+// fails. One goroutine calls it at a time. A nil report is allowed.
 //
 // An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
 // wait is never shorter than RetryPolicy.MaxElapsed, and it does not end before Error.RetryAt. Processes that share

@@ -151,7 +151,7 @@ func (k *call) contradiction(out outcome) *Error {
 // that was not read to its end is not kept. An error that matches ErrContradiction is returned to the caller by the
 // body.
 func (k *call) record(h *holding, out outcome, s journal.Settlement) {
-	out.resp.Body = exchange.Record(out.resp.Body, k.client.maxStored, func(body []byte, whole bool) error {
+	out.resp.Body = exchange.Record(out.resp, k.client.maxStored, func(body []byte, whole bool) error {
 		if s.BodyKept && whole {
 			s.Response.Body = body
 		}

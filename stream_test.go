@@ -160,6 +160,61 @@ func TestStreamThatIsNotReadToItsEndIsSettledWithoutItsBody(t *testing.T) {
 	}
 }
 
+// The head of a gRPC response is no evidence: the status of the call is in its trailers, or in the header of a response
+// without a message. A record keeps no trailers, so the server replays a success.
+func TestGRPCCallIsSettledByItsOwnStatus(t *testing.T) {
+	for _, c := range []struct {
+		name, header, trailer string
+		settled               bool
+	}{
+		{"a success", "", "0", true},
+		{"a failure after a message", "", "14", false},
+		{"a failure without a message", "14", "", false},
+		{"a response that breaks off", "", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/grpc")
+					if c.header != "" {
+						w.Header().Set("Grpc-Status", c.header)
+						return
+					}
+					w.Header().Set("Trailer", "Grpc-Status")
+					_, _ = io.WriteString(w, "message")
+					_ = http.NewResponseController(w).Flush()
+					if c.trailer == "" {
+						panic(http.ErrAbortHandler)
+					}
+					w.Header().Set("Grpc-Status", c.trailer)
+				}
+				then := func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/grpc")
+					w.Header().Set("Trailer", "Grpc-Status")
+					_, _ = io.WriteString(w, "message")
+					w.Header().Set("Grpc-Status", "0")
+				}
+				srv, st := serving(t, first, then), openStore(t)
+				client := connect(t, srv.Transport(), redo.WithStore(st))
+				resp, err := under(client).Do(named(t, srv, "op", payment))
+				require.NoError(t, err)
+				_, _ = io.Copy(io.Discard, resp.Body)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, c.settled, record(t, st, "op").State == store.StateComplete)
+
+				again, err := under(client).Do(named(t, srv, "op", payment))
+				require.NoError(t, err)
+				require.Equal(t, "message", drain(t, again))
+				require.Equal(t, http.Header{"Grpc-Status": {"0"}}, again.Trailer)
+				require.Equal(t, store.StateComplete, record(t, st, "op").State)
+				sent := keys(srv)
+				require.Len(t, sent, 2)
+				require.Equal(t, sent[0], sent[1])
+			})
+		})
+	}
+}
+
 func TestStreamOverTheCapIsHandedOverWholeAndNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, st := serving(t, lines(ndjson, 0)), openStore(t)

@@ -274,9 +274,9 @@ func upgrade(t *testing.T, limit time.Duration) {
 
 func TestAnErrorOfCloseIsReturnedByARecord(t *testing.T) {
 	broken := errors.New("broken")
-	body := Record(closing{strings.NewReader("rf_1"), broken}, 4, func([]byte, bool) error { return nil })
+	body := Record(&http.Response{Body: closing{strings.NewReader("rf_1"), broken}}, 4, func([]byte, bool) error { return nil })
 	require.Equal(t, broken, body.Close())
-	body = Record(closing{strings.NewReader("rf_1"), nil}, 4, func([]byte, bool) error { return nil })
+	body = Record(&http.Response{Body: closing{strings.NewReader("rf_1"), nil}}, 4, func([]byte, bool) error { return nil })
 	require.NoError(t, body.Close())
 }
 
@@ -303,7 +303,8 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := 0
-			body := Record(io.NopCloser(iotest.OneByteReader(strings.NewReader("rf_1"))), c.limit,
+			resp := &http.Response{Body: io.NopCloser(iotest.OneByteReader(strings.NewReader("rf_1")))}
+			body := Record(resp, c.limit,
 				func(b []byte, whole bool) error {
 					calls++
 					require.Equal(t, c.body, b)

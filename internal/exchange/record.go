@@ -1,16 +1,25 @@
 package exchange
 
-import "io"
+import (
+	"io"
+	"net/http"
 
-// Record returns a body that keeps the bytes that the caller reads, up to limit bytes. It calls end once, when the
-// caller has read the body to its end or closes it. whole is false if body is not the whole body. An error of end
+	"github.com/redo-go/redo/internal/wire"
+)
+
+// Record returns a body for resp that keeps the bytes that the caller reads, up to limit bytes. It calls end once, when
+// the caller has read the body to its end or closes it. whole is false if body is not the whole body. An error of end
 // is returned by the Read or the Close that called it.
-func Record(body io.ReadCloser, limit int, end func(body []byte, whole bool) error) io.ReadCloser {
-	return &recording{ReadCloser: body, limit: limit, end: end, whole: true}
+//
+// A response of gRPC is not whole without its trailers, which are not kept. If its status is not that of a success, or
+// was not read, Record does not call end: the response shows no effect then.
+func Record(resp *http.Response, limit int, end func(body []byte, whole bool) error) io.ReadCloser {
+	return &recording{ReadCloser: resp.Body, resp: resp, limit: limit, end: end, whole: true}
 }
 
 type recording struct {
 	io.ReadCloser
+	resp  *http.Response
 	limit int
 	end   func([]byte, bool) error // nil once it was called
 	head  []byte
@@ -40,13 +49,18 @@ func (r *recording) Close() error {
 	return err
 }
 
-// finish calls end, unless it was called before.
+// finish calls end, unless it was called before or a call of gRPC did not succeed.
 func (r *recording) finish(whole bool) error {
 	end := r.end
 	if end == nil {
 		return nil
 	}
 	r.end = nil
+	if status, rpc := wire.GRPCStatus(r.resp); rpc && status != "0" {
+		return nil
+	} else if rpc {
+		whole = false
+	}
 	if r.whole = r.whole && whole; !r.whole {
 		r.head = nil
 	}

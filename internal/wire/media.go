@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"strings"
@@ -19,10 +20,10 @@ func NoStore(h http.Header) bool {
 }
 
 // Streams reports whether a response is meant to be read as it comes: its length is unknown, and its type is that of
-// a sequence.
+// a sequence. A response of gRPC always is, since only its end shows whether the call succeeded.
 func Streams(resp *http.Response) bool {
-	if resp.ContentLength >= 0 {
-		return false
+	if _, rpc := GRPCStatus(resp); rpc || resp.ContentLength >= 0 {
+		return rpc
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch mediaType {
@@ -33,6 +34,17 @@ func Streams(resp *http.Response) bool {
 		return true
 	}
 	return isRPCStream(mediaType)
+}
+
+// GRPCStatus returns the status of a gRPC call, "0" for a success. It is in the trailers, or in the header if the
+// response has no message. The HTTP status of a failed call is 200 too. The status is empty until the body was read to
+// its end. rpc is false for a response of another protocol. gRPC-Web has its status in the body, and is another one.
+func GRPCStatus(resp *http.Response) (status string, rpc bool) {
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if mediaType != "application/grpc" && !strings.HasPrefix(mediaType, "application/grpc+") {
+		return "", false
+	}
+	return cmp.Or(resp.Trailer.Get("Grpc-Status"), resp.Header.Get("Grpc-Status")), true
 }
 
 // SendsStream reports whether a request's body is a stream of messages of gRPC or Connect. Its sender may wait for a

@@ -321,3 +321,24 @@ func TestASDKsOwnHeaderGoesThroughAsItIs(t *testing.T) {
 		require.Equal(t, []string{"k1", "k2"}, got)
 	}
 }
+
+// http.RoundTripper forbids it, and yet transports choose a host or add a prefix in place. The attempts then went to
+// different URLs under one key, and the caller's next call of the operation was refused as another payload.
+func TestTransportThatRewritesTheURLChangesNeitherTheCallersRequestNorTheNextAttempt(t *testing.T) {
+	var sent []string
+	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+		r.URL.Host, r.URL.Path = "10.0.0.7", "/v1"+r.URL.Path
+		sent = append(sent, r.URL.String())
+		return answer(r, []int{503, 200}[len(sent)-1], "{}"), nil
+	}), redo.WithStore(openStore(t)), redo.WithRetry(redo.RetryPolicy{Jitter: redo.NoDelay}))
+	req := post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/refunds", payment)
+	for range 2 {
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, "{}", drain(t, resp))
+		require.Equal(t, "http://api.test/refunds", req.URL.String())
+		req.Body, err = req.GetBody()
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"http://10.0.0.7/v1/refunds", "http://10.0.0.7/v1/refunds"}, sent)
+}

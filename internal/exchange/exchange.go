@@ -93,7 +93,13 @@ func (x *Exchange) Send(r *http.Request) (*http.Response, error) {
 	}
 	x.handed, x.asked, x.got = true, x.Connections.asked.Load(), x.Connections.got.Load()
 	for {
+		// Some transports rewrite the URL in place, for example to choose a host, although http.RoundTripper forbids it.
+		// It is the caller's, and the next attempt's. A copy for each attempt would be an allocation for every caller.
+		at, u := r.URL, *r.URL
 		resp, err := x.Transport.RoundTrip(r)
+		if *at != u {
+			*at = u
+		}
 		switch {
 		case err != nil:
 			return nil, err

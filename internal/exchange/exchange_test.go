@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -176,7 +177,7 @@ func TestWhetherARequestWasSent(t *testing.T) {
 					}
 					return nil, c.err
 				})}
-			r := (&http.Request{}).WithContext(x.Begin(connections.Watch(t.Context(), c.traced), 0))
+			r := (&http.Request{URL: new(url.URL)}).WithContext(x.Begin(connections.Watch(t.Context(), c.traced), 0))
 			require.Zero(t, x.Sends())
 			_, err := x.Send(r)
 			require.Equal(t, c.err, err)

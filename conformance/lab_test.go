@@ -112,7 +112,7 @@ func (l *lab) open(st store.Store) {
 	for _, route := range []string{"POST /orders", "PATCH /orders", "POST /refunds", "POST /empty", "POST /large"} {
 		mux.Handle(route, plain(l.app))
 	}
-	mux.Handle("POST /short", guard(server.Retention(l.short))(l.app))
+	mux.Handle("POST /short", guard(server.Retention(l.short), server.LeaseTTL(min(l.short, time.Second)))(l.app))
 	mux.Handle("GET /orders", plain(http.HandlerFunc(l.total)))
 	mux.Handle("QUERY /orders", plain(http.HandlerFunc(l.total)))
 	mux.HandleFunc("GET /effects", l.total)

@@ -11,6 +11,9 @@ import (
 	"github.com/redo-go/redo/server"
 )
 
+// longLease is a lease that a busy machine renews in time.
+const longLease = 10 * time.Second
+
 func TestReferencePassesInEveryStoreModeAndProfile(t *testing.T) {
 	t.Parallel() // runs spend their time waiting
 	type variety struct{ store, mode, profile string }
@@ -36,8 +39,10 @@ func TestReferencePassesInEveryStoreModeAndProfile(t *testing.T) {
 					l.options = append(l.options, keepServerErrors())
 					l.front = stripeStatuses
 				}
+				// The runs share the machine and its disk, and a lease that is granted after half of its time is refused.
+				l.options = append(l.options, server.LeaseTTL(longLease))
 				target := l.start().target()
-				target.Profile = profile
+				target.Profile, target.Crash.Lease = profile, Duration(longLease+time.Second)
 				all, targets = append(all, variety{store, mode, profile}), append(targets, target)
 			}
 		}

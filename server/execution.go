@@ -54,9 +54,6 @@ type execution struct {
 func (c *execution) execute(g store.Grant) {
 	c.takenOver = g.Verdict == store.TakenOver
 	c.event.To = store.StatePending
-	if c.failOpen {
-		c.exclude() // without the store, only this process knows that the handler runs
-	}
 
 	began := time.Now()
 	ctx, cancel := context.WithDeadline(c.own.context(began), began.Add(c.timeLimit()))

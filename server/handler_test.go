@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -280,15 +279,7 @@ func TestOverTheWire(t *testing.T) {
 	t.Cleanup(srv.Close)
 	for _, status := range []string{"stored", "replayed"} {
 		t.Run(status, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1",
-				bufio.NewReader(strings.NewReader("x")))
-			require.NoError(t, err)
-			req.Header.Set("Idempotency-Key", "k")
-			resp, err := srv.Client().Do(req)
-			require.NoError(t, err)
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
+			resp, body := overTheWire(t, srv)
 			require.Len(t, body, 5000)
 			require.Equal(t, status, resp.Header.Get("Idempotency-Status"))
 			require.Equal(t, "</style.css>; rel=preload", resp.Header.Get("Link"))

@@ -252,7 +252,7 @@ func (c *execution) replay(rec store.Record) {
 	h[wire.HeaderStatus] = replayedValues
 	h[wire.HeaderReplayed] = trueValues
 	if bodyAllowed(resp.Status) {
-		setLength(h, len(resp.Body))
+		setLength(h, nil, len(resp.Body))
 	}
 	c.w.WriteHeader(resp.Status)
 	if resp.Body != nil {

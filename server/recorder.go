@@ -203,10 +203,7 @@ func (o *recorder) send(stored, whole bool) {
 		o.header[wire.HeaderStatus] = storedValues
 	}
 	if whole && bodyAllowed(o.status) {
-		setLength(o.header, len(o.body))
-		if hasTrailers(changed) {
-			delete(o.header, "Content-Length")
-		}
+		setLength(o.header, changed, len(o.body))
 	}
 	o.w.WriteHeader(o.status)
 	if o.body != nil {
@@ -227,10 +224,10 @@ func (o *recorder) withdraw() {
 }
 
 // setLength sets the Content-Length of a body that net/http would send in chunks. It replaces a length that the
-// handler has set. A response with trailers has none.
-func setLength(h http.Header, n int) {
+// handler has set. A response with trailers has none. The fields of later are set after the body.
+func setLength(h, later http.Header, n int) {
 	delete(h, "Content-Length")
-	if n > selfCounted && !hasTrailers(h) {
+	if n > selfCounted && !hasTrailers(h) && !hasTrailers(later) {
 		h["Content-Length"] = []string{strconv.Itoa(n)}
 	}
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -200,6 +201,22 @@ func without(name string) func(*http.Request) {
 }
 
 // requireProblem checks the status, and that document and header agree on the code.
+// overTheWire sends a request with a key and a body of unknown length to a server. It returns the response and its
+// body.
+func overTheWire(t *testing.T, srv *httptest.Server) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1",
+		bufio.NewReader(strings.NewReader("x")))
+	require.NoError(t, err)
+	req.Header.Set("Idempotency-Key", "k")
+	resp, err := srv.Client().Do(req)
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp, string(body)
+}
+
 func requireProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code string) wire.Problem {
 	t.Helper()
 	require.Equal(t, status, w.Code, w.Body.String())

@@ -95,13 +95,15 @@ func (c *execution) revive() {
 // hold starts to renew the lease, which was asked for at the given time. It returns the context for the handler,
 // which ends with the cause store.ErrLost when the lease is lost.
 func (c *execution) hold(asked, now time.Time) context.Context {
-	if !c.failOpen {
-		c.running.add(c.gate, c.claim.ID, run{c.lease.Fence, c.claim.Fingerprint, c})
-	}
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	c.revive()
 	c.held = asked // the lease lasts from some time after that
+	if c.failOpen {
+		c.exclude() // without the store, only this process knows that the handler runs
+	} else {
+		c.register(c)
+	}
 	c.enter(renewing, now, asked.Add(c.leaseTTL/3))
 	return c.ctx
 }
@@ -214,6 +216,9 @@ func (c *execution) renew(ctx context.Context, asked time.Time) {
 
 // exclude makes this process refuse other requests with the key, even if the lease expires in the store. This ends when
 // the outcome is recorded, or at stop. If the background still works on the record, it ends when that work does.
-func (c *execution) exclude() {
-	c.running.add(c.gate, c.claim.ID, run{c.lease.Fence, c.claim.Fingerprint, nil})
+func (c *execution) exclude() { c.register(nil) }
+
+// register adds the key to the registry of runs.
+func (c *execution) register(renews *execution) {
+	c.running.add(c.gate, c.claim.ID, run{c.lease.Fence, c.claim.Fingerprint, renews})
 }

@@ -74,7 +74,7 @@ var crashCases = []Case{{
 // nothing about its keys.
 func (t *trial) down(err error, waited time.Duration) {
 	if t.run.reachable(t.ctx) != nil {
-		t.unreachable(err)
+		t.died(err)
 	}
 	t.inconclusive("the target accepted no connection within %v after the crash: a longer lease covers its restart",
 		waited)

@@ -97,6 +97,11 @@ func (t *trial) unreachable(err error) {
 	if t.run.reachable(t.ctx) == nil {
 		t.stop(Harness, "", "a connection to the target could not be made, and another could: "+err.Error())
 	}
+	t.died(err)
+}
+
+// died ends the run, whose target accepts no connection any more.
+func (t *trial) died(err error) {
 	if t.ctx.Err() == nil {
 		t.run.halt(StopUnreachable, diedOf(err))
 	}

@@ -13,8 +13,14 @@ func hostOf(flag, address, example string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s %q: it must be a host and a port, such as %s", flag, address, example)
 	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+	if !isPort(port) {
 		return "", fmt.Errorf("%s %q: %q is no port", flag, address, port)
 	}
 	return host, nil
+}
+
+// isPort reports whether a text is the number of a port.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }

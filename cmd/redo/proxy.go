@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -34,8 +32,8 @@ HTTPS to the server.
 				return fmt.Errorf("the server must be an http or https URL with a host, and without credentials or " +
 					"a query")
 			}
-			if _, err := strconv.ParseUint(cmp.Or(upstream.Port(), "80"), 10, 16); err != nil {
-				return fmt.Errorf("the server's URL has the port %q, it must be at most 65535", upstream.Port())
+			if port := upstream.Port(); port != "" && !isPort(port) {
+				return fmt.Errorf("the server's URL has the port %q, it must be at most 65535", port)
 			}
 			opts, err := p.options()
 			if err != nil {

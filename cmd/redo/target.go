@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -256,7 +255,6 @@ func addToCounter(e *conformance.Effects, name, value string) {
 			return
 		}
 	}
-	e.Headers = maps.Clone(e.Headers)
 	if e.Headers == nil {
 		e.Headers = map[string]string{}
 	}

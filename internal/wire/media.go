@@ -22,10 +22,13 @@ func NoStore(h http.Header) bool {
 // Streams reports whether a response is meant to be read as it comes: its length is unknown, and its type is that of
 // a sequence. A response of gRPC always is, since only its end shows whether the call succeeded.
 func Streams(resp *http.Response) bool {
-	if _, rpc := GRPCStatus(resp); rpc || resp.ContentLength >= 0 {
-		return rpc
+	mediaType := mediaTypeOf(resp.Header)
+	switch {
+	case isGRPC(mediaType):
+		return true
+	case resp.ContentLength >= 0:
+		return false
 	}
-	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch mediaType {
 	case "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl",
 		"application/x-jsonlines",
@@ -38,10 +41,9 @@ func Streams(resp *http.Response) bool {
 
 // GRPCStatus returns the status of a gRPC call, "0" for a success. It is in the trailers, or in the header if the
 // response has no message. The HTTP status of a failed call is 200 too. The status is empty until the body was read to
-// its end. rpc is false for a response of another protocol. gRPC-Web has its status in the body, and is another one.
+// its end. For another protocol, rpc is false. gRPC-Web is another one: it has its status in the body.
 func GRPCStatus(resp *http.Response) (status string, rpc bool) {
-	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if mediaType != "application/grpc" && !strings.HasPrefix(mediaType, "application/grpc+") {
+	if !isGRPC(mediaTypeOf(resp.Header)) {
 		return "", false
 	}
 	return cmp.Or(resp.Trailer.Get("Grpc-Status"), resp.Header.Get("Grpc-Status")), true
@@ -53,8 +55,19 @@ func SendsStream(r *http.Request) bool {
 	if r.Body == nil || r.Body == http.NoBody || r.GetBody != nil || r.ContentLength > 0 {
 		return false
 	}
-	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return isRPCStream(mediaType)
+	return isRPCStream(mediaTypeOf(r.Header))
+}
+
+// mediaTypeOf returns the media type of a message without its parameters, in small letters. It is empty if there is
+// none.
+func mediaTypeOf(h http.Header) string {
+	mediaType, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return mediaType
+}
+
+// isGRPC reports whether a message of this type is one of gRPC, and not of gRPC-Web.
+func isGRPC(mediaType string) bool {
+	return mediaType == "application/grpc" || strings.HasPrefix(mediaType, "application/grpc+")
 }
 
 // isRPCStream reports whether a body of this type is a sequence of messages. Connect has its own type for streams

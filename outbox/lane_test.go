@@ -43,18 +43,25 @@ func TestARateLimitedDestinationRestsAndIsThenServed(t *testing.T) {
 	})
 }
 
+// A crowd counts the attempts that work at the same time.
+type crowd struct{ running, most atomic.Int32 }
+
+func (c *crowd) work(d time.Duration) {
+	c.most.Store(max(c.most.Load(), c.running.Add(1)))
+	time.Sleep(d)
+	c.running.Add(-1)
+}
+
 // An attempt that takes long leaves its worker, which serves others meanwhile. Its end gives back no worker.
 func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
 	inBubble(t, func(g *rig) {
-		var running, most atomic.Int32
+		var attempts crowd
 		stop := g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
 			if ev.Destination == "slow" {
 				time.Sleep(150 * time.Millisecond)
 				return nil
 			}
-			most.Store(max(most.Load(), running.Add(1)))
-			time.Sleep(10 * time.Millisecond)
-			running.Add(-1)
+			attempts.work(10 * time.Millisecond)
 			return nil
 		}, outbox.Workers(1))
 		defer stop()
@@ -66,18 +73,16 @@ func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		g.stats(0, 0)
-		require.EqualValues(g, 1, most.Load())
+		require.EqualValues(g, 1, attempts.most.Load())
 	})
 }
 
 // A destination that may still be down gets one attempt at a time.
 func TestADestinationIsTriedByOneAttemptAfterARest(t *testing.T) {
 	inBubble(t, func(g *rig) {
-		var running, most atomic.Int32
+		var attempts crowd
 		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
-			most.Store(max(most.Load(), running.Add(1)))
-			time.Sleep(10 * time.Millisecond)
-			running.Add(-1)
+			attempts.work(10 * time.Millisecond)
 			return outbox.NotSent(errors.New("connection refused"))
 		}, outbox.PerDestination(4))
 		g.fill("d", 1, unordered)
@@ -88,7 +93,7 @@ func TestADestinationIsTriedByOneAttemptAfterARest(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		g.stats(5, 0)
-		require.EqualValues(g, 1, most.Load())
+		require.EqualValues(g, 1, attempts.most.Load())
 	})
 }
 
@@ -120,11 +125,9 @@ func TestDestinationsHaveTurns(t *testing.T) {
 // An idle destination is forgotten after a minute. One whose attempt still runs is not idle.
 func TestALongAttemptKeepsTheNextOneWaiting(t *testing.T) {
 	inBubble(t, func(g *rig) {
-		var running, most atomic.Int32
+		var attempts crowd
 		stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
-			most.Store(max(most.Load(), running.Add(1)))
-			time.Sleep(10 * time.Minute)
-			running.Add(-1)
+			attempts.work(10 * time.Minute)
 			return nil
 		}, outbox.PerDestination(1), outbox.AttemptTimeout(time.Hour))
 		defer stop()
@@ -134,7 +137,7 @@ func TestALongAttemptKeepsTheNextOneWaiting(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		g.stats(0, 0)
-		require.EqualValues(g, 1, most.Load())
+		require.EqualValues(g, 1, attempts.most.Load())
 	})
 }
 

@@ -42,17 +42,20 @@ func TestBodiesThatWouldBeCostlyToRead(t *testing.T) {
 	}
 }
 
+// packed returns a text in gzip.
+func packed(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return b.Bytes()
+}
+
 // A caller that sets Accept-Encoding itself gets the body as it is on the wire.
 func TestABodyInGzipIsRead(t *testing.T) {
-	pack := func(body string) []byte {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, err := z.Write([]byte(body))
-		require.NoError(t, err)
-		require.NoError(t, z.Close())
-		return b.Bytes()
-	}
-	document := pack(`{"code":"CONFLICT.idempotency.in_flight"}`)
+	document := packed(t, `{"code":"CONFLICT.idempotency.in_flight"}`)
 	inFlight := Verdict{Code: InFlight, Class: ClassTransient, Said: true}
 	conflict := Verdict{Code: ConflictState}
 	for name, c := range map[string]struct {
@@ -66,7 +69,7 @@ func TestABodyInGzipIsRead(t *testing.T) {
 		"one that is cut off":          {"gzip", document[:len(document)-9], conflict},
 		"one that is no gzip":          {"gzip", []byte(`{"code":"CONFLICT.idempotency.in_flight"}`), conflict},
 		"none":                         {"gzip", nil, conflict},
-		"a bomb":                       {"gzip", pack(`{"code":"x","pad":"` + strings.Repeat("x", 10<<20) + `"}`), conflict},
+		"a bomb":                       {"gzip", packed(t, `{"code":"x","pad":"`+strings.Repeat("x", 10<<20)+`"}`), conflict},
 		"another coding":               {"br", document, conflict},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,9 +23,9 @@ const (
 // waits for the calls under way, and returns the error of ctx or [ErrClosed]. It returns an error immediately if the
 // interval is not positive or the client has no store.
 //
-// report receives each resumed operation with its error, nil for a success. A redirect is an error, since the operation
-// stays pending. report also receives records that can't be read, and an error with a zero Operation if the listing
-// fails. One goroutine calls it at a time. A nil report is allowed.
+// The report receives each resumed operation with its error, nil for a success. A redirect is an error, since the
+// operation stays pending. It also receives records that can't be read, and an error with a zero Operation if the
+// listing fails. One goroutine calls it at a time. It may be nil.
 //
 // An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
 // wait is never shorter than RetryPolicy.MaxElapsed, and it does not end before Error.RetryAt. Processes that share

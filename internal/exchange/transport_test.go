@@ -79,6 +79,7 @@ func TestAnHTTP2ConnectionThatDiesSilentlyIsReplaced(t *testing.T) {
 			return resp.Body.Close()
 		}
 		require.NoError(t, send())
+		synctest.Wait() // the connection is idle
 		network.dead.Store(true)
 		start := time.Now()
 		for send() != nil {

@@ -115,15 +115,13 @@ type delivery struct {
 	ctx    context.Context
 	bytes  []byte // the bytes that remain to be written
 	method string
-
-	timeout time.Duration // of the exchange
 }
 
 // open connects. The time of the exchange counts from here.
 func (d *dialer) open(ctx context.Context, r request) *delivery {
-	x := &delivery{answer: &answer{sent: time.Now()}, bytes: r.encode(d.host, d.prefix), method: r.method,
-		timeout: d.timeout}
-	x.ctx, x.cancel = context.WithTimeout(ctx, d.timeout)
+	x := &delivery{answer: &answer{sent: time.Now()}, bytes: r.encode(d.host, d.prefix), method: r.method}
+	x.ctx, x.cancel = context.WithTimeoutCause(ctx, d.timeout,
+		fmt.Errorf("the exchange took longer than %v, the target's timeout", d.timeout))
 	conn, err := d.dial(x.ctx)
 	if err != nil {
 		x.answer.fail(err)
@@ -162,10 +160,7 @@ func (x *delivery) finish() *answer {
 	_ = x.write(-1) // the read reports more
 	x.answer.read(x.conn, x.method)
 	if x.answer.err != nil && x.ctx.Err() != nil {
-		x.answer.err = fmt.Errorf("the exchange took longer than %v, the target's timeout", x.timeout)
-		if errors.Is(x.ctx.Err(), context.Canceled) {
-			x.answer.err = context.Cause(x.ctx)
-		}
+		x.answer.err = context.Cause(x.ctx)
 	}
 	return x.answer
 }

@@ -33,7 +33,6 @@ var kinds = map[uint16]error{
 }
 
 var errClosed = fmt.Errorf("mysqlstore: closed: %w", store.ErrUnavailable)
-var errAgain = errors.New("mysqlstore: another claim was first, or has the row locked")
 
 // A read is the error of a statement that changes nothing, in a call that may change something after it.
 type read struct{ error }
@@ -69,14 +68,15 @@ func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) err
 	})
 }
 
-// again reports whether the failed statement changed nothing and may succeed the next time. The driver returns
-// ErrBadConn only if nothing was sent. sql.ErrConnDone follows after a freeBy that lost the connection.
+// again reports whether the failed statement changed nothing and may succeed the next time. Another claim has made the
+// row of a duplicate key, and has locked or removed one that is not found. The driver returns ErrBadConn only if
+// nothing was sent. sql.ErrConnDone follows after a freeBy that lost the connection.
 func again(err error) bool {
 	switch number(err) {
-	case deadlock, lockWaitTimeout, recordChanged:
+	case deadlock, duplicateKey, lockWaitTimeout, recordChanged:
 		return true
 	}
-	return errors.Is(err, errAgain) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
+	return errors.Is(err, sql.ErrNoRows) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
 }
 
 // failure translates an error. writes reports whether something may have been changed.

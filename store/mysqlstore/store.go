@@ -52,9 +52,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 				g, err = s.take(ctx, conn, c)
 				return err
 			})
-			return g, err
-		}
-		if g, err = s.insert(ctx, conn, c, now.At); err == nil {
+		} else if g, err = s.insert(ctx, conn, c, now.At); err == nil {
 			s.freeBy(ctx, conn, now)
 		}
 		return g, err
@@ -106,9 +104,6 @@ func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now
 	rec := sqltx.Claimed(store.Record{}, store.Acquired, c, 0, now)
 	result, err := on.ExecContext(ctx, s.text.insert, []byte(c.ID.Scope), []byte(c.ID.Key), c.Fingerprint[:], rec.Meta,
 		[]byte(c.Owner), sqltx.Instant(rec.LeaseUntil), sqltx.Instant(now), sqltx.Instant(rec.ExpiresAt))
-	if number(err) == duplicateKey {
-		return store.Grant{}, errAgain
-	}
 	if err != nil {
 		return store.Grant{}, err
 	}
@@ -122,9 +117,6 @@ func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now
 // locked.
 func (s *Store) take(ctx context.Context, tx sqltx.Queryer, c store.Claim) (store.Grant, error) {
 	now, err := s.find(ctx, tx, s.text.lockRow+" SKIP LOCKED", c.ID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return store.Grant{}, errAgain
-	}
 	if err != nil {
 		return store.Grant{}, err
 	}
@@ -222,7 +214,7 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 // freeBy deletes sixteen expired records beside every eighth new one, because sixteen cost one commit as two do. Purge
 // or a later one deletes what it leaves.
 func (s *Store) freeBy(ctx context.Context, conn *sql.Conn, now snapshot) {
-	if now.expired && s.made.Add(1)%8 == 1 {
+	if now.expired && !now.row && s.made.Add(1)%8 == 1 {
 		_, _ = s.free(ctx, conn, 16)
 	}
 }

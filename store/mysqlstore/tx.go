@@ -32,9 +32,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*sqltx.Tx], 
 	c.Lease, c.Meta, c.Owner = 0, nil, ""
 	var h *sqltx.Held
 	g, err := s.claim(ctx, false, c, func(conn *sql.Conn, now snapshot) (g store.Grant, err error) {
-		if !now.row {
-			s.freeBy(ctx, conn, now)
-		}
+		s.freeBy(ctx, conn, now)
 		if h, g, err = s.hold(ctx, conn, c, now); h != nil {
 			err = errKept
 		}

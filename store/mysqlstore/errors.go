@@ -84,8 +84,7 @@ func (s *Store) failure(ctx context.Context, err error, writes bool) error {
 	if sqltx.Translated(err) {
 		return err
 	}
-	var r read
-	writes = writes && !errors.As(err, &r)
+	writes = writes && !errors.As(err, new(read))
 	n, ended := number(err), ctx.Err()
 	switch responded := n != 0 && n != shutdown && n != sessionKilled; {
 	case kinds[n] != nil:

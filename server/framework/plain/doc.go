@@ -1,2 +1,2 @@
-// Package plain holds tests of the middleware in frameworks that need no adapter: net/http, chi and connect.
+// Package plain holds tests of the middleware in frameworks and routers that need no adapter.
 package plain

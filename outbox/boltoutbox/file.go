@@ -83,11 +83,19 @@ func (q *Queue) open(tx *boltstore.Tx, now int64) (*file, error) {
 	return f, nil
 }
 
+// find checks the bucket, and keeps its file.
+func (q *Queue) find(tx *boltstore.Tx) error {
+	f, err := q.open(tx, 0)
+	if err == nil {
+		q.db = f.root.Tx().DB()
+	}
+	return err
+}
+
 // create makes the bucket, unless it exists.
 func (q *Queue) create(tx *boltstore.Tx) error {
 	if tx.Bucket(q.name) != nil {
-		_, err := q.open(tx, 0)
-		return err
+		return q.find(tx)
 	}
 	root, err := tx.CreateBucket(q.name)
 	if err != nil {
@@ -98,6 +106,7 @@ func (q *Queue) create(tx *boltstore.Tx) error {
 			return err
 		}
 	}
+	q.db = root.Tx().DB()
 	return root.Put(formatKey, []byte(magic))
 }
 

@@ -26,6 +26,7 @@ var (
 // several Queues may use one bucket.
 type Queue struct {
 	st   *boltstore.Store
+	db   *bbolt.DB // the store's
 	name []byte
 	ops  batch
 	bell bell
@@ -68,8 +69,7 @@ func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, erro
 		}
 	}
 	err := st.View(ctx, func(tx *boltstore.Tx) error {
-		_, err := q.open(tx, 0)
-		return err
+		return q.find(tx)
 	})
 	if errors.Is(err, errNoBucket) {
 		err = st.Update(ctx, q.create)
@@ -114,6 +114,9 @@ func (q *Queue) EnqueueBatch(ctx context.Context, tx *boltstore.Tx, events []out
 	}
 	if err != nil {
 		return nil, explain(err)
+	}
+	if f.root.Tx().DB() != q.db {
+		return nil, fmt.Errorf("boltoutbox: %w: the transaction is of another file", store.ErrInvalid)
 	}
 	if err := f.enqueue(events); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type ended struct {
 	attempt Attempt // its ID is empty for an event that returns to the queue
 	last    bool    // the last of its claim's events of one line
 	disable bool    // disable the destination
+	lost    bool    // cut by the loss of its lease: nothing is settled
 	why     Failure
 }
 
@@ -75,6 +76,9 @@ func (r *run) attempt(it *item) (ended, verdict) {
 		e.outcome = Outcome{Result: Released}
 		return e, rejected
 	}
+	if e.lost = cut(err) && r.hasLost(it); e.lost {
+		return e, rejected
+	}
 	var v verdict
 	e.outcome, v, e.why = decide(attempted{
 		waits: r.waits, number: it.d.Attempt, hint: hintOf(err, time.Now(), r.hintCap), random: r.random(),
@@ -107,6 +111,12 @@ func (r *run) publish(it *item) error {
 		err = r.publisher.Publish(ctx, it.d.Event)
 	}()
 	return <-published
+}
+
+func (r *run) hasLost(it *item) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return it.lost
 }
 
 // errVanished reports a publisher that ended its goroutine.

@@ -50,9 +50,11 @@ func (r *run) write(batch []ended) {
 			r.disableDestination(e)
 		}
 	}
-	settlements := make([]Settlement, len(batch))
-	for i, e := range batch {
-		settlements[i] = Settlement{Lease: e.item.d.Lease, Outcome: e.outcome}
+	settlements := make([]Settlement, 0, len(batch))
+	for _, e := range batch {
+		if !e.lost {
+			settlements = append(settlements, Settlement{Lease: e.item.d.Lease, Outcome: e.outcome})
+		}
 	}
 	lost, err := r.settle(settlements)
 	if errors.Is(err, store.ErrInvalid) && len(batch) > 1 { // one invalid outcome must not fail the others
@@ -78,7 +80,7 @@ func (r *run) write(batch []ended) {
 			continue
 		}
 		a, failure := e.attempt, err
-		if slices.Contains(lost, e.item.d.Lease) {
+		if e.lost || slices.Contains(lost, e.item.d.Lease) {
 			failure = store.ErrLost
 		}
 		if failure != nil {
@@ -93,6 +95,9 @@ func (r *run) write(batch []ended) {
 
 // settle writes outcomes, with a few tries within QueueTimeout. It continues when the relay ends.
 func (r *run) settle(ended []Settlement) (lost []Lease, err error) {
+	if len(ended) == 0 {
+		return nil, nil
+	}
 	ctx, done := context.WithTimeout(context.WithoutCancel(r.base), r.queueTimeout)
 	defer done()
 	unsure := false

@@ -1,0 +1,75 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/store"
+)
+
+// A relay that can't renew its leases gives up a delivery that it has begun. The destination has not failed, so the
+// event must not wait for a time of the schedule, and its history must not blame the destination.
+func TestADeliveryWithoutALeaseIsNoFailureOfTheDestination(t *testing.T) {
+	for name, lost := range map[string]error{
+		"the queue can't be reached": store.ErrUnavailable, "another relay may have it": store.ErrLost,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+				down := true
+				q := spoiled{Queue: g.queue, extend: func() error {
+					if down {
+						return lost
+					}
+					return nil
+				}}
+				var seen record
+				var watch recorder
+				stop := g.relay(q, func(ctx context.Context, ev outbox.Event) error {
+					if seen.add(ev) > 1 {
+						return nil
+					}
+					<-ctx.Done()
+					down = false
+					return fmt.Errorf("broken off: %w", ctx.Err())
+				}, constant(9, time.Hour), outbox.AttemptTimeout(time.Hour), outbox.Observe(&watch))
+				defer stop()
+				time.Sleep(3 * outbox.DefaultLeaseTTL)
+				synctest.Wait()
+				require.Equal(g, []string{"k", "k"}, seen.all(), "it came again when its lease had ended")
+				g.stats(0, 0)
+				require.Len(g, watch.attempts, 2)
+				first := watch.attempts[0]
+				require.Zero(g, first.Result)
+				require.Empty(g, first.Code)
+				require.ErrorIs(g, first.Err, store.ErrLost)
+				require.Equal(g, 2, watch.attempts[1].Number, "the attempt stays counted")
+			})
+		})
+	}
+}
+
+// An event that was delivered although its lease could not be renewed is settled, if nobody else has claimed it.
+func TestADeliveryThatSucceedsWithoutALeaseIsSettled(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "k"})
+		q := spoiled{Queue: g.queue, extend: func() error { return store.ErrUnavailable }}
+		var seen record
+		stop := g.relay(q, func(ctx context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			<-ctx.Done() // the response had arrived before
+			return nil
+		}, outbox.AttemptTimeout(time.Hour), outbox.PollInterval(time.Hour))
+		defer stop()
+		time.Sleep(2 * outbox.DefaultLeaseTTL)
+		synctest.Wait()
+		require.Equal(g, []string{"k"}, seen.all())
+		g.stats(0, 0)
+	})
+}

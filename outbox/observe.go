@@ -28,7 +28,7 @@ type Attempt struct {
 	OrderingKey string
 	Number      int           // from 1
 	Result      Result        // zero if the lease was lost or the queue failed: the event is delivered again
-	Code        taxonomy.Code // the failure's code; empty for Sent and Released
+	Code        taxonomy.Code // the failure's code; empty if there is none
 	Wait        time.Duration // before the next attempt, when Result is Waiting
 	Lag         time.Duration // from the event's Enqueue to the end of the attempt
 	Elapsed     time.Duration // of the attempt
@@ -66,6 +66,9 @@ func (r *Relay) report(ctx context.Context, d Delivery, a Attempt) {
 	case Sent:
 	case Released:
 		to, text = Waiting.String(), "delivery broken off"
+		if a.Code != "" { // the queue keeps no trace of it
+			level, text = slog.LevelInfo, "delivery failed and not counted, to be tried again"
+		}
 	case Waiting:
 		level, text = slog.LevelInfo, "delivery failed, to be tried again"
 	case Dead:

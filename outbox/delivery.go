@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/redo-go/redo"
@@ -104,7 +105,7 @@ func (r *run) publish(it *item) error {
 		err := errVanished
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("outbox: the publisher panicked: %v", p)
+				err = &panicError{p, debug.Stack()}
 			}
 			published <- err
 		}()
@@ -117,6 +118,16 @@ func (r *run) hasLost(it *item) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return it.lost
+}
+
+// panicError is the panic of a publisher. The logger shows the stack.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("outbox: the publisher panicked: %v", e.value)
 }
 
 // errVanished reports a publisher that ended its goroutine.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/url"
 	"time"
@@ -76,6 +77,10 @@ func (r *Relay) report(ctx context.Context, d Delivery, a Attempt) {
 	default:
 		level, to, text = slog.LevelWarn, "unknown", "delivery not settled, to come again"
 	}
+	fault, panicked := errors.AsType[*panicError](a.Err)
+	if panicked {
+		level = slog.LevelError
+	}
 	if !r.logger.Enabled(ctx, level) {
 		return
 	}
@@ -96,6 +101,9 @@ func (r *Relay) report(ctx context.Context, d Delivery, a Attempt) {
 	}
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", wire.Clip(a.Err.Error(), MaxReason)))
+	}
+	if panicked {
+		attrs = append(attrs, slog.String("stack", string(fault.stack)))
 	}
 	r.logger.LogAttrs(ctx, level, text, attrs...)
 }

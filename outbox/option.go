@@ -97,9 +97,9 @@ func OnDisabled(f func(context.Context, DisabledDestination)) Option {
 func Observe(o Observer) Option { return optionFunc(func(c *config) { c.observer = o }) }
 
 // Logger logs attempts: a success at Debug, a failure that is retried at Info, a dead letter and a lost lease at Warn.
-// It logs a disabled destination and a failed call to the queue at Error. The default, nil, logs nothing. Payloads,
-// headers and destinations are never logged, except the host of a disabled destination. An error's text may name a
-// host or an address.
+// It logs at Error a disabled destination, a failed call to the queue, and a publisher's panic with its stack. The
+// default, nil, logs nothing. Payloads, headers and destinations are never logged, except the host of a disabled
+// destination. An error's text may name a host or an address.
 func Logger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
 
 // config holds the values of the options.

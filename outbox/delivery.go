@@ -77,14 +77,15 @@ func (r *run) attempt(it *item) (ended, verdict) {
 		e.outcome = Outcome{Result: Released}
 		return e, rejected
 	}
-	if e.lost = cut(err) && r.hasLost(it); e.lost {
-		return e, rejected
-	}
 	var v verdict
 	e.outcome, v, e.why = decide(attempted{
 		waits: r.waits, number: it.d.Attempt, hint: hintOf(err, time.Now(), r.hintCap), random: r.random(),
 		elapsed: e.attempt.Elapsed, err: err,
 	})
+	if e.lost = v == failed && cut(err) && r.hasLost(it); e.lost {
+		e.outcome = Outcome{}
+		return e, v
+	}
 	e.attempt.Code, e.attempt.Wait = e.why.Code, e.outcome.Wait
 	return e, v
 }

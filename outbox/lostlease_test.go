@@ -73,3 +73,34 @@ func TestADeliveryThatSucceedsWithoutALeaseIsSettled(t *testing.T) {
 		g.stats(0, 0)
 	})
 }
+
+// An attempt that lost its lease before it sent anything is not counted, as every other one that sent nothing.
+func TestAnAttemptWithoutALeaseThatSentNothingIsNotCounted(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "k"})
+		down := true
+		q := spoiled{Queue: g.queue, extend: func() error {
+			if down {
+				return store.ErrUnavailable
+			}
+			return nil
+		}}
+		var seen record
+		var watch recorder
+		stop := g.relay(q, func(ctx context.Context, ev outbox.Event) error {
+			if seen.add(ev) > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			down = false
+			return outbox.NotSent(ctx.Err())
+		}, outbox.AttemptTimeout(time.Hour), outbox.PollInterval(time.Minute), outbox.Observe(&watch))
+		defer stop()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		g.stats(0, 0)
+		require.Len(g, watch.attempts, 2)
+		require.Equal(g, outbox.Released, watch.attempts[0].Result)
+		require.Equal(g, 1, watch.attempts[1].Number)
+	})
+}

@@ -62,6 +62,11 @@ type Acceptor struct {
 // The sources are the relay's destinations, so that none delays another. A source is never disabled, because one event
 // that fails must not stop the others. So outbox.OnDisabled has no effect.
 //
+// If the queue and a [Transactional] inbox share a bbolt file, its handlers run one after the other, and the queue's
+// leases can't be renewed meanwhile. All handlers that wait for the file must then end within two thirds of
+// outbox.LeaseTTL, which is 30 seconds by default and shorter than HandlerTimeout. A handler whose lease has ended may
+// be cancelled with the cause store.ErrLost, and its attempt stays counted. outbox.PerDestination bounds their number.
+//
 // outbox.Retention is the time for which the queue remembers a handled event. [Retention] is the time for which
 // the inbox does, so that it does not handle the event again.
 func Accept(q Queue, r Receiver, opts ...outbox.Option) (*Acceptor, error) {
@@ -113,8 +118,8 @@ func (a *Acceptor) enable(ctx context.Context) {
 // status is Accepted for an event that is not settled, and Replayed for one that is settled or a dead letter.
 // Otherwise the error is an [*Error], and the event must be delivered again.
 //
-// Another payload under the same id is taxonomy.PayloadMismatch until the event is settled. Then it is acknowledged
-// with Receipt.PayloadMismatch, and not handled.
+// Another payload under the same id is taxonomy.PayloadMismatch until the event is settled or a dead letter. Then it is
+// acknowledged with Receipt.PayloadMismatch, and not handled.
 func (a *Acceptor) Receive(ctx context.Context, ev Event) (r Receipt, err error) {
 	start := time.Now()
 	defer func() { a.in.report(ctx, ev, call{}, r, err, start) }()

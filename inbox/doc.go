@@ -16,8 +16,9 @@
 // repeated. Once the event is handled, every further delivery is acknowledged and not handled. The order of events is
 // not assumed.
 //
-// The same id with another payload is a conflict until the event is settled. After that it is acknowledged, because
-// the producer can't mend it. The receipt, the [Observer] and the [Logger] report it, and it is not handled.
+// The same id with another payload is a conflict until the event is settled or a dead letter. After that it is
+// acknowledged and not handled, because the producer can't mend it. The receipt, the [Observer] and the [Logger] report
+// it. A producer that has mended an event sends it under a new id.
 //
 // A delivery is acknowledged only after its outcome is on record. With [Transactional] the record and the handler's
 // writes are one commit. No crash then loses an acknowledged event or applies one twice. An [Inbox] leaves one gap.

@@ -32,8 +32,9 @@ var errUnverified = errors.New("no webhook.Verifier is in front of the inbox")
 // Handler receives events over HTTP. Its responses suit a producer that treats any 2xx as an acknowledgement and
 // delivers again after any other status:
 //
-//	200  handled, with Idempotency-Status: stored; or settled before, with replayed and Idempotent-Replayed: true
-//	202  not handled, and kept: as a dead letter, or by [Accept]
+//	200  handled, with Idempotency-Status: stored; or settled or a dead letter before, with replayed and
+//	     Idempotent-Replayed: true
+//	202  not handled, and kept: as a dead letter from now on, or by [Accept]
 //	409  another delivery is being handled or rests, with Retry-After; or the id was used for another payload
 //	503  the handler failed, or the store can't be reached, with Retry-After
 //	4xx  the event can't be identified, or breaks a limit

@@ -25,7 +25,8 @@ type Receipt struct {
 	// Unknown: the event became a dead letter because its handler ended the transaction, so that its effect is
 	// unknown. It is a fault in the program.
 	Unknown bool
-	// PayloadMismatch: the event was settled before with another payload. This delivery's payload was not handled.
+	// PayloadMismatch: the event was settled or a dead letter before, with another payload. This delivery's payload was
+	// not handled.
 	PayloadMismatch bool
 }
 
@@ -38,7 +39,7 @@ type Status uint8
 // Statuses of a receipt.
 const (
 	Processed    Status = iota + 1 // the handler ran and succeeded
-	Replayed                       // the event was settled before: nothing was done
+	Replayed                       // the event was settled or a dead letter before: nothing was done
 	DeadLettered                   // the handler failed for the last time, or its effect is unknown
 	Accepted                       // the event is in the queue of [Accept], and is handled later
 )

@@ -41,10 +41,18 @@ type settledError struct{ receipt Receipt }
 func (*settledError) Error() string { return "inbox: settled by another delivery" }
 
 var (
-	errPanicked = errors.New("the handler panicked")
-	errNoEnd    = "the attempt did not end"
-	errNoText   = "an error without a text"
+	errGone   = errors.New("the handler ended its goroutine")
+	errNoEnd  = "the attempt did not end"
+	errNoText = "an error without a text"
 )
+
+// broken returns the error of a handler that did not return. p is its panic, or nil.
+func broken(p any) error {
+	if p == nil {
+		return errGone
+	}
+	return fmt.Errorf("the handler panicked: %v", p)
+}
 
 // begin counts the attempt. For a new event, Reserve has counted it. The error is nil if the handler may run.
 func (a *attempt) begin(ctx context.Context, g store.Grant) error {

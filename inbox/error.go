@@ -21,7 +21,7 @@ const (
 type Error struct {
 	// Code is one of these:
 	//   - taxonomy.InFlight: another delivery is being handled, or the event rests after a failure;
-	//   - taxonomy.PayloadMismatch: the id was used for another payload, and that event is not settled and no dead letter;
+	//   - taxonomy.PayloadMismatch: the id was used for another payload, and that event is not settled and not dead;
 	//   - HandlerFailed;
 	//   - taxonomy.Unavailable: the store can't be reached;
 	//   - Unreadable;

@@ -41,8 +41,13 @@ func (p plain) run(ctx context.Context, a *attempt) error {
 	returned := false
 	defer func() {
 		stop()
-		if !returned {
-			a.receipt, a.err = a.finish(ctx, &handlerError{errPanicked})
+		if returned {
+			return
+		}
+		p := recover()
+		a.receipt, a.err = a.finish(ctx, &handlerError{broken(p)})
+		if p != nil {
+			panic(p)
 		}
 	}()
 	bounded, done := context.WithTimeout(held, a.in.timeout)

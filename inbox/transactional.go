@@ -132,8 +132,13 @@ func (w within[T]) run(ctx context.Context, tx store.Tx[T], a *attempt) error {
 	defer done()
 	returned := false
 	defer func() {
-		if !returned {
-			a.receipt, a.err = a.finish(ctx, w.undo(ctx, tx, a, errPanicked))
+		if returned {
+			return
+		}
+		p := recover()
+		a.receipt, a.err = a.finish(ctx, w.undo(ctx, tx, a, broken(p)))
+		if p != nil {
+			panic(p)
 		}
 	}()
 	a.begun = true

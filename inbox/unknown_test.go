@@ -37,7 +37,7 @@ func TestHandlerThatEndsItsTransactionIsNotRunAgain(t *testing.T) {
 		{name: "and ends its goroutine", next: func(context.Context, inbox.Event) error {
 			runtime.Goexit()
 			return nil
-		}, dies: true, failure: "the handler panicked"},
+		}, dies: true, failure: "the handler ended its goroutine"},
 		{name: "and runs out of time", next: func(ctx context.Context, _ inbox.Event) error {
 			<-ctx.Done()
 			return ctx.Err()

@@ -45,7 +45,7 @@ is the name of the file or a URL that begins with postgres://. A file is used by
 stop the service first.
 
 A dead letter is an event that a relay has given up. It waits for redrive or drop. Payloads, the first
-bytes of responses and the queries of URLs are shown with --body only.`)
+bytes of responses, and credentials and queries of URLs are shown with --body only.`)
 	cmd.AddCommand(e.list(), e.show(), e.redrive(), e.drop(), e.enable(), e.disabled(), e.purge())
 	return cmd
 }

@@ -132,7 +132,7 @@ func (e *events) disabled() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&e.body, "body", false, "show the queries of URLs too, as enable needs them")
+	cmd.Flags().BoolVar(&e.body, "body", false, "show credentials and queries of URLs too, as enable needs them")
 	return cmd
 }
 

@@ -97,12 +97,12 @@ func (e *events) shown(destination string) string {
 	if e.body {
 		return destination
 	}
-	return withoutQuery(destination)
+	return withoutSecrets(destination)
 }
 
 func (e *events) bodyFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&e.body, "body", false,
-		"show payloads, the first bytes of responses and the queries of URLs too")
+		"show payloads, the first bytes of responses, credentials and queries of URLs too")
 	cmd.Flags().BoolVar(&e.asJSON, "json", false, "print JSON, payloads as base64")
 }
 

@@ -186,7 +186,7 @@ func pending(ctx context.Context, client *redo.Client) ([]listed, error) {
 			return all, err
 		}
 		l := listed{
-			Name: op.Name, Key: op.Key, State: "pending", Method: op.Method, URL: withoutQuery(op.URL),
+			Name: op.Name, Key: op.Key, State: "pending", Method: op.Method, URL: withoutSecrets(op.URL),
 			CreatedAt: op.CreatedAt.UTC(), Age: op.Age.Seconds(),
 		}
 		l.learn(op)

@@ -32,8 +32,8 @@ func TestInterruptIsANo(t *testing.T) {
 }
 
 func TestURLsShowNoQueries(t *testing.T) {
-	require.Equal(t, "http://x/y?***", withoutQuery("http://x/y?token=abc"))
-	require.Equal(t, "http://x/y", withoutQuery("http://x/y"))
+	require.Equal(t, "http://x/y?***", withoutSecrets("http://x/y?token=abc"))
+	require.Equal(t, "http://x/y", withoutSecrets("http://x/y"))
 }
 
 func TestShownOperationMasksCredentialsAndNothingElse(t *testing.T) {

@@ -110,7 +110,7 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 	ask := newAsker(r.terminal)
 	left := 0
 	for _, op := range chosen {
-		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutQuery(op.URL), op.Key,
+		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutSecrets(op.URL), op.Key,
 			seconds(op.Age.Seconds()))
 		if op.Resumable && !r.yes && !ask.yes(ctx, "Send it again?") {
 			if ctx.Err() != nil {

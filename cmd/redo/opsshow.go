@@ -104,7 +104,7 @@ func operationOf(rec store.Record) listed {
 	case r.Version != requestVersion:
 		l.Problem = fmt.Sprintf("its request has version %d, this program reads %d", r.Version, requestVersion)
 	default:
-		l.Key, l.Method, l.URL, l.request = r.Key, r.Method, withoutQuery(r.URL), &r
+		l.Key, l.Method, l.URL, l.request = r.Key, r.Method, withoutSecrets(r.URL), &r
 	}
 	return l
 }
@@ -161,11 +161,20 @@ func writeOperation(w io.Writer, op listed, body bool) {
 // masked replaces a secret in the output.
 const masked = "***"
 
-// withoutQuery masks the query of a URL, because it may hold a secret that must not be logged.
-func withoutQuery(url string) string {
-	before, _, found := strings.Cut(url, "?")
-	if !found {
-		return url
+// withoutSecrets masks the credentials and the query of a URL, because they may hold a secret that must not be shown.
+func withoutSecrets(url string) string {
+	shown, _, query := strings.Cut(url, "?")
+	if scheme, rest, found := strings.Cut(shown, "://"); found {
+		authority, path, slash := strings.Cut(rest, "/")
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			shown = scheme + "://" + masked + authority[at:]
+			if slash {
+				shown += "/" + path
+			}
+		}
 	}
-	return before + "?" + masked
+	if query {
+		shown += "?" + masked
+	}
+	return shown
 }

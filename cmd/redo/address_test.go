@@ -1,0 +1,20 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestURLsShowNoCredentials(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://ana:secret@shop.example/hooks?token=abc": "https://***@shop.example/hooks?***",
+		"https://token@shop.example":                      "https://***@shop.example",
+		"https://a:b@c@shop.example/@ana":                 "https://***@shop.example/@ana",
+		"https://shop.example/@ana?mail=ana@x":            "https://shop.example/@ana?***",
+		"shop":                                            "shop",
+		"ana@shop":                                        "ana@shop", // a name, for outbox.Resolve
+	} {
+		require.Equal(t, want, withoutSecrets(address))
+	}
+}

@@ -22,4 +22,10 @@
 //
 // Leases and waits use the wall clock. A clock that is set back delays due events by the same time. If a relay
 // dies with its process, its leases expire.
+//
+// # A full file
+//
+// A claim, a settlement and a purge need room in the file. If the disk is full, or the limit of
+// [boltstore.WithMaxSize] is reached, a relay can't settle what it has delivered, and delivers it again later. No event
+// is lost. The relay goes on when the disk or the limit is larger. Sent events need room for outbox.Retention.
 package boltoutbox

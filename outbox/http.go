@@ -10,14 +10,18 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
+	"time"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/taxonomy"
 	"github.com/redo-go/redo/webhook"
 )
 
-// maxDrain is the number of bytes of a response that are read to make its connection reusable.
-const maxDrain = 64 << 10
+// An acknowledged response is read to make its connection reusable, as far as that is worth it.
+const (
+	maxDrain  = 64 << 10
+	drainTime = 500 * time.Millisecond
+)
 
 // HeaderType is the request header with the event's Type. An event can't set it.
 const HeaderType = "Event-Type"
@@ -100,7 +104,8 @@ func (p *httpPublisher) Publish(ctx context.Context, ev Event) error {
 	if err != nil {
 		return err
 	}
-	ctx = redo.WithoutRedirects(redo.WithPolicy(ctx, onlyOne))
+	ctx, cancel := context.WithCancel(redo.WithoutRedirects(redo.WithPolicy(ctx, onlyOne)))
+	defer cancel()
 	ctx = redo.WithKey(redo.WithOperation(ctx, "event:"+ev.ID), ev.ID)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(ev.Payload))
 	if err != nil {
@@ -124,6 +129,8 @@ func (p *httpPublisher) Publish(ctx context.Context, ev Event) error {
 	defer resp.Body.Close()
 	switch status := resp.StatusCode; {
 	case status/100 == 2:
+		stop := time.AfterFunc(drainTime, cancel)
+		defer stop.Stop()
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
 		return nil
 	case status < http.StatusOK:

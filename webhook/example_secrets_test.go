@@ -70,7 +70,7 @@ func ExampleNewSignerFor() {
 	all.set("shop.example", next, old)
 	sign()
 	// Output:
-	// 0 webhook: secret refused: there is none
+	// 0 webhook: secret refused: the SecretsFunc has none for this request
 	// 1 <nil>
 	// 2 <nil>
 }

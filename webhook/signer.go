@@ -95,6 +95,9 @@ func (s *Signer) SignRequest(r *http.Request, id string, at time.Time, body []by
 		if secrets, err = s.source.find(r); err != nil {
 			return err
 		}
+		if len(secrets) == 0 {
+			return refused("the SecretsFunc has none for this request")
+		}
 		if err := check(secrets, signing); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package profile
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -53,11 +52,10 @@ type taskEnvelope struct {
 
 // taskErrors classifies a response by its adcp_error.
 func taskErrors(_ *http.Response, body []byte, v taxonomy.Verdict) taxonomy.Verdict {
-	e := parseTask(body)
-	if e == nil || v.Said {
+	if v.Said {
 		return v
 	}
-	failure, replayed := e.find()
+	failure, replayed := parseTask(body).find()
 	switch {
 	case failure != nil && failure.Code != "":
 		return failure.verdict()
@@ -67,13 +65,11 @@ func taskErrors(_ *http.Response, body []byte, v taxonomy.Verdict) taxonomy.Verd
 	return v
 }
 
-// parseTask returns nil for a body that is no JSON object. A member of another type than expected counts as absent.
+// parseTask returns an empty envelope for a body that is no JSON object. A member of another type than expected counts
+// as absent.
 func parseTask(body []byte) *taskEnvelope {
 	var e taskEnvelope
-	err := json.Unmarshal(body, &e)
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !ok {
-		return nil
-	}
+	_ = json.Unmarshal(body, &e) // what it could read is there
 	return &e
 }
 

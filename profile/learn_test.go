@@ -106,9 +106,10 @@ func TestLearnRefusesBadDocuments(t *testing.T) {
 		"an overflow": {
 			`{"idempotency": {"replay_ttl_seconds": 9223372036854775807}}`, "9223372036854775807",
 		},
-		"an object":           {`{"idempotency-key-lifetime": {"seconds": 60}}`, "idempotency-key-lifetime"},
-		"supported as a word": {`{"idempotency": {"supported": "no"}}`, `supported is "no"`},
-		"months":              {`{"idempotency-key-lifetime": "P1M"}`, `"P1M"`},
+		"an object":            {`{"idempotency-key-lifetime": {"seconds": 60}}`, "idempotency-key-lifetime"},
+		"supported as a word":  {`{"idempotency": {"supported": "no"}}`, `supported is "no"`},
+		"months":               {`{"idempotency-key-lifetime": "P1M"}`, `"P1M"`},
+		"deep in the document": {`{"ucp": {"a": {"idempotency": {"replay_ttl_seconds": 0}}}}`, `"0"`},
 		"a bad beside a good one": {
 			`{"defaults": {"idempotency-key-lifetime": ""}, "idempotency-key-lifetime": 1}`, `""`,
 		},

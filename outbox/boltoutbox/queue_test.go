@@ -127,3 +127,18 @@ func TestRefusedBatchChangesNothing(t *testing.T) {
 	require.ErrorContains(t, q.Append(t.Context(), outbox.Event{ID: "y"}, outbox.Event{ID: "x"}), `"x"`)
 	require.NoError(t, q.Append(t.Context(), outbox.Event{ID: "y"}))
 }
+
+// One transaction reads at most 1,000 events of the list.
+func TestEachEventOfALongListIsListedOnce(t *testing.T) {
+	q, events := newQueue(t), many(2100, "", "k")
+	require.NoError(t, q.Append(t.Context(), events...))
+	var listed []string
+	for e, err := range q.Events(t.Context(), outbox.Selection{}) {
+		require.NoError(t, err)
+		listed = append(listed, e.Event.ID)
+	}
+	require.Equal(t, len(events), len(listed)) //nolint:testifylint // Len would print the list
+	for i, ev := range events {
+		require.Equal(t, ev.ID, listed[i])
+	}
+}

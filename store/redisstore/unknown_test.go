@@ -17,6 +17,7 @@ func cutOnce(t *testing.T, p *proxy, call func() error) {
 	p.set(pass)
 	require.ErrorIs(t, err, store.ErrUnknown)
 	require.NotErrorIs(t, err, store.ErrUnavailable)
+	require.NotContains(t, err.Error(), "%!", "the text is made of errors")
 	<-p.faulted
 }
 

@@ -2,8 +2,10 @@ package sqltx_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"testing"
 
@@ -137,4 +139,32 @@ func TestPurgeWorksInBatches(t *testing.T) {
 	}
 	_, err := sqltx.Purge(0, nil)
 	require.ErrorIs(t, err, store.ErrInvalid)
+}
+
+// foreignRows has a row of a table that is not the store's, and no other.
+type foreignRows struct {
+	noRows
+	read bool
+}
+
+func (*foreignRows) Columns() []string { return []string{"name"} }
+
+func (r *foreignRows) Next(row []driver.Value) error {
+	if r.read {
+		return io.EOF
+	}
+	r.read, row[0] = true, "x"
+	return nil
+}
+
+func TestARowThatCannotBeReadEndsThePage(t *testing.T) {
+	for name, rows := range map[string]driver.Rows{"foreign": &foreignRows{}, "none": nil} {
+		t.Run(name, func(t *testing.T) {
+			tx, e := begin(t)
+			e.rows = rows
+			page, err := sqltx.ReadPage(tx.Query("a"))
+			require.Empty(t, page)
+			require.Equal(t, rows != nil, err != nil, "%v", err)
+		})
+	}
 }

@@ -61,7 +61,8 @@ func TestStatementsReachTheTransaction(t *testing.T) {
 // An engine is a database/sql driver with one connection.
 type engine struct {
 	calls []string
-	err   error // of statements
+	err   error       // of statements
+	rows  driver.Rows // of queries; nil: none
 }
 
 func (e *engine) Connect(context.Context) (driver.Conn, error) { return e, nil }
@@ -90,6 +91,9 @@ func (s statement) Query([]driver.Value) (driver.Rows, error) {
 	s.calls = append(s.calls, s.query)
 	if s.err != nil {
 		return nil, s.err
+	}
+	if s.rows != nil {
+		return s.rows, nil
 	}
 	return noRows{}, nil
 }

@@ -122,7 +122,7 @@ func (q *Queue) enqueue(
 	case errors.Is(err, sql.ErrNoRows): // pgx's error is this one too
 		return "", duplicate(ev.ID)
 	case err != nil:
-		return "", fmt.Errorf("pgoutbox: enqueue: %w", err)
+		return "", q.table.Failure(ctx, err, false)
 	}
 	return ev.ID, nil
 }
@@ -179,7 +179,7 @@ func (q *Queue) enqueueBatch(
 	var n int
 	var taken *string
 	if err := send(text.enqueue, args...).Scan(&n, &taken); err != nil {
-		return nil, fmt.Errorf("pgoutbox: enqueue: %w", err)
+		return nil, q.table.Failure(ctx, err, false)
 	}
 	switch {
 	case taken != nil:
@@ -189,7 +189,7 @@ func (q *Queue) enqueueBatch(
 	}
 	var id string
 	if err := send(text.undo, args...).Scan(&id); err != nil {
-		return nil, fmt.Errorf("pgoutbox: enqueue: %w", err)
+		return nil, q.table.Failure(ctx, err, false)
 	}
 	return nil, duplicate(id)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/outbox"
@@ -57,6 +58,22 @@ func TestMigration(t *testing.T) {
 		require.ErrorIs(t, q.Check(t.Context()), pgoutbox.ErrNoTable)
 		_, err = q.Stats(t.Context())
 		require.ErrorIs(t, err, pgoutbox.ErrNoTable)
+		for name, enqueue := range map[string]func(tx pgx.Tx) error{
+			"one event": func(tx pgx.Tx) error {
+				_, err := q.Enqueue(t.Context(), tx, outbox.Event{})
+				return err
+			},
+			"two events": func(tx pgx.Tx) error {
+				_, err := q.EnqueueBatch(t.Context(), tx, make([]outbox.Event, 2))
+				return err
+			},
+		} {
+			tx, err := p.pool(t).Begin(t.Context())
+			require.NoError(t, err)
+			require.ErrorIs(t, enqueue(tx), pgoutbox.ErrNoTable, name)
+			require.ErrorContains(t, enqueue(tx), "a statement in the transaction has failed", name)
+			require.NoError(t, tx.Rollback(t.Context()))
+		}
 		table := fmt.Sprintf(`"%s".redo_outbox`, strings.ReplaceAll(p.schema, `"`, `""`))
 		p.exec(t, "CREATE TABLE "+table+" (id int)")
 		require.ErrorIs(t, q.Migrate(t.Context()), pgoutbox.ErrForeign)

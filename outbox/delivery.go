@@ -92,10 +92,9 @@ func (r *run) attempt(it *item) (ended, verdict) {
 
 // publish calls the publisher. It cancels the call at the timeout and when the lease is lost.
 func (r *run) publish(it *item) error {
-	cancellable, cancel := context.WithCancelCause(r.base)
-	defer cancel(nil)
-	ctx, done := context.WithTimeout(cancellable, r.attemptTimeout)
+	timed, done := context.WithTimeout(r.base, r.attemptTimeout)
 	defer done()
+	ctx, cancel := context.WithCancelCause(timed)
 	r.mu.Lock()
 	if it.cancel = cancel; it.lost {
 		cancel(store.ErrLost)

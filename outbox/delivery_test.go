@@ -67,6 +67,22 @@ func TestLostLeaseCancelsTheDelivery(t *testing.T) {
 	}
 }
 
+// A publisher may have begun something that watches the context.
+func TestTheContextOfAnAttemptEndsWithTheAttempt(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var given context.Context
+		stop := g.relay(g.queue, func(ctx context.Context, _ outbox.Event) error {
+			given = ctx
+			return ctx.Err()
+		})
+		defer stop()
+		g.enqueue(outbox.Event{ID: "k"})
+		synctest.Wait()
+		g.stats(0, 0)
+		require.ErrorIs(g, given.Err(), context.Canceled)
+	})
+}
+
 func TestPublisherThatBreaksIsContained(t *testing.T) {
 	for rule, breaks := range map[string]func(){
 		"panic":  func() { panic("boom") },

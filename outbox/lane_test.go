@@ -161,3 +161,58 @@ func TestARelayForgetsASuccessThatNoScheduleReaches(t *testing.T) {
 		require.Zero(g, outbox.Remembered(r))
 	})
 }
+
+// Another relay may have a connection on which the destination does not hang.
+func TestADestinationThatHangsForASecondGetsNoMoreEvents(t *testing.T) {
+	for hanging, left := range map[time.Duration]int{time.Second - 1: 0, time.Second: 3} {
+		inBubble(t, func(g *rig) {
+			var hang atomic.Bool
+			stop := g.relay(g.queue, func(ctx context.Context, _ outbox.Event) error {
+				if hang.Load() {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}, outbox.PerDestination(2), outbox.Drain(0), outbox.PollInterval(time.Hour))
+			defer stop()
+			synctest.Wait()
+			g.fill("d", 20, unordered) // so many deliveries in a second let the relay claim as many
+			synctest.Wait()
+			hang.Store(true)
+			g.enqueue(outbox.Event{ID: "hangs1", Destination: "d"}, outbox.Event{ID: "hangs2", Destination: "d"})
+			time.Sleep(hanging)
+			synctest.Wait()
+			for i := range 3 {
+				g.enqueue(outbox.Event{ID: fmt.Sprint("late", i), Destination: "d"})
+			}
+			synctest.Wait()
+			ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 100, Lease: time.Millisecond})
+			require.NoError(g, err)
+			require.Len(g, ds, left, hanging)
+		})
+	}
+}
+
+// A claim is a round trip. The relay makes one when half of its buffer is free, and one when the attempt gets stuck.
+func TestAStuckAttemptIsNoReasonForMoreClaims(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		const events, half = 1024, 64 / 2
+		g.enqueue(outbox.Event{ID: "k", Destination: "hangs"})
+		for i := range events {
+			g.enqueue(outbox.Event{ID: "k", Destination: fmt.Sprint("d", i)})
+		}
+		d := &distant{rig: g}
+		stop := g.relay(spoiled{Queue: d}, func(ctx context.Context, ev outbox.Event) error {
+			if ev.Destination == "hangs" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			time.Sleep(50 * time.Millisecond)
+			return nil
+		}, outbox.Workers(1), outbox.PerDestination(4), outbox.AttemptTimeout(time.Hour), outbox.Drain(0),
+			outbox.PollInterval(time.Hour))
+		time.Sleep(events * 50 * time.Millisecond)
+		claims := d.claims.Load()
+		stop()
+		require.LessOrEqual(g, claims, int64(events/half+2))
+	})
+}

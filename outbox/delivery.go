@@ -47,14 +47,10 @@ func (r *run) next(ch *chain) *item {
 	ch.items = ch.items[1:]
 	r.unbuffer(ch.lane)
 	ch.begun = time.Now()
-	wait := slowAfter
-	if ch.slow {
-		wait = stuckAfter
-	}
 	if ch.timer == nil {
-		ch.timer = time.AfterFunc(wait, func() { r.late(ch) })
+		ch.timer = time.AfterFunc(slowAfter, func() { r.late(ch) })
 	} else {
-		ch.timer.Reset(wait)
+		ch.timer.Reset(slowAfter)
 	}
 	return it
 }

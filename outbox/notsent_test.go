@@ -16,8 +16,8 @@ import (
 	"github.com/redo-go/redo/taxonomy"
 )
 
-// An attempt that sent nothing leaves no trace in the queue. Until its destination is disabled, only the log shows a host
-// that can't be reached.
+// An attempt that sent nothing leaves no trace in the queue. Until its destination is disabled, only the log shows a
+// host that can't be reached.
 func TestAnAttemptThatSentNothingIsLoggedAsARetryIs(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var out bytes.Buffer

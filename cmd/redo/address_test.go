@@ -6,8 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestURLsShowNoCredentials(t *testing.T) {
+func TestURLsShowNoSecrets(t *testing.T) {
 	for address, want := range map[string]string{
+		"http://x/y?token=abc": "http://x/y?***",
+		"http://x/y":           "http://x/y",
 		"https://ana:secret@shop.example/hooks?token=abc": "https://***@shop.example/hooks?***",
 		"https://token@shop.example":                      "https://***@shop.example",
 		"https://a:b@c@shop.example/@ana":                 "https://***@shop.example/@ana",

@@ -31,11 +31,6 @@ func TestInterruptIsANo(t *testing.T) {
 	require.False(t, newAsker(terminal{in: silent, err: io.Discard}).yes(ctx, "Sure?"))
 }
 
-func TestURLsShowNoQueries(t *testing.T) {
-	require.Equal(t, "http://x/y?***", withoutSecrets("http://x/y?token=abc"))
-	require.Equal(t, "http://x/y", withoutSecrets("http://x/y"))
-}
-
 func TestShownOperationMasksCredentialsAndNothingElse(t *testing.T) {
 	var out bytes.Buffer
 	op := listed{Name: "refund:1", State: "pending", Method: "POST", URL: "http://x/y", request: &request{

@@ -13,6 +13,7 @@ require (
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/openai/openai-go/v3 v3.96.0
 	github.com/plutov/paypal/v4 v4.8.0
+	github.com/razorpay/razorpay-go v1.3.3
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 	github.com/stripe/stripe-go/v85 v85.0.0

@@ -43,7 +43,8 @@ type sdk struct {
 
 // all are the SDKs that every case runs.
 func all() []sdk {
-	return []sdk{stripeSDK, openaiSDK, uploadSDK, anthropicSDK, streamSDK, secretsSDK, snsSDK, paypalSDK, googleSDK}
+	return []sdk{stripeSDK, openaiSDK, uploadSDK, anthropicSDK, streamSDK, secretsSDK, snsSDK, paypalSDK, googleSDK,
+		razorpaySDK}
 }
 
 // A target holds the parameters of an SDK's client.

@@ -73,6 +73,9 @@ func Accept(q Queue, r Receiver, opts ...outbox.Option) (*Acceptor, error) {
 	if r.in == nil {
 		return nil, errors.New("inbox: the receiver is zero")
 	}
+	if !r.mode.set() {
+		return nil, errors.New("inbox: the receiver's handler is nil")
+	}
 	if q == nil {
 		return nil, errors.New("inbox: the queue is nil")
 	}

@@ -390,11 +390,17 @@ func TestTheQueuesScheduleIsThatOfATransactionalInboxToo(t *testing.T) {
 func TestAcceptRefusesWhatItCannotUse(t *testing.T) {
 	st := memstore.New()
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
-	r := newInbox(t, st).Receiver(nil)
+	r := newInbox(t, st).Receiver(func(context.Context, inbox.Event) error { return nil })
 	_, err := inbox.Accept(nil, r)
 	require.EqualError(t, err, "inbox: the queue is nil")
 	_, err = inbox.Accept(memoutbox.New(), inbox.Receiver{})
 	require.EqualError(t, err, "inbox: the receiver is zero")
+	tx, err := inbox.NewTransactional(newEngine(st))
+	require.NoError(t, err)
+	for _, without := range []inbox.Receiver{newInbox(t, st).Receiver(nil), tx.Receiver(nil)} {
+		_, err = inbox.Accept(memoutbox.New(), without)
+		require.EqualError(t, err, "inbox: the receiver's handler is nil")
+	}
 	_, err = inbox.Accept(memoutbox.New(), r, outbox.Workers(0))
 	require.ErrorContains(t, err, "Workers")
 }

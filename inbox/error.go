@@ -26,6 +26,7 @@ type Error struct {
 	//   - taxonomy.Unavailable: the store can't be reached;
 	//   - Unreadable;
 	//   - taxonomy.BadRequest and taxonomy.ContentTooLarge: the event breaks a limit;
+	//   - taxonomy.Configuration: the inbox is set up wrongly;
 	//   - taxonomy.OutcomeUnknown, from Redrive only: the dead letter is Unknown.
 	Code taxonomy.Code
 	// Source and ID are the event's.

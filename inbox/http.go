@@ -27,7 +27,12 @@ func Delivered(source string) Identify {
 	}
 }
 
-var errUnverified = errors.New("no webhook.Verifier is in front of the inbox")
+// Mistakes of the set-up.
+var (
+	errUnverified = errors.New("no webhook.Verifier is in front of the inbox")
+	errNoIdentify = errors.New("the Identify is nil")
+	errNoHandler  = errors.New("the handler is nil")
+)
 
 // Handler receives events over HTTP. Its responses suit a producer that treats any 2xx as an acknowledgement and
 // delivers again after any other status:
@@ -47,6 +52,11 @@ func (in *Inbox) Handler(identify Identify, h Handler) http.Handler {
 }
 
 func (in *Inbox) serve(identify Identify, receive func(context.Context, Event) (Receipt, error)) http.Handler {
+	if identify == nil {
+		identify = func(*http.Request) (Event, error) {
+			return Event{}, &Error{Code: taxonomy.Configuration, Err: errNoIdentify}
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ev, err := identify(r)

@@ -155,3 +155,23 @@ func TestARefusalOfIdentifyNeedsNoCause(t *testing.T) {
 		}
 	})
 }
+
+func TestWithoutAHandlerADeliveryIsRefusedAndNotCounted(t *testing.T) {
+	st := memstore.New()
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	in := newInbox(t, st)
+	tx, err := inbox.NewTransactional(newEngine(st))
+	require.NoError(t, err)
+	misconfigured := response{status: 500, code: string(taxonomy.Configuration)}
+	for range 2 {
+		require.Equal(t, misconfigured, deliver(t, in.Handler(identify, nil), "ev_001", "a"))
+		require.Equal(t, misconfigured, deliver(t, tx.Handler(identify, nil), "ev_001", "a"))
+		require.Equal(t, misconfigured, deliver(t, in.Handler(nil, (&scripted{}).handle), "ev_001", "a"))
+		_, err := in.Receiver(nil).Receive(t.Context(), event)
+		refused(t, err, taxonomy.Configuration)
+		require.ErrorContains(t, err, "the handler is nil")
+	}
+	var s scripted
+	require.Equal(t, response{status: 200, stored: "stored"}, deliver(t, in.Handler(identify, s.handle), "ev_001", "a"))
+	require.Equal(t, 1, s.events[0].Attempt)
+}

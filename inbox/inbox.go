@@ -46,6 +46,8 @@ func (in *Inbox) Receive(ctx context.Context, ev Event, h Handler) (Receipt, err
 
 // A mode makes and settles attempts.
 type mode interface {
+	// set reports whether there is a handler.
+	set() bool
 	// lease is the time for which the event is held before the attempt.
 	lease() time.Duration
 	// attempt runs the handler and settles the event if the handler succeeds. If the handler fails, the error is a
@@ -79,6 +81,9 @@ func (in *Inbox) delivery(ctx context.Context, ev Event, c call, m mode) *attemp
 // deliver reserves the event, and makes an attempt if this delivery owns it.
 func (a *attempt) deliver(ctx context.Context, m mode) (Receipt, error) {
 	in, ev := a.in, a.ev
+	if !m.set() {
+		return Receipt{}, ev.fail(taxonomy.Configuration, errNoHandler)
+	}
 	if err := ev.validate(); err != nil {
 		return Receipt{}, err
 	}

@@ -82,13 +82,13 @@ func TestAnotherDeliveryIsRefusedWhileOneIsHandled(t *testing.T) {
 		for range 5 {
 			time.Sleep(10 * second)
 			synctest.Wait()
-			_, err := in.Receive(t.Context(), event, nil)
+			_, err := in.Receive(t.Context(), event, unused)
 			e := refused(t, err, taxonomy.InFlight)
 			require.Equal(t, 1, e.Attempts)
 			require.Equal(t, 30*second, e.RetryAfter, "the lease was renewed a moment ago")
 		}
 		time.Sleep(6 * second)
-		r, err := in.Receive(t.Context(), event, nil)
+		r, err := in.Receive(t.Context(), event, unused)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 		require.Equal(t, 55*second, r.ProcessedAt.Sub(r.ReceivedAt))
@@ -102,15 +102,15 @@ func TestAnotherPayloadUnderTheIDIsAConflictUntilTheEventIsSettled(t *testing.T)
 		other.Payload = []byte("other")
 		h := &scripted{errs: []error{errHandler, errHandler}}
 		conflict := func() {
-			_, err := in.Receive(t.Context(), other, nil)
+			_, err := in.Receive(t.Context(), other, unused)
 			refused(t, err, taxonomy.PayloadMismatch)
 		}
 		acknowledged := func(of inbox.Receipt) {
-			r, err := in.Receive(t.Context(), other, nil)
+			r, err := in.Receive(t.Context(), other, unused)
 			require.NoError(t, err)
 			of.Status, of.PayloadMismatch = inbox.Replayed, true
 			require.Equal(t, plainTimes(of), plainTimes(r))
-			r, err = in.Receive(t.Context(), event, nil)
+			r, err = in.Receive(t.Context(), event, unused)
 			require.NoError(t, err)
 			require.False(t, r.PayloadMismatch)
 		}
@@ -232,7 +232,7 @@ func TestAPanicIsAFailedAttemptAndGoesOn(t *testing.T) {
 		require.PanicsWithValue(t, "boom", func() {
 			_, _ = in.Receive(t.Context(), event, func(context.Context, inbox.Event) error { panic("boom") })
 		})
-		_, err := in.Receive(t.Context(), event, nil)
+		_, err := in.Receive(t.Context(), event, unused)
 		e := refused(t, err, taxonomy.InFlight)
 		require.Equal(t, second, e.RetryAfter, "it rests for the backoff, and not for the lease")
 		time.Sleep(second)
@@ -259,7 +259,7 @@ func TestALostLeaseEndsTheHandler(t *testing.T) {
 			return ctx.Err()
 		})
 		refused(t, err, inbox.HandlerFailed)
-		r, err := in.Receive(t.Context(), event, nil)
+		r, err := in.Receive(t.Context(), event, unused)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 		require.Equal(t, 2, r.Attempts)
@@ -281,7 +281,7 @@ func TestAStaleOwnerBuriesNothing(t *testing.T) {
 		})
 		refused(t, err, taxonomy.InFlight)
 		require.Empty(t, letters(t, in, ""))
-		r, err := in.Receive(t.Context(), event, nil)
+		r, err := in.Receive(t.Context(), event, unused)
 		require.NoError(t, err)
 		require.False(t, r.Dead())
 	})
@@ -297,7 +297,7 @@ func TestTheOutcomeIsWrittenAlthoughTheDeliveryHasEnded(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, inbox.Processed, r.Status)
-		_, err = in.Receive(ctx, event, nil)
+		_, err = in.Receive(ctx, event, unused)
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
@@ -339,7 +339,7 @@ func TestAnEventOutsideTheLimitsIsRefused(t *testing.T) {
 			{inbox.Event{Source: "s", ID: "a", Payload: make([]byte, inbox.MaxPayload+1)}, taxonomy.ContentTooLarge,
 				"the payload has 1024001 bytes, at most 1024000 are allowed"},
 		} {
-			_, err := in.Receive(t.Context(), c.ev, nil)
+			_, err := in.Receive(t.Context(), c.ev, unused)
 			refused(t, err, c.code)
 			require.ErrorIs(t, err, store.ErrInvalid)
 			require.EqualError(t, err, "inbox: "+string(c.code)+": store: invalid argument: "+c.want)
@@ -369,7 +369,7 @@ func TestARecordOfAnotherVersionIsNotOverwritten(t *testing.T) {
 		}
 		_, err := st.Reserve(t.Context(), claim)
 		require.NoError(t, err)
-		_, err = in.Receive(t.Context(), event, nil)
+		_, err = in.Receive(t.Context(), event, unused)
 		refused(t, err, inbox.Unreadable)
 		rec, err := st.Find(t.Context(), eventRecord)
 		require.NoError(t, err)
@@ -379,7 +379,7 @@ func TestARecordOfAnotherVersionIsNotOverwritten(t *testing.T) {
 		g, err := st.Reserve(t.Context(), claim)
 		require.NoError(t, err)
 		require.NoError(t, st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte(`{"v":4}`)}))
-		_, err = in.Receive(t.Context(), event, nil)
+		_, err = in.Receive(t.Context(), event, unused)
 		refused(t, err, inbox.Unreadable)
 	})
 }

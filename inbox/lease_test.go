@@ -157,7 +157,7 @@ func TestTheRetentionBeginsWhenAnEventIsSettled(t *testing.T) {
 		})
 		require.NoError(t, err)
 		time.Sleep(inbox.DefaultRetention - second)
-		r, err := in.Receive(t.Context(), event, nil)
+		r, err := in.Receive(t.Context(), event, unused)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 	})

@@ -124,9 +124,9 @@ func TestTwoRedrivesHandleAnEventOnce(t *testing.T) {
 		in := newInbox(t, st)
 		bury(t, in)
 		r, err := in.Redrive(t.Context(), event.Source, event.ID, func(ctx context.Context, _ inbox.Event) error {
-			_, err := in.Redrive(ctx, event.Source, event.ID, nil)
+			_, err := in.Redrive(ctx, event.Source, event.ID, unused)
 			refused(t, err, taxonomy.InFlight)
-			_, err = in.Receive(ctx, event, nil)
+			_, err = in.Receive(ctx, event, unused)
 			refused(t, err, taxonomy.InFlight)
 			return nil
 		})
@@ -142,7 +142,7 @@ func TestADroppedLetterIsForgottenAndItsEventIsNot(t *testing.T) {
 		require.NoError(t, in.Drop(t.Context(), event.Source, event.ID))
 		require.Empty(t, letters(t, in, ""))
 		require.ErrorIs(t, in.Drop(t.Context(), event.Source, event.ID), inbox.ErrNoLetter)
-		r, err := in.Receive(t.Context(), event, nil)
+		r, err := in.Receive(t.Context(), event, unused)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 		require.True(t, r.Dead())
@@ -155,7 +155,7 @@ func TestALetterThatTheStoreCannotReadNowIsNotMissing(t *testing.T) {
 		bury(t, newInbox(t, st))
 		in := newInbox(t, &lossy{Store: st, blind: true, until: time.Now().Add(second)})
 		refused(t, in.Drop(t.Context(), event.Source, event.ID), taxonomy.Unavailable)
-		_, err := in.Redrive(t.Context(), event.Source, event.ID, nil)
+		_, err := in.Redrive(t.Context(), event.Source, event.ID, unused)
 		refused(t, err, taxonomy.Unavailable)
 		require.Len(t, letters(t, in, ""), 1)
 	})
@@ -198,7 +198,7 @@ func TestNoCrashBetweenTwoWritesLosesAnEventOrHandlesOneTwice(t *testing.T) {
 			}
 			require.Equal(t, 1, applied, "after %d writes", writes)
 			require.Empty(t, letters(t, live(), ""))
-			r, err := live().Receive(t.Context(), event, nil)
+			r, err := live().Receive(t.Context(), event, unused)
 			require.NoError(t, err)
 			require.Equal(t, inbox.Replayed, r.Status)
 			require.False(t, r.Dead())
@@ -241,10 +241,10 @@ func TestAListGoesOnAfterALetterThatCannotBeRead(t *testing.T) {
 				{Source: event.Source, ID: "ev_000"}, {Source: event.Source, ID: "ev_002"},
 			}, unreadable)
 		}
-		_, err := in.Redrive(t.Context(), event.Source, "ev_000", nil)
+		_, err := in.Redrive(t.Context(), event.Source, "ev_000", unused)
 		refused(t, err, inbox.Unreadable)
 		require.NoError(t, in.Drop(t.Context(), event.Source, "ev_000"))
-		r, err := in.Receive(t.Context(), inbox.Event{Source: event.Source, ID: "ev_002"}, nil)
+		r, err := in.Receive(t.Context(), inbox.Event{Source: event.Source, ID: "ev_002"}, unused)
 		refused(t, err, taxonomy.PayloadMismatch) // the record has no fingerprint
 		require.Zero(t, r)
 	})

@@ -81,31 +81,31 @@ func TestEachDeliveryIsObservedAndLoggedOnce(t *testing.T) {
 				Code: inbox.HandlerFailed, Attempt: 1, RetryAfter: second, Elapsed: second, Err: errHandler,
 			}, "INFO"},
 			{
-				"a rest", receive(secret, nil), observed{Code: taxonomy.InFlight, Attempt: 1, RetryAfter: second},
+				"a rest", receive(secret, unused), observed{Code: taxonomy.InFlight, Attempt: 1, RetryAfter: second},
 				"DEBUG",
 			},
-			{"a conflict", receive(other, nil), observed{Code: taxonomy.PayloadMismatch, Attempt: 1}, "WARN"},
+			{"a conflict", receive(other, unused), observed{Code: taxonomy.PayloadMismatch, Attempt: 1}, "WARN"},
 			{"a dead letter", func() error {
 				time.Sleep(second)
 				return receive(secret, fails)()
 			}, observed{
 				Status: inbox.DeadLettered, Code: inbox.HandlerFailed, Attempt: 2, Err: errHandler,
 			}, "WARN"},
-			{"a replay of it", receive(secret, nil), observed{
+			{"a replay of it", receive(secret, unused), observed{
 				Status: inbox.Replayed, Code: inbox.HandlerFailed, Attempt: 2, Err: errHandler,
 			}, "DEBUG"},
-			{"another payload of it", receive(other, nil), observed{
+			{"another payload of it", receive(other, unused), observed{
 				Status: inbox.Replayed, Code: taxonomy.PayloadMismatch, Attempt: 2, Err: errHandler,
 			}, "WARN"},
 			{"a redrive", func() error {
 				_, err := in.Redrive(t.Context(), event.Source, event.ID, (&scripted{}).handle)
 				return err
 			}, observed{Redriven: true, Status: inbox.Processed, Attempt: 3}, "DEBUG"},
-			{"a replay", receive(secret, nil), observed{Status: inbox.Replayed, Attempt: 3}, "DEBUG"},
-			{"another payload", receive(other, nil), observed{
+			{"a replay", receive(secret, unused), observed{Status: inbox.Replayed, Attempt: 3}, "DEBUG"},
+			{"another payload", receive(other, unused), observed{
 				Status: inbox.Replayed, Code: taxonomy.PayloadMismatch, Attempt: 3,
 			}, "WARN"},
-			{"a broken limit", receive(inbox.Event{Source: "s"}, nil), observed{
+			{"a broken limit", receive(inbox.Event{Source: "s"}, unused), observed{
 				Source: "s", Code: taxonomy.BadRequest, Err: store.ErrInvalid,
 			}, "WARN"},
 		} {
@@ -180,7 +180,7 @@ func TestAFaultIsLoggedAsAnError(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		var log bytes.Buffer
 		logger := inbox.Logger(slog.New(slog.NewTextHandler(&log, nil)))
-		_, err := newInbox(t, mortal(st, 0), logger).Receive(t.Context(), event, nil)
+		_, err := newInbox(t, mortal(st, 0), logger).Receive(t.Context(), event, unused)
 		refused(t, err, taxonomy.Unavailable)
 		require.Contains(t, log.String(), "level=ERROR")
 		log.Reset()

@@ -176,7 +176,7 @@ func (hidden) Events(context.Context, outbox.Selection) iter.Seq2[outbox.Entry, 
 
 func TestAStoreWithoutAVerdictIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
-		_, err := newInbox(t, mute{st}).Receive(t.Context(), event, nil)
+		_, err := newInbox(t, mute{st}).Receive(t.Context(), event, unused)
 		refused(t, err, taxonomy.Unavailable)
 		require.ErrorIs(t, err, store.ErrUnavailable)
 	})
@@ -196,7 +196,7 @@ func TestASettledEventThatCannotBeReadIsNotAcknowledged(t *testing.T) {
 		other := event
 		other.Payload = []byte("other")
 		for _, ev := range []inbox.Event{event, other} {
-			r, err := newInbox(t, st).Receive(t.Context(), ev, nil)
+			r, err := newInbox(t, st).Receive(t.Context(), ev, unused)
 			refused(t, err, inbox.Unreadable)
 			require.Zero(t, r)
 		}

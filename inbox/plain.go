@@ -18,6 +18,8 @@ type plain struct {
 	h  Handler
 }
 
+func (p plain) set() bool { return p.h != nil }
+
 func (p plain) lease() time.Duration { return p.in.config.lease }
 
 func (p plain) attempt(ctx context.Context, a *attempt) error {

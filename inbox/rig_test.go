@@ -95,3 +95,6 @@ func waiting(t *testing.T, in interface {
 var eventRecord = store.ID{Scope: "inbox/payments", Key: "ev_001"}
 
 const second = time.Second
+
+// unused is the handler of a delivery that must not run one.
+func unused(context.Context, inbox.Event) error { panic("the handler ran") }

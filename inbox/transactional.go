@@ -84,6 +84,8 @@ type within[T any] struct {
 	h TxHandler[T]
 }
 
+func (w within[T]) set() bool { return w.h != nil }
+
 func (within[T]) lease() time.Duration { return 0 }
 
 func (w within[T]) attempt(ctx context.Context, a *attempt) error {

@@ -72,11 +72,11 @@ func TestHandlerThatEndsItsTransactionIsNotRunAgain(t *testing.T) {
 				}
 
 				plain := newInbox(t, r.engine)
-				got, err = plain.Receive(t.Context(), event, nil)
+				got, err = plain.Receive(t.Context(), event, unused)
 				require.NoError(t, err)
 				require.Equal(t, inbox.Replayed, got.Status)
 				require.True(t, got.Unknown)
-				_, err = plain.Redrive(t.Context(), event.Source, event.ID, nil)
+				_, err = plain.Redrive(t.Context(), event.Source, event.ID, unused)
 				refused(t, err, taxonomy.OutcomeUnknown)
 			}, c.opts...)
 		})

@@ -80,7 +80,7 @@ func TestAFirstAttemptKeepsNoPayload(t *testing.T) {
 
 func redriven(t *testing.T, in *inbox.Inbox) error {
 	t.Helper()
-	_, err := in.Redrive(t.Context(), event.Source, event.ID, nil)
+	_, err := in.Redrive(t.Context(), event.Source, event.ID, unused)
 	return err
 }
 
@@ -148,7 +148,7 @@ func TestARedriveTakesNoEventFromADelivery(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		r, err := newInbox(t, overtaken).Redrive(t.Context(), event.Source, event.ID, nil)
+		r, err := newInbox(t, overtaken).Redrive(t.Context(), event.Source, event.ID, unused)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 	})
@@ -179,7 +179,7 @@ func TestADroppedWaitingEventIsNotHandled(t *testing.T) {
 		rec, err := st.Find(t.Context(), eventRecord)
 		require.NoError(t, err)
 		require.NotContains(t, string(rec.Result), string(event.Payload))
-		r, err := in.Receive(t.Context(), event, nil)
+		r, err := in.Receive(t.Context(), event, unused)
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 		require.True(t, r.Dead())

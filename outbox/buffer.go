@@ -7,12 +7,24 @@ const (
 	stuckAfter  = time.Second            // the events behind an attempt then return to the queue
 	slowPlaces  = 64                     // for each worker
 	bufferedFor = 64                     // events for each worker
+	heldBytes   = 64 << 20               // of payloads
 	mostHeld    = 2 * MaxClaim           // events: while one claim is settled, another one is delivered
 	forgetAfter = time.Minute            // an idle lane
 )
 
 // capacity returns the maximum number of claimed events that wait in the relay.
-func (r *run) capacity() int { return min(bufferedFor*r.workers, mostHeld) }
+func (r *run) capacity() int { return min(bufferedFor*r.workers, mostHeld, heldBytes/r.size) }
+
+// measure learns the size of an event from a claim. It forgets large events slowly.
+func (r *run) measure(ds []Delivery) {
+	size := 0
+	for _, d := range ds {
+		size += len(d.Event.Payload)
+	}
+	if len(ds) > 0 {
+		r.size = max(size/len(ds), r.size/2, 1)
+	}
+}
 
 func (r *run) free() int { return r.capacity() - r.buffered - r.unsettled }
 
@@ -66,6 +78,7 @@ func (r *run) remember(l *lane) time.Duration {
 func (r *run) buffer(c Claim, ds []Delivery, claimed time.Time) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.measure(ds)
 	now := time.Now()
 	type line struct{ destination, key string }
 	chains, count := map[line]*chain{}, map[*lane]int{}

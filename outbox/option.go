@@ -35,6 +35,8 @@ func (f optionFunc) apply(c *config) { f(c) }
 // Workers sets the number of quick deliveries that run at a time. The default is 16, the maximum [MaxClaim]. A
 // delivery that takes longer than 100 ms leaves its worker to others and continues beside them, in at most 64
 // places for each worker. So a destination that hangs needs no larger number.
+//
+// Claimed events wait in the relay's memory: at most 64 for each worker, and about 64 MiB of payloads.
 func Workers(n int) Option { return optionFunc(func(c *config) { c.workers = n }) }
 
 // PerDestination sets the maximum number of concurrent deliveries to one destination. The default, zero, is the

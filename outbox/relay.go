@@ -112,6 +112,7 @@ type run struct {
 	slow      int     // chains that have left their workers
 	buffered  int     // events of all lanes that are not started
 	unsettled int     // events that have ended and are not settled
+	size      int     // of an event's payload, as the last claims show it
 	more      bool    // the last claim was full
 	ending    bool
 }
@@ -119,7 +120,7 @@ type run struct {
 func newRun(r *Relay, ctx, base context.Context) *run {
 	return &run{
 		Relay: r, ctx: ctx, base: base, started: time.Now(), wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
-		lanes: map[string]*lane{}, past: map[string]time.Time{}, held: map[Lease]*item{},
+		lanes: map[string]*lane{}, past: map[string]time.Time{}, held: map[Lease]*item{}, size: MaxPayload,
 	}
 }
 

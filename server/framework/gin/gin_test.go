@@ -246,3 +246,25 @@ func TestRefusalNeedsAFunction(t *testing.T) {
 	_, err := server.New(memstore.New(), server.SharedKeys(), server.Refusal(redogin.Refusal(nil)))
 	require.ErrorContains(t, err, "Refusal: the function must not be nil")
 }
+
+// A server that oapi-codegen generates calls its Middlewares from the handler, and runs the handler after them.
+func TestAMiddlewareThatTheHandlerCallsIsFound(t *testing.T) {
+	mw, err := server.New(memstore.New(), server.SharedKeys())
+	require.NoError(t, err)
+	runs, once, e := 0, redogin.Middleware(mw), base()
+	e.POST("/refunds", func(c *gin.Context) {
+		if once(c); c.IsAborted() {
+			return
+		}
+		runs++
+		c.JSON(http.StatusCreated, gin.H{"refund": "rf_1"})
+	})
+	for _, want := range []int{http.StatusInternalServerError, http.StatusConflict, http.StatusConflict} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refunds", http.NoBody)
+		r.Header.Set("Idempotency-Key", "k")
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		require.Equal(t, want, w.Code, w.Body)
+	}
+	require.Equal(t, 1, runs)
+}

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 		{Attempts: 2, State: dead, Err: "no", Kept: true, payload: []byte("p")},
 		{State: resting, Kept: true, payload: []byte{}},
 		{
-			Attempts: 1 << 31, Received: time.Unix(0, -5).UTC(), Changed: time.Unix(1757937600, 1).UTC(),
+			Attempts: math.MaxInt32, Received: time.Unix(0, -5).UTC(), Changed: time.Unix(1757937600, 1).UTC(),
 			Err: "é\n", Kept: true, payload: []byte("\x00pay\nload"),
 		},
 	} {
@@ -53,7 +54,7 @@ func TestADamagedNoteIsRefused(t *testing.T) {
 // The longest error is one that JSON must escape.
 func TestTheLargestNoteFitsARecord(t *testing.T) {
 	n := note{
-		State: dead, Kept: true, Attempts: 1 << 31, Received: time.Unix(1e9, 1), Changed: time.Unix(1e9, 1),
+		State: dead, Kept: true, Attempts: math.MaxInt32, Received: time.Unix(1e9, 1), Changed: time.Unix(1e9, 1),
 		Err: strings.Repeat("\x01", 1<<20), payload: make([]byte, MaxPayload),
 	}
 	require.LessOrEqual(t, len(n.encode()), store.MaxMeta)

@@ -85,7 +85,7 @@ func (l *QuotaLimiter) ReportQuota(remaining int, reset time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known = true
-	remaining = min(max(remaining, 0), math.MaxInt32) // one more must not overflow
+	remaining = min(max(remaining, 0), math.MaxInt32-1) // one more must not overflow an int of 32 bits
 	l.most = max(l.most, remaining+1)
 	l.restored = time.Now().Add(reset)
 	// Servers report whole seconds. Responses may arrive in another order, and a late one shows a quota that was since

@@ -142,7 +142,7 @@ func (s service) run(callers int, replays bool) (contest.Runner, error) {
 		if replays {
 			key = 0
 		}
-		got, err := conns[i%callers].post(key)
+		got, err := conns[i%callers].post(int64(key))
 		if err == nil && got.status != http.StatusCreated {
 			err = fmt.Errorf("benchmarks: the status is %d, it must be 201", got.status)
 		}

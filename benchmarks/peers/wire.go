@@ -45,16 +45,16 @@ type response struct {
 }
 
 // post sends the request under the key with the number, and reads the response.
-func (w *wire) post(key int) (response, error) {
+func (w *wire) post(key int64) (response, error) {
 	if err := w.send(key); err != nil {
 		return response{}, err
 	}
 	return w.receive()
 }
 
-func (w *wire) send(key int) error {
+func (w *wire) send(key int64) error {
 	for i := range keyDigits {
-		w.out[w.keyFrom+keyDigits-1-i] = byte('0' + key%10)
+		w.out[w.keyFrom+keyDigits-1-i] = '0' + byte(key%10)
 		key /= 10
 	}
 	_, err := w.conn.Write(w.out)

@@ -72,7 +72,7 @@ func TestWireSendsARequestThatServersRead(t *testing.T) {
 	require.NoError(t, err)
 	w, err := dial(running.addr, routeA, []byte("payload"))
 	require.NoError(t, err)
-	for _, key := range []int{7, 1234567890123} {
+	for _, key := range []int64{7, 1234567890123} {
 		got, err := w.post(key)
 		require.NoError(t, err)
 		require.Equal(t, response{status: 200, body: "payload"}, got)

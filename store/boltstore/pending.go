@@ -18,8 +18,13 @@ const scanned = 256
 
 // Pending implements [store.Lister]. Its cost grows with the number of pending records, not with the file. Records
 // of the same instant come in the order of their keys. The error of an index entry that names no record comes last.
+// Lazy claims that were returned are committed first.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
+		if err := s.commitClaims(ctx); err != nil {
+			yield(store.Record{}, err)
+			return
+		}
 		page := pendingPage{next: []byte{}}
 		for page.next != nil {
 			err := ctx.Err()
@@ -54,6 +59,31 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 			}
 		}
 	}
+}
+
+// commitClaims commits the lazy claims that were returned: the file alone has an index of the pending records.
+func (s *Store) commitClaims(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	groups := map[*group]bool{}
+	for _, r := range s.overlay {
+		if r.lazy != nil && r.lazy.pending() {
+			groups[r.in], r.in.due = true, true
+		}
+	}
+	s.mu.Unlock()
+	s.signal()
+	for g := range groups {
+		if err := wait(ctx, g); err != nil {
+			return err
+		}
+		if g.err != nil {
+			return g.err
+		}
+	}
+	return nil
 }
 
 // readPending returns the record of an index entry.

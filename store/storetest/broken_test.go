@@ -199,6 +199,6 @@ func TestEachCaseFindsSomeDefect(t *testing.T) {
 func mutants() []mutant {
 	return slices.Concat(
 		reserveMutants, settleMutants, fenceMutants, ownerMutants, timeMutants, idMutants, listMutants, damageMutants,
-		faultMutants, handleMutants,
+		faultMutants, handleMutants, neglectMutants,
 	)
 }

@@ -47,6 +47,7 @@ var clockCases = []Case{{
 		st, c := t.open(), leased("k")
 		start := time.Now()
 		g := t.reserve(st, c, store.Acquired)
+		t.aged(st, c.ID, short)
 		t.ok(st.Complete(t.Context(), g.Lease, store.Outcome{Retention: long}), "Complete")
 		r := t.find(st, c.ID)
 		elapsed := time.Since(start)

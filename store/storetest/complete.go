@@ -12,13 +12,13 @@ var completeCases = []Case{{
 		"nothing, and the new owner's right is untouched.",
 	run: func(t *trial) {
 		st := t.open()
-		stale := t.reserve(st, unleased("k"), store.Acquired).Lease
-		g := t.reserve(st, leased("k"), store.TakenOver)
-		t.is(st.Complete(t.Context(), stale, store.Outcome{Result: []byte("stale")}),
-			store.ErrLost, "Complete by the stale owner")
-		t.unchanged(st, g.Record)
-		t.ok(st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("new")}), "Complete by the new owner")
-		t.bytes(t.find(st, stale.ID).Result, []byte("new"), "the result")
+		t.takenOver(st, func(stale store.Lease, g store.Grant) {
+			t.is(st.Complete(t.Context(), stale, store.Outcome{Result: []byte("stale")}),
+				store.ErrLost, "Complete by the stale owner")
+			t.unchanged(st, g.Record)
+			t.ok(st.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("new")}), "Complete by the new owner")
+			t.bytes(t.find(st, stale.ID).Result, []byte("new"), "the result")
+		})
 	},
 }, {
 	Name: "owner of a released id cannot complete its successor",
@@ -105,7 +105,7 @@ var completeCases = []Case{{
 		t.is(st.Complete(t.Context(), l, store.Outcome{}), store.ErrLost, "Complete")
 		t.is(st.Release(t.Context(), l), store.ErrLost, "Release")
 		t.absent(st, l.ID)
-		for _, fence := range []uint64{0, g.Lease.Fence - 1, g.Lease.Fence + 1} {
+		for _, fence := range []uint64{0, g.Lease.Fence - 1, g.Lease.Fence + 1, g.Lease.Fence ^ 1<<32} {
 			l := store.Lease{ID: g.Lease.ID, Fence: fence}
 			t.is(st.Extend(t.Context(), l, 3*day, []byte("meta")), store.ErrLost, "Extend")
 			t.is(st.Complete(t.Context(), l, store.Outcome{}), store.ErrLost, "Complete")

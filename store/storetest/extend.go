@@ -8,24 +8,28 @@ import (
 
 var extendCases = []Case{{
 	Name: "extend moves the lease's end",
-	Rule: "Extend makes the lease end that long from now, whether that is later or earlier than before.",
+	Rule: "Extend makes the lease end that long from now, whether that is later or earlier than before. It changes " +
+		"nothing else: the record gets no younger.",
 	run: func(t *trial) {
 		st := t.open()
-		l := t.reserve(st, leased("k"), store.Acquired).Lease
+		want := t.reserve(st, leased("k"), store.Acquired).Record
+		t.aged(st, want.ID, short)
 		for _, d := range []time.Duration{3 * long, long} {
 			start := time.Now()
-			t.ok(st.Extend(t.Context(), l, d, nil), "Extend")
-			left := t.find(st, l.ID).LeaseLeft()
-			if left > d+precision || left < d-time.Since(start)-precision {
+			t.ok(st.Extend(t.Context(), want.Lease(), d, nil), "Extend")
+			r := t.find(st, want.ID)
+			if left := r.LeaseLeft(); left > d+precision || left < d-time.Since(start)-precision {
 				t.fatalf("the lease has %v left, want %v", left, d)
 			}
+			want.LeaseUntil = r.LeaseUntil
+			t.unchanged(st, want)
 		}
 		t.reserve(st, leased("k"), store.InFlight)
 	},
 }, {
 	Name: "extend by zero gives the lease up",
 	Rule: "An owner that can't go on gives the record up without waiting for its lease's end. The next claim takes " +
-		"the pending record over, with its meta.",
+		"the pending record over, with its meta. Until then the owner can still complete it.",
 	run: func(t *trial) {
 		st := t.open()
 		g := t.reserve(st, leased("k"), store.Acquired)
@@ -36,6 +40,11 @@ var extendCases = []Case{{
 			t.fatalf("the lease that was given up has %v left", r.LeaseLeft())
 		}
 		t.bytes(t.reserve(st, leased("k"), store.TakenOver).Record.Meta, g.Record.Meta, "the meta after the take-over")
+
+		l := t.reserve(st, leased("other"), store.Acquired).Lease
+		t.ok(st.Extend(t.Context(), l, 0, []byte("progress")), "Extend by zero")
+		t.bytes(t.find(st, l.ID).Meta, []byte("progress"), "the meta that Extend by zero set")
+		t.ok(st.Complete(t.Context(), l, store.Outcome{}), "Complete by the owner that gave its lease up")
 	},
 }, {
 	Name: "extend revives an ended lease",
@@ -79,14 +88,18 @@ var extendCases = []Case{{
 	},
 }, {
 	Name: "extend never brings the expiry nearer",
-	Rule: "Extend is about the lease: an expiry that lies behind the lease's end stays where it is.",
+	Rule: "Extend is about the lease: an expiry that lies behind the lease's end stays where it is, and a record " +
+		"that is kept forever gets none.",
 	run: func(t *trial) {
-		st := t.open()
-		g := t.reserve(st, leased("k"), store.Acquired)
-		for _, d := range []time.Duration{2 * long, time.Minute, 0} {
-			t.ok(st.Extend(t.Context(), g.Lease, d, nil), "Extend")
-			if got := t.find(st, g.Lease.ID).ExpiresAt; !got.Equal(g.Record.ExpiresAt) {
-				t.fatalf("expires at %v after Extend by %v, want %v", got, d, g.Record.ExpiresAt)
+		for _, retention := range []time.Duration{day, store.Forever} {
+			st, c := t.open(), leased("k")
+			c.Retention = retention
+			g := t.reserve(st, c, store.Acquired)
+			for _, d := range []time.Duration{2 * long, time.Minute, 0} {
+				t.ok(st.Extend(t.Context(), g.Lease, d, nil), "Extend")
+				if got := t.find(st, c.ID).ExpiresAt; !got.Equal(g.Record.ExpiresAt) {
+					t.fatalf("expires at %v after Extend by %v, want %v", got, d, g.Record.ExpiresAt)
+				}
 			}
 		}
 	},
@@ -96,12 +109,12 @@ var extendCases = []Case{{
 		"The new owner's lease and meta are unchanged.",
 	run: func(t *trial) {
 		st := t.open()
-		stale := t.reserve(st, unleased("k"), store.Acquired).Lease
-		g := t.reserve(st, leased("k"), store.TakenOver)
-		for _, d := range []time.Duration{3 * day, 0} {
-			t.is(st.Extend(t.Context(), stale, d, []byte("stale")), store.ErrLost, "Extend by the stale owner")
-			t.unchanged(st, g.Record)
-		}
+		t.takenOver(st, func(stale store.Lease, g store.Grant) {
+			for _, d := range []time.Duration{3 * day, 0} {
+				t.is(st.Extend(t.Context(), stale, d, []byte("stale")), store.ErrLost, "Extend by the stale owner")
+				t.unchanged(st, g.Record)
+			}
+		})
 	},
 }, {
 	Name: "settled record cannot be extended",

@@ -27,6 +27,22 @@ var fidelityCases = []Case{{
 	Rule: "A result is kept whole or refused, never cut.",
 	run:  func(t *trial) { t.keepsResult(bytes.Repeat(everyByte(), 4096)) },
 }, {
+	Name: "larger result is kept whole or refused",
+	Rule: "A store may have a limit above 1 MiB. A result over it is ErrInvalid, and the record stays pending: a result " +
+		"that was cut would be replayed as if it were whole.",
+	run: func(t *trial) {
+		st := t.open()
+		l := t.reserve(st, leased("k"), store.Acquired).Lease
+		result := bytes.Repeat(everyByte(), 2*4096+1)
+		if err := st.Complete(t.Context(), l, store.Outcome{Result: bytes.Clone(result)}); err != nil {
+			t.is(err, store.ErrInvalid, "Complete")
+			t.ok(st.Complete(t.Context(), l, store.Outcome{}), "Complete without the result")
+			return
+		}
+		t.bytes(t.find(st, l.ID).Result, result, "the result that Find returns")
+		t.bytes(t.reserve(st, leased("k"), store.Complete).Record.Result, result, "the result that Reserve returns")
+	},
+}, {
 	Name: "meta comes back as it went in",
 	Rule: "The meta is opaque as the result is: nil, empty, any bytes, through Reserve, Extend and Complete.",
 	run: func(t *trial) {

@@ -28,7 +28,8 @@ var forgetterCases = []Case{{
 	},
 }, {
 	Name: "forget goes by the fence",
-	Rule: "The operator forgets the record that was read. A newer record stays, and an absent record is ErrLost.",
+	Rule: "The operator forgets the record that was read. A newer record stays. An absent record is ErrLost, and an " +
+		"expired one is absent.",
 	run: func(t *trial) {
 		st := t.open()
 		seen := t.settle(st, leased("k"), store.Outcome{})
@@ -38,6 +39,9 @@ var forgetterCases = []Case{{
 		before := t.find(st, seen.ID)
 		t.is(t.forgetter(st).Forget(t.Context(), seen), store.ErrLost, "Forget under an earlier fence")
 		t.unchanged(st, before)
+		expired := t.settle(st, leased("expired"), store.Outcome{Retention: short})
+		t.pass(st, before.ID, 2*short)
+		t.is(t.forgetter(st).Forget(t.Context(), expired), store.ErrLost, "Forget of an expired record")
 	},
 }}
 

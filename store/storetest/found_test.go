@@ -4,7 +4,7 @@ import "maps"
 
 // foundBy lists, for each defect, exactly the cases that fail for it. A defect may break a part that other cases
 // need, such as a claim without a lease that excludes. Those cases find it too.
-var foundBy = union(ownersFoundBy, timesFoundBy)
+var foundBy = union(union(ownersFoundBy, timesFoundBy), neglectFoundBy)
 
 func union(a, b map[string][]string) map[string][]string {
 	all := maps.Clone(a)
@@ -48,6 +48,9 @@ var ownersFoundBy = map[string][]string{
 		"list may be left at a damaged record",
 		"take-over replaces the owner",
 		"lost response of a reserve is settled by its owner",
+		"fingerprints are compared to the last byte",
+		"expired record is absent at once",
+		"lease keeps its record past the retention",
 	},
 	"claim without a lease takes over a live lease": {
 		"live lease excludes",
@@ -57,8 +60,8 @@ var ownersFoundBy = map[string][]string{
 		"take-over with a lease excludes from then on",
 		"ended lease is taken over",
 		"one of 64 racers takes over",
-		"stale owner cannot release",
 		"lost response of a reserve is settled by its owner",
+		"lease keeps its record past the retention",
 	},
 	"take-over writes the new claim's meta": {
 		"take-over keeps the first owner's meta and creation time",
@@ -78,12 +81,14 @@ var ownersFoundBy = map[string][]string{
 	"mismatch of a settled record runs again": {
 		"other payload on a complete record is a mismatch",
 		"other payload on a failed record is a mismatch",
+		"fingerprints are compared to the last byte",
 	},
 	"mismatch of a record without a live lease takes it over": {
 		"other payload on a record without a lease is a mismatch",
 		"other payload after the lease's end is a mismatch",
 		"no fingerprint equals only itself",
 		"take-over replaces the owner",
+		"fingerprints are compared to the last byte",
 	},
 	"no fingerprint matches all":              {"no fingerprint equals only itself"},
 	"invalid claim is put right":              {"invalid claim is refused and changes nothing"},
@@ -115,10 +120,18 @@ var ownersFoundBy = map[string][]string{
 		"list may be left early and made again",
 		"claim whose response was lost is found by its owner",
 		"reserve deletes expired records",
+		"stale owner cannot complete",
+		"extend by zero gives the lease up",
 	},
 	"settled record keeps its lease": {"settled record has no lease"},
-	"lazy claim is queued":           {"lazy claim is seen at once"},
-	"lazy completion is queued":      {"lazy completion is seen at once"},
+	"lazy claim is queued": {
+		"lazy claim is seen at once",
+		"lazy claim is listed at once",
+	},
+	"lazy completion is queued": {
+		"lazy completion is seen at once",
+		"lazy claim is listed at once",
+	},
 	"outcome's retention is ignored": {
 		"outcome's retention replaces the claim's",
 		"record settled for a short time expires",
@@ -127,6 +140,7 @@ var ownersFoundBy = map[string][]string{
 		"purge deletes what has expired, at most limit at a time",
 		"purge goes by the expiry as it is now",
 		"settled record's instants come from the same clock",
+		"forget goes by the fence",
 	},
 	"outcome always counts a retention anew":   {"outcome without a retention keeps the claim's expiry"},
 	"negative retention of an outcome is none": {"invalid outcome is refused and changes nothing"},
@@ -135,8 +149,12 @@ var ownersFoundBy = map[string][]string{
 	"result ends at the first NUL": {
 		"result of any bytes is kept",
 		"result of 1 MiB is kept",
+		"larger result is kept whole or refused",
 	},
-	"result is cut at 64 KiB":    {"result of 1 MiB is kept"},
+	"result is cut at 64 KiB": {
+		"result of 1 MiB is kept",
+		"larger result is kept whole or refused",
+	},
 	"meta ends at the first NUL": {"meta comes back as it went in"},
 	"caller's buffer is kept":    {"store does not keep the caller's buffers"},
 	"readers share a record":     {"returned record is the caller's own"},
@@ -161,6 +179,7 @@ var ownersFoundBy = map[string][]string{
 		"removed record stays removed over a restart",
 		"fence grows over a restart",
 		"lost response of a write can be repeated",
+		"wait ends when another handle ends it",
 	},
 	"stale owner can extend": {
 		"unknown lease is lost",

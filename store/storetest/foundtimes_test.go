@@ -21,6 +21,9 @@ var timesFoundBy = map[string][]string{
 		"complete succeeds after the lease's end",
 		"extend never brings the expiry nearer",
 		"lease's end does not delete the record",
+		"extend moves the lease's end",
+		"purge leaves what has not expired",
+		"reserve deletes nothing else",
 	},
 	"expired record is replayed until it is purged": {
 		"record settled for a short time expires",
@@ -55,6 +58,7 @@ var timesFoundBy = map[string][]string{
 	"extend without a meta drops the meta": {
 		"extend by zero gives the lease up",
 		"extend replaces the meta only when given one",
+		"extend moves the lease's end",
 	},
 	"extend with an empty meta keeps the meta": {
 		"meta comes back as it went in",
@@ -65,9 +69,12 @@ var timesFoundBy = map[string][]string{
 		"invalid extension is refused and changes nothing",
 		"wait does not end at an expiry that was moved",
 	},
-	"extend leaves the expiry":                  {"extend moves the expiry to the lease's end at least"},
-	"extend shows an expiry at the lease's end": {"extend never brings the expiry nearer"},
-	"extend keeps no rules":                     {"invalid extension is refused and changes nothing"},
+	"extend leaves the expiry": {"extend moves the expiry to the lease's end at least"},
+	"extend shows an expiry at the lease's end": {
+		"extend never brings the expiry nearer",
+		"extend moves the lease's end",
+	},
+	"extend keeps no rules": {"invalid extension is refused and changes nothing"},
 	"reading is stamped by the reader's clock": {
 		"outcome's retention replaces the claim's",
 		"extend moves the lease's end",
@@ -78,8 +85,11 @@ var timesFoundBy = map[string][]string{
 		"purge leaves a record whose lease is live",
 		"purge leaves what has not expired",
 	},
-	"purge deletes settled records": {"purge leaves what has not expired"},
-	"purge knows no limit":          {"purge deletes what has expired, at most limit at a time"},
+	"purge deletes settled records": {
+		"purge leaves what has not expired",
+		"purge deletes what has expired, at most limit at a time",
+	},
+	"purge knows no limit": {"purge deletes what has expired, at most limit at a time"},
 	"purge does not count": {
 		"purge deletes what has expired, at most limit at a time",
 		"purge goes by the expiry as it is now",
@@ -95,6 +105,7 @@ var timesFoundBy = map[string][]string{
 		"damaged record can be dropped",
 		"only a damaged record is dropped",
 		"concurrent drops remove one damaged record",
+		"lazy claim is listed at once",
 	},
 	"scope and key are joined by a slash": {
 		"parts of an id are not confused",
@@ -143,6 +154,7 @@ var timesFoundBy = map[string][]string{
 		"list is of one scope, or of all",
 		"store may be called inside the loop",
 		"damaged record hides no other in the list",
+		"lazy claim is listed at once",
 	},
 	"list is read on in the loop": {"store may be called inside the loop", "list ends although its loop makes records"},
 	"list is made once":           {"list may be left early and made again"},
@@ -181,10 +193,14 @@ var timesFoundBy = map[string][]string{
 	"failed record cannot be forgotten": {"forget removes a settled record"},
 	"forget removes a pending record":   {"pending record cannot be forgotten"},
 	"forget goes by the id":             {"forget goes by the fence"},
-	"wait is not woken by complete":     {"wait ends when the record is completed"},
+	"wait is not woken by complete": {
+		"wait ends when the record is completed",
+		"wait ends when another handle ends it",
+	},
 	"wait is not woken by release and expiry": {
 		"wait ends when the record is released",
 		"wait ends when the record expires",
+		"wait ends when another handle ends it",
 	},
 	"wait is not woken by take-over":            {"wait ends when the record is taken over"},
 	"wait does not look at the fence":           {"wait for what is not pending ends at once"},
@@ -222,7 +238,10 @@ var timesFoundBy = map[string][]string{
 		"fence grows over a restart",
 	},
 	"restart makes records last": {"expiry survives a restart"},
-	"extend drops the owner":     {"pending record keeps its claim's owner"},
+	"extend drops the owner": {
+		"pending record keeps its claim's owner",
+		"extend moves the lease's end",
+	},
 	"in flight hides the owner": {
 		"pending record keeps its claim's owner",
 		"lost response of a reserve is settled by its owner",
@@ -241,7 +260,6 @@ var timesFoundBy = map[string][]string{
 	"reserve deletes records past their claim's retention": {"reserve deletes nothing else"},
 	"reserve deletes records that are pending": {
 		"reserve deletes nothing else",
-		"only what is pending is listed",
 		"lost response of a reserve is settled by its owner",
 	},
 	"settled record keeps its owner": {"settled record has no owner"},

@@ -63,6 +63,23 @@ var handleCases = []Case{{
 		}
 	},
 }, {
+	Name: "wait ends when another handle ends it",
+	Rule: "The owner is often another process. A store that wakes only the waiters of its own process lets the others " +
+		"wait until their contexts end.",
+	run: func(t *trial) {
+		one, two := t.handles()
+		t.waiter(two)
+		for key, end := range map[string]func(l store.Lease) error{
+			"completed": func(l store.Lease) error { return one.Complete(t.Context(), l, store.Outcome{}) },
+			"released":  func(l store.Lease) error { return one.Release(t.Context(), l) },
+		} {
+			l := t.reserve(one, leased(key), store.Acquired).Lease
+			wait := t.waiting(two, l, 1)
+			t.ok(end(l), "the end of the record that is "+key)
+			wait(nil)
+		}
+	},
+}, {
 	Name: "one of 64 racers over two handles acquires",
 	Rule: "Reserve is atomic on the backend and not only within a process.",
 	run: func(t *trial) {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,22 +39,26 @@ var listerCases = []Case{{
 		t.settle(st, leased("complete"), store.Outcome{})
 		t.settle(st, leased("failed"), store.Outcome{Failed: true})
 		t.ok(st.Release(t.Context(), t.reserve(st, leased("released"), store.Acquired).Lease), "Release")
+		t.reserve(st, leased("leased"), store.Acquired)
+		t.reserve(st, unleased("unleased"), store.Acquired)
+		// It is the last one that is made, because a Reserve may delete expired records.
 		expired := unleased("expired")
 		expired.Retention = short
 		t.reserve(st, expired, store.Acquired)
-		t.reserve(st, leased("leased"), store.Acquired)
-		t.aged(st, leased("leased").ID, 2*short)
-		t.reserve(st, unleased("unleased"), store.Acquired)
+		t.pass(st, leased("leased").ID, 2*short)
 		t.listed(st, "scope", "leased", "unleased")
 	},
 }, {
 	Name: "list is of one scope, or of all",
-	Rule: "A scope's list has no record of another scope. The empty scope lists every scope.",
+	Rule: "A scope's list has no record of another scope: a scope is bytes, and no pattern. The empty scope lists " +
+		"every scope.",
 	run: func(t *trial) {
 		st := t.open()
 		t.lister(st)
 		for _, id := range []store.ID{
 			{Scope: "a", Key: "1"}, {Scope: "ab", Key: "2"}, {Scope: "", Key: "3"}, {Scope: "a", Key: "4"},
+			{Scope: "A", Key: "5"}, {Scope: "a%", Key: "6"}, {Scope: "_", Key: "7"}, {Scope: "*", Key: "8"},
+			{Scope: "a ", Key: "9"},
 		} {
 			c := unleased("")
 			c.ID = id
@@ -62,7 +67,10 @@ var listerCases = []Case{{
 		t.listed(st, "a", "1", "4")
 		t.listed(st, "ab", "2")
 		t.listed(st, "b")
-		t.listed(st, "", "1", "2", "3", "4")
+		for i, scope := range []string{"A", "a%", "_", "*", "a "} {
+			t.listed(st, scope, fmt.Sprint(5+i))
+		}
+		t.listed(st, "", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 	},
 }, {
 	Name: "listed record is whole and a copy",
@@ -191,6 +199,72 @@ var listerCases = []Case{{
 			}
 		}
 		t.is(last, context.Canceled, "Pending")
+	},
+}, {
+	Name: "list whose context ends in the loop is whole, or ends with the error",
+	Rule: "A list that was cut short yields the context's error last, so that a partial list is never taken for a " +
+		"whole one.",
+	run: func(t *trial) {
+		st := t.open()
+		lister := t.lister(st)
+		const n = 10
+		for i := range n {
+			t.reserve(st, unleased(fmt.Sprint(i)), store.Acquired)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := 0
+		var last error
+		for r, err := range lister.Pending(ctx, "scope") {
+			if last != nil || err != nil && r.ID != (store.ID{}) {
+				t.fatalf("the list goes on with %v and error %v after the error %v", r.ID, err, last)
+			}
+			cancel()
+			if last = err; err == nil {
+				seen++
+			}
+		}
+		if seen < n || last != nil {
+			t.is(last, context.Canceled, fmt.Sprintf("Pending, after %d of %d records,", seen, n))
+		}
+	},
+}, {
+	Name: "lazy claim is listed at once",
+	Rule: "Lazy defers durability only: a list has the claims that returned before it. It has no record that a lazy " +
+		"Complete settled.",
+	run: func(t *trial) {
+		st := t.open()
+		t.lister(st)
+		for round := range rounds {
+			c, settled := unleased(fmt.Sprint(round)), leased("settled")
+			c.Lazy, c.ID.Scope, settled.ID.Scope = true, c.ID.Key, c.ID.Key
+			t.settle(st, settled, store.Outcome{Lazy: true})
+			t.reserve(st, c, store.Acquired)
+			t.listed(st, c.ID.Scope, c.ID.Key)
+		}
+	},
+}, {
+	Name: "long list is whole",
+	Rule: "A list of any length has each pending record once, also where one page ends and the next one begins. " +
+		"Records may have been made at the same instant.",
+	run: func(t *trial) {
+		const n = 1100 // more than the usual pages
+		st := t.open()
+		t.lister(st)
+		errs := make([]error, racers)
+		race(func(i int) {
+			for ; i < n; i += racers {
+				_, err := st.Reserve(t.Context(), unleased(fmt.Sprintf("%04d", i)))
+				errs[i%racers] = errors.Join(errs[i%racers], err)
+			}
+		})
+		t.ok(errors.Join(errs...), "Reserve")
+		for _, scope := range []string{"scope", ""} {
+			keys := slices.Sorted(slices.Values(t.pending(st, scope)))
+			if once := len(slices.Compact(slices.Clone(keys))); len(keys) != n || once != n {
+				t.fatalf("%d records were listed, %d of them once, want %d", len(keys), once, n)
+			}
+		}
 	},
 }, {
 	Name: "working store is ready",

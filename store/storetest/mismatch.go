@@ -47,6 +47,24 @@ var mismatchCases = []Case{{
 		t.mismatch(st)
 	},
 }, {
+	Name: "fingerprints are compared to the last byte",
+	Rule: "A fingerprint is a version and a hash. Two payloads are the same only if all of it is equal: a version, or a " +
+		"byte of the hash, that is not compared lets one payload get another's result.",
+	run: func(t *trial) {
+		st := t.open()
+		pending, settled := unleased("pending"), leased("settled")
+		t.reserve(st, pending, store.Acquired)
+		t.settle(st, settled, store.Outcome{Result: []byte("result")})
+		for i := range pending.Fingerprint {
+			for _, c := range []store.Claim{pending, settled} {
+				c.Fingerprint[i] ^= 1
+				t.reserve(st, c, store.Mismatch)
+			}
+		}
+		t.reserve(st, pending, store.TakenOver)
+		t.reserve(st, settled, store.Complete)
+	},
+}, {
 	Name: "no fingerprint equals only itself",
 	Rule: "The zero fingerprint is a value like any other: it matches a record without one and mismatches every " +
 		"record with one, in both directions.",

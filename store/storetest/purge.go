@@ -78,6 +78,28 @@ var purgeCases = []Case{{
 		t.absent(st, sooner)
 	},
 }, {
+	Name: "purge deletes nothing before its expiry",
+	Rule: "Purge and Find agree on the instant from which a record is absent: a record that is about to expire is " +
+		"still there.",
+	run: func(t *trial) {
+		st := t.open()
+		watch := t.reserve(st, leased("watch"), store.Acquired).Lease.ID
+		// The record must be read before its expiry, which a slow machine may miss.
+		for retention := short; retention < patience; retention *= 2 {
+			c := unleased(retention.String())
+			c.Retention = retention
+			expiry := t.reserve(st, c, store.Acquired).Record.ExpiresAt
+			_, err := st.Purge(t.Context(), 10)
+			t.ok(err, "Purge")
+			_, err = st.Find(t.Context(), c.ID)
+			if left := expiry.Sub(t.find(st, watch).ReadAt); left > precision {
+				t.ok(err, fmt.Sprintf("Find after a Purge, more than %v before the expiry", left))
+				return
+			}
+		}
+		t.fatalf("no record of at most %v could be read before it expired", patience)
+	},
+}, {
 	Name: "reserve deletes expired records",
 	Rule: "A Reserve that makes a record deletes two others that have expired, so that a store which is never purged " +
 		"does not grow. A store of many parts may do so in the part of the new record only.",
@@ -135,8 +157,8 @@ func (t *trial) expired(st store.Store, n int) {
 	c := unleased("expired pending")
 	c.Retention = short
 	t.reserve(st, c, store.Acquired)
-	for _, l := range leases {
-		t.ok(st.Complete(t.Context(), l, store.Outcome{Retention: short}), "Complete")
+	for i, l := range leases {
+		t.ok(st.Complete(t.Context(), l, store.Outcome{Failed: i%2 == 1, Retention: short}), "Complete")
 	}
 	t.pass(st, watch.ID, 2*short)
 }
@@ -148,7 +170,8 @@ func (t *trial) purgesNothing(st store.Store) {
 	}
 }
 
-// unexpired makes records of every state that have not expired. One of them is past the retention of its claim.
+// unexpired makes records of every state that have not expired. One is past the retention of its claim, and the lease
+// of another ends after short.
 func (t *trial) unexpired(st store.Store) (records []store.Record) {
 	t.Helper()
 	t.reserve(st, leased("leased"), store.Acquired)
@@ -158,7 +181,12 @@ func (t *trial) unexpired(st store.Store) (records []store.Record) {
 	c := leased("retained by its lease")
 	c.Retention = short
 	t.reserve(st, c, store.Acquired)
-	for _, key := range []string{"leased", "unleased", "complete", "failed", "retained by its lease"} {
+	c = leased("without its owner")
+	c.Lease = short
+	t.reserve(st, c, store.Acquired)
+	for _, key := range []string{
+		"leased", "unleased", "complete", "failed", "retained by its lease", "without its owner",
+	} {
 		records = append(records, t.find(st, leased(key).ID))
 	}
 	return records

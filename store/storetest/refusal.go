@@ -93,6 +93,7 @@ var refusalCases = []Case{{
 		cancel()
 		before := t.reserve(st, unleased("k"), store.Acquired).Record
 		l := before.Lease()
+		settled := t.settle(st, leased("settled"), store.Outcome{})
 		expired := unleased("expired")
 		expired.Retention = short
 		t.reserve(st, expired, store.Acquired)
@@ -112,6 +113,10 @@ var refusalCases = []Case{{
 		t.is(err, context.Canceled, "Purge")
 		if n != 0 {
 			t.fatalf("Purge deleted %d records under an ended context", n)
+		}
+		if f, ok := st.(store.Forgetter); ok {
+			t.is(f.Forget(canceled, settled), context.Canceled, "Forget")
+			t.state(t.find(st, settled.ID), store.StateComplete)
 		}
 
 		t.unchanged(st, before)

@@ -21,11 +21,10 @@ var releaseCases = []Case{{
 		"one run beside the second.",
 	run: func(t *trial) {
 		st := t.open()
-		stale := t.reserve(st, unleased("k"), store.Acquired).Lease
-		g := t.reserve(st, leased("k"), store.TakenOver)
-		t.is(st.Release(t.Context(), stale), store.ErrLost, "Release by the stale owner")
-		t.unchanged(st, g.Record)
-		t.reserve(st, leased("k"), store.InFlight)
+		t.takenOver(st, func(stale store.Lease, g store.Grant) {
+			t.is(st.Release(t.Context(), stale), store.ErrLost, "Release by the stale owner")
+			t.unchanged(st, g.Record)
+		})
 	},
 }, {
 	Name: "second release is lost",

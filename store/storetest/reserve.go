@@ -41,7 +41,7 @@ var reserveCases = []Case{{
 		st := t.open()
 		first := t.reserve(st, leased("k"), store.Acquired)
 		for _, c := range []store.Claim{leased("k"), unleased("k")} {
-			c.Meta = []byte("meta of the second")
+			c.Meta, c.Lease, c.Retention = []byte("meta of the second"), 2*c.Lease, 3*day
 			g := t.reserve(st, c, store.InFlight)
 			if g.Lease != (store.Lease{}) {
 				t.fatalf("a claim that is in flight got the lease %+v", g.Lease)
@@ -127,12 +127,14 @@ var reserveCases = []Case{{
 	run: func(t *trial) {
 		st := t.open()
 		t.reserve(st, unleased("k"), store.Acquired)
-		c := unleased("k")
-		c.Retention = 3 * day
-		start := time.Now()
-		r := t.reserve(st, c, store.TakenOver).Record
-		t.span(r.ExpiresAt.Sub(r.ReadAt), c.Retention, time.Since(start), "the take-over and expiry")
-		t.unchanged(st, r)
+		for _, retention := range []time.Duration{3 * day, long} {
+			c := unleased("k")
+			c.Retention = retention
+			start := time.Now()
+			r := t.reserve(st, c, store.TakenOver).Record
+			t.span(r.ExpiresAt.Sub(r.ReadAt), c.Retention, time.Since(start), "the take-over and expiry")
+			t.unchanged(st, r)
+		}
 	},
 }, {
 	Name: "ended lease is taken over",
@@ -163,7 +165,7 @@ var reserveCases = []Case{{
 			t.settle(st, c, store.Outcome{Failed: want.verdict == store.Failed, Result: []byte("result")})
 			before := t.find(st, c.ID)
 			again := c
-			again.Meta = []byte("meta of the second")
+			again.Meta, again.Lease, again.Retention = []byte("meta of the second"), 2*long, 3*day
 			g := t.reserve(st, again, want.verdict)
 			if g.Lease != (store.Lease{}) {
 				t.fatalf("a claim on a settled record got the lease %+v", g.Lease)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -9,13 +10,21 @@ import (
 var retainCases = []Case{{
 	Name: "outcome's retention replaces the claim's",
 	Rule: "An Outcome with a retention makes the record live for that long from then on, longer or shorter than the " +
-		"claim's retention.",
+		"claim's retention, complete or failed.",
 	run: func(t *trial) {
 		st := t.open()
-		for key, retention := range map[string]time.Duration{"longer": 3 * day, "shorter": long} {
-			l := t.reserve(st, leased(key), store.Acquired).Lease
+		for i, step := range []struct {
+			claimed, retention time.Duration
+			failed             bool
+		}{
+			{day, 3 * day, false}, {day, long, false}, {store.Forever, long, false}, {day, 3 * day, true}, {day, long, true},
+		} {
+			c, retention := leased(fmt.Sprint(i)), step.retention
+			c.Retention = step.claimed
+			l := t.reserve(st, c, store.Acquired).Lease
+			t.aged(st, l.ID, short) // the retention is not counted from the claim
 			start := time.Now()
-			t.ok(st.Complete(t.Context(), l, store.Outcome{Retention: retention}), "Complete")
+			t.ok(st.Complete(t.Context(), l, store.Outcome{Failed: step.failed, Retention: retention}), "Complete")
 			r := t.find(st, l.ID)
 			// Complete does not get the instant, so the record's age bounds it from both sides.
 			if left := r.ExpiresAt.Sub(r.ReadAt); left > retention+precision ||

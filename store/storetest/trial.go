@@ -99,6 +99,16 @@ func (t *trial) settle(st store.Store, c store.Claim, o store.Outcome) store.Lea
 	return l
 }
 
+// takenOver makes two records whose first owner lost them, one to an owner with a lease and one to an owner without.
+// f gets the first owner's lease and the second one's grant.
+func (t *trial) takenOver(st store.Store, f func(stale store.Lease, g store.Grant)) {
+	t.Helper()
+	for _, next := range []store.Claim{leased("leased"), unleased("unleased")} {
+		stale := t.reserve(st, unleased(next.ID.Key), store.Acquired).Lease
+		f(stale, t.reserve(st, next, store.TakenOver))
+	}
+}
+
 func (t *trial) find(st store.Store, id store.ID) store.Record {
 	t.Helper()
 	r, err := st.Find(t.Context(), id)

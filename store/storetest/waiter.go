@@ -10,13 +10,16 @@ import (
 
 var waiterCases = []Case{{
 	Name: "wait ends when the record is completed",
-	Rule: "A waiter for another owner's result is woken when the result is there, so that no caller must poll.",
+	Rule: "A waiter for another owner's result is woken when the result is there, complete or failed, so that no " +
+		"caller must poll.",
 	run: func(t *trial) {
 		st := t.open()
-		l := t.reserve(st, leased("k"), store.Acquired).Lease
-		wait := t.waiting(st, l, racers)
-		t.ok(st.Complete(t.Context(), l, store.Outcome{Result: []byte("result")}), "Complete")
-		wait(nil)
+		for key, failed := range map[string]bool{"complete": false, "failed": true} {
+			l := t.reserve(st, leased(key), store.Acquired).Lease
+			wait := t.waiting(st, l, racers)
+			t.ok(st.Complete(t.Context(), l, store.Outcome{Failed: failed, Result: []byte("result")}), "Complete")
+			wait(nil)
+		}
 	},
 }, {
 	Name: "wait ends when the record is released",

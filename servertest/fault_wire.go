@@ -130,6 +130,7 @@ func DuplicateAtOnce() Fault {
 func StoreFailsAtReserve() Fault { return newStoreFault(failReserve, "StoreFailsAtReserve()") }
 
 // StoreFailsAtComplete makes every call of the store's Complete fail with [store.ErrUnavailable] while this
-// request is served. The effect is made, and the response is 503. The middleware records the outcome about 50 ms
+// request is served. The effect is made, and the response is 503. It comes when the middleware gives the store up,
+// after 5 seconds unless [WithMiddleware] has a server.StoreTimeout. The middleware records the outcome about 50 ms
 // after the response. Until then the key is in flight. With server.Transactional the transaction is not affected.
 func StoreFailsAtComplete() Fault { return newStoreFault(failComplete, "StoreFailsAtComplete()") }

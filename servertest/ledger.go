@@ -39,7 +39,8 @@ type Ledger struct {
 }
 
 // AssertEffects fails the test unless the key had exactly n effects. The empty key counts the requests without
-// one.
+// one. It does not see the effects of other keys: if a client makes a second key for its operation, only Total shows
+// the second effect.
 func (l *Ledger) AssertEffects(t testing.TB, key string, n int) {
 	t.Helper()
 	if got := l.Effects(key); got != n {

@@ -106,3 +106,17 @@ func TestGuardStandsInTheMiddlewaresPlaceAndSeesTheFaults(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+// A client that speaks HTTP/2 without TLS begins with a preface, which looks like a request to HTTP/1.1.
+func TestPrefaceOfHTTP2IsNoRequest(t *testing.T) {
+	onBoth(t, func(t *testing.T, start func(testing.TB, ...servertest.Option) *servertest.Server) {
+		srv := start(t)
+		transport := srv.Transport().Clone()
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		_, err := post(t, &http.Client{Transport: transport}, srv.URL, "k1")
+		require.Error(t, err)
+		require.Empty(t, srv.Requests())
+		require.Zero(t, srv.Ledger().Total())
+	})
+}

@@ -175,7 +175,8 @@ func (s *Server) Transport() *http.Transport { return s.transport }
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.transport} }
 
 // Close stops the server. It refuses and closes connections, ends all holds, and waits for the requests that the
-// service has begun. It can be called again. The test's end calls it.
+// service has begun. A handler that waits for the end of its context is ended by the middleware's time limit, a minute
+// unless [WithMiddleware] has a server.HandlerTimeout. Close can be called again. The test's end calls it.
 func (s *Server) Close() {
 	s.shut.Do(func() {
 		s.mu.Lock()
@@ -216,7 +217,8 @@ func (s *Server) begin() bool {
 // serve plays one request's part of the script.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	conn, ok := r.Context().Value(connKey{}).(*wireConn)
-	if !ok || !s.begin() {
+	// net/http hands the preface of an HTTP/2 client, "PRI * HTTP/2.0", to its handler. It is no request.
+	if !ok || r.ProtoMajor != 1 || !s.begin() {
 		panic(http.ErrAbortHandler)
 	}
 	defer s.running.Done()

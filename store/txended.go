@@ -10,7 +10,8 @@ import (
 // the program.
 //
 // The engine's transaction refuses: its Commit returns ErrTxEnded, and the transaction goes on. Its Rollback returns
-// ErrTxEnded too. The store's Commit and Discard then return ErrTxEnded, and nothing is committed.
+// ErrTxEnded too. The store's Commit and Discard then return ErrTxEnded, and nothing is committed. The store's Rollback
+// returns nil, as after any other transaction.
 //
 // Some engines can't refuse everything, for example the SQL text "COMMIT". If the store finds that its transaction
 // has ended, its Commit, Discard and Rollback return ErrTxEnded joined with [ErrUnknown]: the store does not know

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,6 +50,24 @@ func TestServerElsewhereIsChecked(t *testing.T) {
 func TestExpectedFailureIsSkipped(t *testing.T) {
 	Check(t, orders(), orderTarget(), conformance.Only("replay-effect"),
 		conformance.ExpectFailure("replay-effect", "not built yet"))
+}
+
+// Cases that did not run have nothing to report. Sixty failures would hide the reason for the end of the run.
+func TestUnreachableServerIsOneFailure(t *testing.T) {
+	if os.Getenv("REDO_TEST_UNREACHABLE") != "" {
+		srv := httptest.NewServer(orders())
+		srv.Close()
+		target := orderTarget()
+		target.BaseURL = srv.URL
+		Check(t, nil, target)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "REDO_TEST_UNREACHABLE=1")
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "the test of an unreachable server passed")
+	require.Contains(t, string(out), "servertest: conformance: target unreachable")
+	require.Equal(t, 1, strings.Count(string(out), "--- FAIL"), "%s", out)
 }
 
 func TestResultsAreToldByTheirWeight(t *testing.T) {

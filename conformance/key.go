@@ -166,11 +166,11 @@ var keyCases = []Case{{
 	},
 }, {
 	Slug: "key-case", Level: Must, Needs: []Need{NeedEffects, NeedFreeKeys},
-	Sequence: "a key in small letters, and in capitals; the same with underscores for its hyphens, and without them",
-	Rule: "Keys are compared byte for byte: one effect for each. A key with an underscore may be refused with " +
-		"a 4xx.",
+	Sequence: "a key in small letters, and in capitals; the same with _, with %2D and with nothing for its hyphens",
+	Rule: "Keys are compared byte for byte: one effect for each. A key with an underscore or a percent sign may be " +
+		"refused with a 4xx.",
 	Why: "A case-insensitive collation makes one of two keys in base64, and the second operation is never run. So " +
-		"does a server that removes punctuation.",
+		"does a server that removes punctuation, or decodes a key as a part of a URL.",
 	Sources: []Source{draft("2.1", Must)},
 	run: func(t *trial) {
 		p, key := t.payload(), "k"+t.key()
@@ -178,7 +178,7 @@ var keyCases = []Case{{
 		b := t.send("capitals", t.request(t.operation(), strings.ToUpper(key), t.another(p)))
 		t.want(a.ok() && b.ok(), "2xx for both", fmt.Sprintf("%s, and %s", a, b))
 		n := 2
-		for _, mark := range []string{"_", ""} {
+		for _, mark := range []string{"_", "%2D", ""} {
 			if !t.effect(n) || t.ended() {
 				return
 			}

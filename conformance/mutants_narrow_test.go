@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 )
@@ -18,6 +19,15 @@ var narrowMutants = []mutant{{
 	finds: []string{"key-case"}, also: []string{"key-too-long"}, // its key is shorter then
 	defect: rekeying(func(_ *http.Request, key string) string {
 		return strings.NewReplacer("-", "", "_", "").Replace(key)
+	}),
+}, {
+	name: "keys are compared as parts of a URL", must: true,
+	finds: []string{"key-case"},
+	defect: rekeying(func(_ *http.Request, key string) string {
+		if decoded, err := url.QueryUnescape(key); err == nil {
+			return decoded
+		}
+		return key
 	}),
 }, {
 	name: "keys are compared by their first 255 bytes, and no length is published", must: true,

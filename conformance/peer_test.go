@@ -110,7 +110,7 @@ func (p *peer) key(r *http.Request) (key, problem string) {
 		key = key[1 : len(key)-1]
 	}
 	bad := strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' })
-	bad = bad || p.letters && strings.ContainsAny(key, "_.")
+	bad = bad || p.letters && strings.ContainsAny(key, "_.%")
 	if key == "" || len(key) > 255 || bad || p.uuid && len(key) != minKey {
 		return "", "malformed_idempotency_key"
 	}

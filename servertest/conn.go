@@ -35,15 +35,20 @@ func (c *wireConn) Close() error {
 
 // Reset ends the connection with a RST: unsent bytes are discarded, and the peer's next read or write fails.
 func (c *wireConn) Reset() error {
-	switch conn := c.Conn.(type) {
+	conn := c.Conn
+	if over, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = over.NetConn() // below TLS, which would send an alert
+	}
+	switch conn := conn.(type) {
 	case *memConn:
 		c.forget(c)
 		return conn.Reset()
 	case *net.TCPConn:
+		c.forget(c)
 		// Zero linger makes Close send RST instead of FIN.
-		return errors.Join(conn.SetLinger(0), c.Close())
+		return errors.Join(conn.SetLinger(0), conn.Close())
 	default:
-		return fmt.Errorf("servertest: a %T can't be reset", c.Conn)
+		return errors.Join(fmt.Errorf("servertest: a %T can't be reset", c.Conn), c.Close())
 	}
 }
 

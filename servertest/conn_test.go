@@ -32,7 +32,10 @@ func TestResetAfterBytesOfAnAnswerHasNotFired(t *testing.T) {
 func TestResetOfAnUnknownConnectionIsRefused(t *testing.T) {
 	a, b := net.Pipe()
 	t.Cleanup(func() { require.NoError(t, errors.Join(a.Close(), b.Close())) })
-	require.EqualError(t, (&wireConn{Conn: a}).Reset(), "servertest: a *net.pipe can't be reset")
+	conn := &wireConn{Conn: a, forget: func(*wireConn) {}}
+	require.EqualError(t, conn.Reset(), "servertest: a *net.pipe can't be reset")
+	_, err := b.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the peer does not wait")
 }
 
 func TestCloseEndsConnectionsThatWereTakenOver(t *testing.T) {

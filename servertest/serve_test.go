@@ -1,9 +1,11 @@
 package servertest_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -119,4 +121,25 @@ func TestPrefaceOfHTTP2IsNoRequest(t *testing.T) {
 		require.Empty(t, srv.Requests())
 		require.Zero(t, srv.Ledger().Total())
 	})
+}
+
+func TestConnectionsUnderTLSAreReset(t *testing.T) {
+	certified := httptest.NewTLSServer(http.NotFoundHandler()) // has a certificate, and a client that accepts it
+	t.Cleanup(certified.Close)
+	for _, fault := range []servertest.Fault{servertest.ResetBeforeRead(), servertest.ResetAfterEffect()} {
+		l, err := tls.Listen("tcp", "127.0.0.1:0", certified.TLS.Clone())
+		require.NoError(t, err)
+		srv, err := servertest.Serve(l, nil, servertest.Script("k1", fault, servertest.OK()))
+		require.NoError(t, err)
+		t.Cleanup(srv.Close)
+		url := "https://" + l.Addr().String()
+		_, err = post(t, certified.Client(), url, "k1")
+		require.Error(t, err)
+		resp, err := post(t, certified.Client(), url, "k1")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusCreated, resp.StatusCode)
+		require.Empty(t, srv.Unplayed())
+		require.Equal(t, 1, srv.Ledger().Effects("k1"))
+	}
 }

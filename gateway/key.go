@@ -67,5 +67,8 @@ func keyed(r *http.Request, key string) *http.Request {
 
 // named returns a context for the operation of an upstream key.
 func named(ctx context.Context, key string) context.Context {
-	return redo.WithKey(redo.WithOperation(ctx, "gateway:"+key), key)
+	return redo.WithKey(redo.WithOperation(ctx, operationName(key)), key)
 }
+
+// operationName returns the name of the operation of an upstream key.
+func operationName(key string) string { return "gateway:" + key }

@@ -12,6 +12,7 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/server"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -53,6 +54,12 @@ func (g *Gateway) check(resp *http.Response) error {
 	if server.Key(ctx) == "" || resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
+	if ends(ctx, resp, report.Err()) {
+		if err := g.forget(ctx, redo.KeyOf(resp)); err != nil {
+			server.Unknown(ctx)
+			return err
+		}
+	}
 	head, err := io.ReadAll(io.LimitReader(resp.Body, int64(g.maxBuffered)+1))
 	if err != nil {
 		server.Unknown(ctx)
@@ -72,13 +79,44 @@ func limited(ctx context.Context, e *redo.Error) bool {
 // refusal of the upstream is final, although it may not prove that there was no effect: it is stored and replayed. A
 // 409 after an earlier attempt is not, because many servers send it while that attempt is still at work.
 func mark(ctx context.Context, e *redo.Error) {
-	report, _ := ctx.Value(reportKey{}).(*redo.Report)
-	busy := e.StatusCode == http.StatusConflict && (len(e.Attempts) > 1 || report.Resumed())
-	refused := e.StatusCode >= 400 && e.StatusCode < 500 && !e.Code.Transient() && !e.Code.In(taxonomy.OutcomeUnknown)
-	if e.Effect == redo.EffectUnknown && (busy || !refused) {
+	if e.Effect == redo.EffectUnknown && continues(ctx, e) {
 		server.Unknown(ctx)
 	}
 }
+
+// continues reports whether an error is no final refusal of the upstream.
+func continues(ctx context.Context, e *redo.Error) bool {
+	report, _ := ctx.Value(reportKey{}).(*redo.Report)
+	busy := e.StatusCode == http.StatusConflict && (len(e.Attempts) > 1 || report.Resumed())
+	return busy || e.StatusCode < 400 || e.StatusCode >= 500 || e.Code.Transient() || e.Code.In(taxonomy.OutcomeUnknown)
+}
+
+// ends reports whether a response ends an operation that the client keeps as pending: a refusal that does not prove its
+// effect, or a redirect that is not followed. An operation at rest is for a person, and is never sent again.
+func ends(ctx context.Context, resp *http.Response, e *redo.Error) bool {
+	if e == nil {
+		return resp.StatusCode/100 == 3
+	}
+	return e.Effect == redo.EffectUnknown && !continues(ctx, e) && !e.Code.In(taxonomy.KeyExpired)
+}
+
+// forgetTimeout bounds the removal of an operation.
+const forgetTimeout = 5 * time.Second
+
+// forget removes the operation of an upstream key before the phone gets its final response. Run would send it again,
+// and could make an effect after the refusal. A repetition has the same upstream key.
+func (g *Gateway) forget(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	err := g.client.Forget(ctx, operationName(key))
+	if err == nil || errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return errors.Join(errNotForgotten, err)
+}
+
+// errNotForgotten is the error of an operation that is still pending, because the store failed.
+var errNotForgotten = errors.New("gateway: the operation is still pending")
 
 // hint sets Retry-After if another attempt makes sense, and the response does not say when.
 func hint(h http.Header, e *redo.Error) {
@@ -93,8 +131,14 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		Title: "Upstream failed", Status: http.StatusBadGateway, Code: string(taxonomy.Unavailable), Retryable: true,
 		Detail: "The upstream service gave no complete response.",
 	}
+	if errors.Is(err, errNotForgotten) {
+		p.Title, p.Status = "Response not recorded", http.StatusServiceUnavailable
+		p.Detail = "The response of the upstream service could not be recorded."
+	}
 	e, ok := errors.AsType[*redo.Error](err)
-	if ok {
+	if !ok {
+		w.Header().Set(wire.HeaderRetryAfter, wire.RetryAfter(time.Second))
+	} else {
 		mark(r.Context(), e)
 		if e.Code == taxonomy.PayloadMismatch {
 			server.Release(r.Context()) // the client refused it: the key is another payload's

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/gateway"
 	"github.com/redo-go/redo/servertest"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 )
 
@@ -52,4 +54,70 @@ func TestRunContinuesARequestWithoutItsPhone(t *testing.T) {
 		require.Equal(t, []string{"7"}, up.Requests()[0].Header["X-App-Version"])
 		require.NoError(t, alive.Shutdown(t.Context()))
 	})
+}
+
+// A phone that was refused may use another key. An effect under the first one would then be a second effect.
+func TestRunSendsNoRequestThatThePhoneSawRefused(t *testing.T) {
+	for status, c := range map[int]struct {
+		resumed int // requests to the upstream after an hour of Run
+		again   int // the status of the phone's repetition
+	}{
+		400: {1, 400}, 401: {1, 201}, 402: {1, 402}, 403: {1, 201}, 409: {1, 409}, 422: {1, 422}, 303: {1, 303},
+		409 + 1000: {2, 201}, 503: {2, 201},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			st, requests := memstore.New(), 0
+			g := local(t, st, func(r *http.Request) (*http.Response, error) {
+				if requests++; requests > 1 {
+					return respond(http.StatusCreated)(r)
+				}
+				if status > 1000 {
+					return respond(status-1000, "Error-Code", "CONFLICT.idempotency.in_flight")(r)
+				}
+				return respond(status, "Location", "/v1/refunds/1")(r)
+			})
+			require.Equal(t, status%1000, post(g, "{}").Code)
+			go func() { _ = g.Run(t.Context()) }()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Equal(t, c.resumed, requests, status)
+			require.Equal(t, c.again, post(g, "{}").Code, status)
+			for rec := range st.Pending(t.Context(), "gateway") {
+				require.Fail(t, "pending", "%d: %v", status, rec.ID)
+			}
+		})
+	}
+}
+
+// A refusal is final only if Run can't send its request again.
+func TestRefusalIsNotFinalWhileItsOperationIsPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &failing{Store: memstore.New()}
+		requests := 0
+		g := local(t, st, func(r *http.Request) (*http.Response, error) {
+			requests++
+			st.down = requests == 1
+			return respond(http.StatusPaymentRequired)(r)
+		})
+		w := post(g, "{}")
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+		st.down = false
+		time.Sleep(time.Minute)
+		require.Equal(t, http.StatusPaymentRequired, post(g, "{}").Code)
+		require.Equal(t, 2, requests)
+	})
+}
+
+// failing is a store that forgets nothing while it is down.
+type failing struct {
+	*memstore.Store
+	down bool
+}
+
+func (f *failing) Release(ctx context.Context, l store.Lease) error {
+	if f.down {
+		return store.ErrUnavailable
+	}
+	return f.Store.Release(ctx, l)
 }

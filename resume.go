@@ -30,7 +30,8 @@ const (
 // An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
 // wait is never shorter than RetryPolicy.MaxElapsed, and it does not end before Error.RetryAt. Processes that share
 // the store take turns, so that one of them resumes an operation. One ResumeEvery resumes at most four operations at
-// a time. It skips operations that were called less than RetryPolicy.MaxElapsed ago, since that call may still run.
+// a time. It skips operations that were called less than RetryPolicy.MaxElapsed ago, since that call may still run. It
+// also skips those that were called through [Client.Transport], until the deadline of that call.
 func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report func(Operation, error)) error {
 	switch {
 	case interval <= 0:

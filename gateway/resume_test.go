@@ -121,3 +121,23 @@ func (f *failing) Release(ctx context.Context, l store.Lease) error {
 	}
 	return f.Store.Release(ctx, l)
 }
+
+// An attempt of the proxy may take longer than MaxElapsed. The upstream sees no second request meanwhile, which it could
+// run after it has refused the first one.
+func TestRunOfAnotherGatewayWaitsForARequestUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, requests := memstore.New(), 0
+		up := func(r *http.Request) (*http.Response, error) {
+			requests++
+			time.Sleep(50 * time.Second)
+			return respond(http.StatusPaymentRequired)(r)
+		}
+		slow := gateway.Client(redo.WithTransport(roundTrip(up)))
+		first, second := local(t, st, up, slow), local(t, st, up, slow)
+		go func() { _ = second.Run(t.Context()) }()
+		require.Equal(t, http.StatusPaymentRequired, post(first, "{}").Code)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, 1, requests)
+	})
+}

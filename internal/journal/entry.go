@@ -55,19 +55,24 @@ func (e Entry) Effect() taxonomy.Effect {
 }
 
 // NewOwner returns the owner of a claim that is made at now. No other claim has it. It holds the instant, so that
-// [Idle] knows when an operation was last called without another write: each Reserve writes the owner of its claim.
-func NewOwner(now time.Time) string {
-	return strconv.FormatInt(now.UnixMilli(), 36) + "." + rand.Text()
+// [Idle] knows when an operation was last called without another write: each Reserve writes the owner of its claim. It
+// also holds a positive time for which the call may go on before it counts as idle.
+func NewOwner(now time.Time, busy time.Duration) string {
+	owner := strconv.FormatInt(now.UnixMilli(), 36) + "." + rand.Text()
+	if busy > 0 {
+		owner += "." + strconv.FormatInt(busy.Milliseconds(), 36)
+	}
+	return owner
 }
 
 // maxSkew is the longest time by which another process's clock may be ahead of this one's and still be believed.
 const maxSkew = time.Minute
 
-// Idle returns the time from the last call of a pending operation to now. The owner of its claim holds the instant
-// of that call, by the owner's clock. Without an owner, or with an instant in the future, Idle returns
-// the age of the record.
+// Idle returns the time from the last call of a pending operation to now, less the time for which that call may go on.
+// The owner of its claim holds the instant of that call, by the owner's clock. Without an owner, or with an instant in
+// the future, Idle returns the age of the record.
 func Idle(rec store.Record, now time.Time) time.Duration {
-	at, _, _ := strings.Cut(rec.Owner, ".")
+	at, rest, _ := strings.Cut(rec.Owner, ".")
 	ms, err := strconv.ParseInt(at, 36, 64)
 	if err != nil {
 		return rec.Age()
@@ -76,5 +81,7 @@ func Idle(rec store.Record, now time.Time) time.Duration {
 	if idle < -maxSkew {
 		return rec.Age()
 	}
-	return min(max(0, idle), rec.Age())
+	_, more, _ := strings.Cut(rest, ".")
+	busy, _ := strconv.ParseInt(more, 36, 64) // zero if there is none
+	return max(0, min(idle, rec.Age())-time.Duration(busy)*time.Millisecond)
 }

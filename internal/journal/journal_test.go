@@ -22,7 +22,7 @@ func claim(t *testing.T, j journal.Journal, key string) (store.Claim, journal.Re
 	request := journal.Request{Version: journal.Version, Key: key}
 	meta := request.Encode()
 	return store.Claim{
-		ID: j.ID("refund:1"), Owner: journal.NewOwner(time.Now()), Retention: store.Forever, Meta: meta,
+		ID: j.ID("refund:1"), Owner: journal.NewOwner(time.Now(), 0), Retention: store.Forever, Meta: meta,
 	}, request
 }
 
@@ -214,6 +214,14 @@ func TestIdle(t *testing.T) {
 		require.Zero(t, idle(time.Now().Add(-10*time.Minute-time.Second)), "a clock that is a little ahead is believed")
 		require.Equal(t, 70*time.Minute, idle(time.Now().Add(-time.Hour)), "and one that is far ahead is not")
 		require.Equal(t, 70*time.Minute, idle(time.Now().Add(24*time.Hour)), "an operation was called when it was made")
+		made, _ := claim(t, j, "k1")
+		made.Owner = journal.NewOwner(time.Now(), 50*time.Second)
+		_, err := j.Reserve(t.Context(), made)
+		require.NoError(t, err)
+		time.Sleep(49 * time.Second)
+		require.Zero(t, idle(time.Now()), "the call may still run")
+		time.Sleep(6 * time.Second)
+		require.Equal(t, 5*time.Second, idle(time.Now()))
 	})
 	for _, owner := range []string{"", "another program", "-.x"} {
 		rec := store.Record{Owner: owner, CreatedAt: time.Now().Add(-time.Hour)}
@@ -224,7 +232,7 @@ func TestIdle(t *testing.T) {
 
 func TestNoTwoClaimsHaveOneOwner(t *testing.T) {
 	now := time.Now()
-	one, two := journal.NewOwner(now), journal.NewOwner(now)
+	one, two := journal.NewOwner(now, 1<<62), journal.NewOwner(now, 1<<62)
 	require.NotEqual(t, one, two)
 	require.LessOrEqual(t, len(one), store.MaxOwner)
 }

@@ -75,6 +75,12 @@ func limited(ctx context.Context, e *redo.Error) bool {
 	return server.Key(ctx) != "" && e.Code.In(taxonomy.RateLimit)
 }
 
+// unready reports whether a request with a key can't be sent until a setting changes, such as a name of the upstream
+// that does not exist. The gateway keeps such a request too, and Run continues it.
+func unready(ctx context.Context, e *redo.Error) bool {
+	return server.Key(ctx) != "" && e.Code.In(taxonomy.Configuration)
+}
+
 // mark reports an unknown effect to the middleware. The next request with the key then continues the operation. A
 // refusal of the upstream is final, although it may not prove that there was no effect: it is stored and replayed. A
 // 409 after an earlier attempt is not, because many servers send it while that attempt is still at work.
@@ -88,7 +94,8 @@ func mark(ctx context.Context, e *redo.Error) {
 func continues(ctx context.Context, e *redo.Error) bool {
 	report, _ := ctx.Value(reportKey{}).(*redo.Report)
 	busy := e.StatusCode == http.StatusConflict && (len(e.Attempts) > 1 || report.Resumed())
-	return busy || e.StatusCode < 400 || e.StatusCode >= 500 || e.Code.Transient() || e.Code.In(taxonomy.OutcomeUnknown)
+	failed := e.StatusCode < 400 || e.StatusCode >= 500 && !e.Code.In(taxonomy.Configuration) // not a 501
+	return busy || failed || e.Code.Transient() || e.Code.In(taxonomy.OutcomeUnknown)
 }
 
 // ends reports whether a response ends an operation that the client keeps as pending: a refusal that does not prove its
@@ -144,8 +151,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 			server.Release(r.Context()) // the client refused it: the key is another payload's
 		}
 		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)
-		if limited(r.Context(), e) {
-			p.Code, p.Status = string(taxonomy.Unavailable), http.StatusServiceUnavailable
+		if limited(r.Context(), e) || unready(r.Context(), e) {
+			p.Code, p.Status, p.Retryable = string(taxonomy.Unavailable), http.StatusServiceUnavailable, true
+			w.Header().Set(wire.HeaderRetryAfter, wire.RetryAfter(time.Until(e.RetryAt)))
 		}
 		switch {
 		case e.Code == taxonomy.PayloadMismatch:

@@ -86,6 +86,10 @@ func TestProblemShowsWhyThereIsNoResponse(t *testing.T) {
 			return nil, r.Context().Err()
 		}, nil, true, 504, "gave no complete response"},
 		{"breaker", reset, blocked, true, 503, "gave no complete response"},
+		{"unknown host with a key, which Run continues", func(*http.Request) (*http.Response, error) {
+			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}
+		}, nil, true, 503, "gave no complete response"},
+		{"redirect to another origin with a key", respond(308, "Location", "http://other.example/"), nil, true, 503, ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -63,7 +63,7 @@ func TestRunSendsNoRequestThatThePhoneSawRefused(t *testing.T) {
 		again   int // the status of the phone's repetition
 	}{
 		400: {1, 400}, 401: {1, 201}, 402: {1, 402}, 403: {1, 201}, 409: {1, 409}, 422: {1, 422}, 303: {1, 303},
-		409 + 1000: {2, 201}, 503: {2, 201},
+		501: {1, 201}, 409 + 1000: {2, 201}, 503: {2, 201},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			st, requests := memstore.New(), 0

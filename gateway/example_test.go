@@ -75,6 +75,38 @@ func ExampleGateway_Run() {
 	// Output: listen tcp: address no port: missing port in address
 }
 
+// An operator reads and continues the gateway's operations with a client of the gateway's scope and profile.
+func Example_operations() {
+	st, target := memstore.New(), &url.URL{Scheme: "http", Host: "127.0.0.1:1"} // nothing listens there
+	g, err := gateway.New(target, st, gateway.Client(redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})),
+		gateway.Principal(func(*http.Request) string { return "ann" }),
+		gateway.Secret([]byte("at least 16 bytes, from a vault")),
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tap := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader("{}"))
+	tap.Header.Set("Idempotency-Key", "tap-1")
+	g.ServeHTTP(httptest.NewRecorder(), tap)
+
+	profile := redo.RedoProfile()
+	profile.KeepHeaders, profile.AnyHeaders = true, true
+	client, err := redo.New(redo.WithStore(st), redo.WithScope("gateway"), redo.WithProfile(profile))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for op, err := range client.Pending(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(op.Method, op.URL, op.Effect)
+	}
+	// Output: POST http://127.0.0.1:1/charges unknown
+}
+
 // The gateway calls its upstream with its own credentials, so it can continue any request after a crash.
 func ExampleClient() {
 	serviceToken := func() string { return "secret" }

@@ -147,8 +147,8 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set(wire.HeaderRetryAfter, wire.RetryAfter(time.Second))
 	} else {
 		mark(r.Context(), e)
-		if e.Code == taxonomy.PayloadMismatch {
-			server.Release(r.Context()) // the client refused it: the key is another payload's
+		if e.Code == taxonomy.PayloadMismatch || e.Code == taxonomy.ResultNotStored {
+			server.Release(r.Context()) // the client's record decides about the next request too
 		}
 		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)
 		if limited(r.Context(), e) || unready(r.Context(), e) {
@@ -158,6 +158,10 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		switch {
 		case e.Code == taxonomy.PayloadMismatch:
 			p.Detail = "The key was used for another request."
+		case e.Code == taxonomy.KeyExpired:
+			p.Detail = "The request is too old to be sent again, and its outcome is not known: read its effect back."
+		case e.Code == taxonomy.ResultNotStored:
+			p.Detail = "The request was done, and its response was not kept."
 		case e.Effect == redo.NotApplied:
 			p.Detail = "The upstream service was not reached, or refused the request. Nothing was done."
 		}
@@ -169,7 +173,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 // statusOf returns the status for a call that has no response.
 func statusOf(e *redo.Error) int {
 	switch {
-	case e.Code == taxonomy.PayloadMismatch:
+	case e.Code.In(taxonomy.Conflict):
 		return http.StatusConflict
 	case e.Timeout():
 		return http.StatusGatewayTimeout

@@ -232,3 +232,42 @@ func TestResponseWhoseEffectIsUnknownIsNotReplayed(t *testing.T) {
 		})
 	}
 }
+
+// The client has the record of the request, and sends nothing.
+func TestRefusalOfTheClientIsAConflict(t *testing.T) {
+	reset := func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") }
+	for rule, c := range map[string]struct {
+		later        time.Duration
+		settled      bool
+		code, detail string
+	}{
+		"an operator found the effect": {0, true, "CONFLICT.idempotency.result_not_stored", "The request was done"},
+		"the key is too old":           {23*time.Hour + 59*time.Minute, false, "CONFLICT.idempotency.expired", "too old"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memstore.New()
+				g := local(t, st, reset)
+				require.Equal(t, http.StatusBadGateway, post(g, "{}").Code)
+				if c.settled {
+					client, err := redo.New(redo.WithStore(st), redo.WithScope("gateway"))
+					require.NoError(t, err)
+					for op, err := range client.Pending(t.Context()) {
+						require.NoError(t, err)
+						f := redo.Finding{Effect: redo.Applied, Evidence: "row 7 of the ledger", By: "ana"}
+						require.NoError(t, client.Settle(t.Context(), op.Name, f))
+					}
+				}
+				time.Sleep(c.later)
+				for range 2 {
+					w := post(g, "{}")
+					require.Equal(t, http.StatusConflict, w.Code, w.Body)
+					require.Contains(t, w.Body.String(), c.code)
+					require.Contains(t, w.Body.String(), c.detail)
+					require.Contains(t, w.Body.String(), `"retryable":false`)
+					require.Empty(t, w.Header().Get("Retry-After"))
+				}
+			})
+		})
+	}
+}

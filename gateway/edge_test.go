@@ -270,3 +270,22 @@ func TestTheRequestOfTheCallerKeepsItsHeader(t *testing.T) {
 	require.Equal(t, "stored", w.Header().Get("Idempotency-Status"), "the id is the key")
 	require.Equal(t, http.Header{"X-User": {"ann"}, "X-Request-Id": {"id-1"}}, r.Header)
 }
+
+// Without its key a request that is sent again has a second effect.
+func TestAProfileThatSendsNoUpstreamKeyIsRefused(t *testing.T) {
+	bank, _ := url.Parse("http://bank.test")
+	for says, p := range map[string]redo.Profile{
+		`"a" has no idempotency keys`:                      {Name: "a", NoKeys: true},
+		`"b" has the key in the body`:                      {Name: "b", KeyInBody: true},
+		`"c" takes keys of at most 63 bytes, those of the`: {Name: "c", MaxKey: 63},
+		"": {Name: "d", MaxKey: 64},
+	} {
+		_, err := gateway.New(bank, memstore.New(), gateway.Principal(user), gateway.Secret(secret),
+			gateway.Client(redo.WithProfile(p)))
+		if says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, says)
+	}
+}

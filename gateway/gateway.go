@@ -50,6 +50,9 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	g.client, err = redo.New(slices.Concat(
 		[]redo.Option{redo.WithProfile(profile)}, c.client,
 		[]redo.Option{redo.WithStore(st), redo.WithScope("gateway")})...)
+	if err == nil {
+		err = sends(g.client.Profile())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +70,20 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	g.proxy = g.newProxy(upstream)
 	g.guarded = guard(http.HandlerFunc(g.forward))
 	return g, nil
+}
+
+// sends returns an error for a profile under which the upstream keys can't be sent.
+func sends(p redo.Profile) error {
+	switch {
+	case p.NoKeys:
+		return fmt.Errorf("gateway: the profile %q has no idempotency keys, the upstream must honour them", p.Name)
+	case p.KeyInBody:
+		return fmt.Errorf("gateway: the profile %q has the key in the body, the gateway sends it in a header", p.Name)
+	case p.MaxKey < keyLength:
+		return fmt.Errorf("gateway: the profile %q takes keys of at most %d bytes, those of the gateway have %d",
+			p.Name, p.MaxKey, keyLength)
+	}
+	return nil
 }
 
 // plain returns an error for an upstream with a part that would be lost.

@@ -15,6 +15,9 @@ import (
 // minSecret is the shortest secret, in bytes.
 const minSecret = 16
 
+// keyLength is the length of an upstream key, in bytes.
+const keyLength = 2 * sha256.Size
+
 // upstreamKey returns the key that the upstream gets: the HMAC-SHA256 of principal and key. The lengths keep "ab","c"
 // and "a","bc" apart.
 func (c *config) upstreamKey(principal, key string) string {

@@ -94,13 +94,16 @@ func Hedge(d time.Duration) Option {
 }
 
 // Client adds options of the redo.Client that calls the upstream, such as redo.WithBreaker, redo.WithLimiter,
-// redo.WithBudget, redo.WithRetry, redo.WithProfile and redo.WithCredentials. The gateway sets the store itself.
+// redo.WithBudget, redo.WithRetry, redo.WithProfile and redo.WithCredentials. The gateway sets the store and the scope
+// itself. A profile must send keys of 64 bytes in a header.
 func Client(opts ...redo.Option) Option {
 	return optionFunc(func(c *config) { c.client = append(c.client, opts...) })
 }
 
 // Middleware adds options of the middleware in front, such as server.Required, server.Logger, server.Observe,
-// server.Retention and server.Pepper.
+// server.Retention and server.Pepper. The gateway sets server.Principal, Header, Route, MaxBody, Wait and RunIn itself.
+// With server.CanonicalJSON or server.Fingerprint, give [Client] a redo.WithFingerprint that identifies the same bodies.
+// Otherwise a repetition with another form of the body continues no pending operation, and gets a 409.
 func Middleware(opts ...server.Option) Option {
 	return optionFunc(func(c *config) { c.middleware = append(c.middleware, opts...) })
 }

@@ -25,7 +25,8 @@
 //
 // # Large uploads
 //
-// A body of more than [MaxBuffered] bytes is streamed to the upstream and never held in memory. Such a request has its
+// A body of more than 64 KiB is not stored: after a crash only the phone's repetition continues its request. A body of
+// more than [MaxBuffered] bytes is streamed to the upstream and never held in memory. Such a request has its
 // upstream key, but the gateway neither stores nor retries it. If the upload breaks off, the phone sends it again, and
 // the upstream recognizes the key.
 //

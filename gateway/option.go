@@ -53,9 +53,8 @@ func RequestID(header string) Option {
 	})
 }
 
-// MaxBuffered sets the number of bytes of a body that the gateway holds in memory, and stores. A longer body is
-// streamed. The default is 1 MiB. The redo.Client stores 64 KiB of it unless redo.WithMaxStoredBody sets another
-// limit.
+// MaxBuffered sets the number of bytes of a body that the gateway holds in memory. A longer body is streamed. The
+// default is 1 MiB. Run continues only requests of up to 64 KiB, unless redo.WithMaxStoredBody sets another limit.
 func MaxBuffered(n int) Option {
 	return optionFunc(func(c *config) {
 		c.check(n >= 0, "MaxBuffered", "%d is negative", n)

@@ -55,7 +55,7 @@ type claiming struct {
 }
 
 func (f *claiming) run(ctx context.Context) error {
-	if f.q.sweepIsDue(time.Now()) {
+	if f.q.sweepIsDue(f.q.now()) {
 		if err := f.q.sweep(ctx, true); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (f *claiming) run(ctx context.Context) error {
 			f.q.jam.clear()
 			return nil
 		case at.passed == at.seen: // it may claim more
-		case len(f.found) > 0 && !f.q.jam.due(time.Now()):
+		case len(f.found) > 0 && !f.q.jam.due(f.q.now()):
 			return nil
 		case ask.rows < longRead:
 			ask.rows = longRead

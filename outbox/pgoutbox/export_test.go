@@ -1,7 +1,12 @@
 package pgoutbox
 
+import "time"
+
 // LookEvery is the time between two reads of a process behind a jam.
 const LookEvery = lookEvery
+
+// SetClock replaces the clock by which the queue repeats its reads. Call it before the first claim.
+func (q *Queue) SetClock(now func() time.Time) { q.now = now }
 
 // Micros returns a duration in microseconds.
 var Micros = micros

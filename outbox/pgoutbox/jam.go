@@ -62,16 +62,18 @@ func (f *claiming) look(ctx context.Context, last int64) (bool, error) {
 		j.mu.Unlock()
 		return true, nil
 	}
-	now, at := time.Now(), jam{from: max(j.from, last), more: true}
-	switch soon := now.Sub(j.looked) < lookEvery; {
-	case soon && j.more:
+	now := f.q.now()
+	soon := now.Sub(j.looked) < lookEvery
+	if soon && j.more {
 		j.mu.Unlock()
 		return false, nil
-	case !soon && !j.more: // from the beginning
-		at.from = last
 	}
-	if now.Sub(j.looked) >= lookEvery {
+	at := jam{from: max(j.from, last), more: true}
+	if !soon {
 		j.looked = now
+		if !j.more { // from the beginning
+			at.from = last
+		}
 	}
 	j.mu.Unlock()
 	looks := mostLooks

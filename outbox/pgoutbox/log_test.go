@@ -3,13 +3,11 @@ package pgoutbox_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/outbox"
-	"github.com/redo-go/redo/outbox/pgoutbox"
 )
 
 // batch returns n events named after a prefix.
@@ -200,25 +198,4 @@ func TestLogOfOneDestinationIsNotPassed(t *testing.T) {
 	}
 	require.Zero(t, d.count("_late", "true"))
 	require.Len(t, d.all(outbox.Claim{Max: 1000}), 5000-80)
-}
-
-// A full destination with many events hides no other one.
-func TestJamIsPassedForAnEventBehindIt(t *testing.T) {
-	d := newDesk(t)
-	d.fill(t, 8000, 0)
-	d.enqueue(outbox.Event{ID: "free", Destination: "other"})
-	d.claimed(outbox.Claim{Max: 20, Room: map[string]int{"": 0}}, "free")
-	require.Equal(t, 8000, d.count("_late", "true"))
-	require.Len(t, d.all(outbox.Claim{Max: 1000}), 8000)
-	require.Zero(t, d.count("_late", "true"))
-}
-
-// What had no room is looked at again.
-func TestJamIsLookedThroughFromItsEndAgain(t *testing.T) {
-	d := newDesk(t)
-	d.fill(t, 2000, 0)
-	d.enqueue(outbox.Event{ID: "free", Destination: "other"})
-	d.claimed(outbox.Claim{Max: 20, Room: map[string]int{"": 0, "other": 0}})
-	time.Sleep(pgoutbox.LookEvery)
-	d.claimed(outbox.Claim{Max: 20, Room: map[string]int{"": 0}}, "free")
 }

@@ -32,6 +32,7 @@ type Queue struct {
 	silent  bool
 	sql     statements
 	notices notices
+	now     func() time.Time // the clock of this process
 	jam     jam
 	many    atomic.Bool  // the last events were not of the kind that fewSQL claims
 	swept   atomic.Int64 // when this process last looked for all expired leases, in Unix nanoseconds
@@ -69,7 +70,7 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Queue, error) {
 		with := func(text string) string { return fill(strings.ReplaceAll(text, "{given}", given)) }
 		return batchTexts{enqueue: with(enqueueBatchSQL), undo: with(undoBatchSQL)}
 	}
-	q := &Queue{pool: pool, table: t, silent: cfg.silent, sql: statements{
+	q := &Queue{pool: pool, table: t, silent: cfg.silent, now: time.Now, sql: statements{
 		enqueue: fill(enqueueSQL + "true"), enqueueNotify: fill(enqueueSQL + "{notify}"),
 		batch: batch(givenArraysSQL), batchJSON: batch(givenJSONSQL),
 		few: fill(fewSQL), log: fill(logSQL), late: fill(lateSQL), readyLines: fill(readyLinesSQL),

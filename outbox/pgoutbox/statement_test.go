@@ -78,21 +78,6 @@ func TestClaimOfLateEventsWithoutLinesIsNoStatementOfLines(t *testing.T) {
 	require.Equal(t, []string{"ReadyLines", "Lines"}, sent.of(d.q, "ReadyLines", "Lines"))
 }
 
-// A claim reads behind a jam three times if it has no event, and once if it has one.
-func TestClaimLooksBehindAJamAFewTimes(t *testing.T) {
-	d, sent := newTracedDesk(t)
-	d.enqueue(outbox.Event{ID: "free", Destination: "other"})
-	d.fill(t, 32_000, 0) // more than three times what it reads at a time
-	full := outbox.Claim{Max: 16, Room: map[string]int{"": 0}}
-	d.claimed(full, "free")
-	require.Equal(t, []string{"Look"}, sent.of(d.q, "Look"))
-	again := d
-	again.q, again.pool = d.open(t) // another process has not looked yet
-	sent.forget()
-	again.claimed(full)
-	require.Equal(t, []string{"Look", "Look", "Look"}, sent.of(d.q, "Look"))
-}
-
 // A wait is never shortened, and not lengthened by more than is needed.
 func TestMicrosecondsAreRoundedUp(t *testing.T) {
 	for d, want := range map[time.Duration]int64{

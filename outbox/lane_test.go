@@ -97,6 +97,28 @@ func TestADestinationIsTriedByOneAttemptAfterARest(t *testing.T) {
 	})
 }
 
+// Each failure halves the number of attempts that run at the same time.
+func TestADestinationThatFailsIsTriedByFewerAttempts(t *testing.T) {
+	for failures, most := range map[int]int32{0: 4, 1: 2, 2: 1, 3: 1} {
+		inBubble(t, func(g *rig) {
+			var attempts crowd
+			stop := g.relay(g.queue, func(context.Context, outbox.Event) error {
+				attempts.work(10 * time.Millisecond)
+				return errors.New("unavailable")
+			}, outbox.PerDestination(4), outbox.Breaker(0), constant(2, time.Hour))
+			g.fill("d", failures, unordered)
+			time.Sleep(time.Second)
+			attempts.most.Store(0)
+			for i := range 4 {
+				g.enqueue(outbox.Event{ID: fmt.Sprint("k", i), Destination: "d"})
+			}
+			time.Sleep(time.Second)
+			stop()
+			require.Equal(g, most, attempts.most.Load(), failures)
+		})
+	}
+}
+
 // Workers serve the destinations in turn, however many events each one has.
 func TestDestinationsHaveTurns(t *testing.T) {
 	inBubble(t, func(g *rig) {

@@ -88,6 +88,7 @@ func TestOptions(t *testing.T) {
 	_, err = newConfig([]Option{Workers(-3), PollInterval(-1)})
 	require.ErrorContains(t, err, "Workers")
 	require.ErrorContains(t, err, "PollInterval", "every wrong option is named")
+	require.NotContains(t, err.Error(), "PerDestination", "its default is the number of workers")
 }
 
 func TestBatchHasNoEventTwice(t *testing.T) {

@@ -144,10 +144,11 @@ func newConfig(opts []Option) (config, error) {
 		}
 		o.apply(&c)
 	}
+	err := c.validate()
 	if c.perDestination == 0 {
 		c.perDestination = c.workers
 	}
-	return c, c.validate()
+	return c, err
 }
 
 // validate returns an error that names every wrong value, not only the first.

@@ -33,6 +33,7 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var log bytes.Buffer
 		var notified []outbox.DisabledDestination
+		var given context.Context // a callback may have begun something that watches it
 		here, tries := false, 0
 		r, err := outbox.NewRelay(g.queue, outbox.PublisherFunc(func(_ context.Context, ev outbox.Event) error {
 			if ev.Destination == "https://u:secret@shop.example/hook?secret" && !here {
@@ -40,7 +41,9 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 				return &redo.Error{Code: taxonomy.Gone, StatusCode: 410}
 			}
 			return nil
-		}), outbox.OnDisabled(func(_ context.Context, d outbox.DisabledDestination) { notified = append(notified, d) }),
+		}), outbox.OnDisabled(func(ctx context.Context, d outbox.DisabledDestination) {
+			given, notified = ctx, append(notified, d)
+		}),
 			outbox.Logger(slog.New(slog.NewJSONHandler(&log, nil))), outbox.Workers(1),
 			outbox.PollInterval(time.Minute))
 		require.NoError(g, err)
@@ -73,8 +76,10 @@ func TestGoneDestinationIsDisabledUntilEnable(t *testing.T) {
 		require.NoError(g, r.Enable(context.Background(), found[0].Destination))
 		synctest.Wait()
 		g.stats(0, 0) // the relay forgets the failure too
+		require.NoError(g, given.Err())
 		cancel()
 		require.NoError(g, <-ended)
+		require.Error(g, given.Err())
 	})
 }
 

@@ -1,8 +1,10 @@
 package outbox_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,4 +105,38 @@ func TestAnAttemptWithoutALeaseThatSentNothingIsNotCounted(t *testing.T) {
 		require.Equal(g, outbox.Released, watch.attempts[0].Result)
 		require.Equal(g, 1, watch.attempts[1].Number)
 	})
+}
+
+// firstLost reports the lease of the first event as lost with each renewal.
+type firstLost struct{ outbox.Queue }
+
+func (q firstLost) Extend(ctx context.Context, d time.Duration, leases ...outbox.Lease) ([]outbox.Lease, error) {
+	_, err := q.Queue.Extend(ctx, d, leases...)
+	first := slices.MinFunc(leases, func(a, b outbox.Lease) int { return cmp.Compare(a.Seq, b.Seq) })
+	return []outbox.Lease{first}, err
+}
+
+// The event may have been delivered or not. Its line waits for the end of its lease, also after its last attempt.
+func TestNoEventOvertakesADeliveryThatHasLostItsLease(t *testing.T) {
+	for attempts, end := range map[int]outbox.Result{1: outbox.Dead, 2: outbox.Sent} {
+		inBubble(t, func(g *rig) {
+			g.enqueue(outbox.Event{ID: "first", OrderingKey: "a"}, outbox.Event{ID: "second", OrderingKey: "a"})
+			var seen record
+			var watch recorder
+			stop := g.relay(firstLost{g.queue}, func(ctx context.Context, ev outbox.Event) error {
+				if seen.add(ev) > 1 || ev.ID == "second" {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}, constant(attempts, time.Hour), outbox.LeaseTTL(time.Second), outbox.Observe(&watch))
+			time.Sleep(time.Minute)
+			stop()
+			var ended []any
+			for _, a := range watch.attempts {
+				ended = append(ended, a.ID, a.Result)
+			}
+			require.Equal(g, []any{"first", outbox.Result(0), "first", end, "second", outbox.Sent}, ended)
+		})
+	}
 }

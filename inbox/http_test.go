@@ -128,20 +128,22 @@ func TestAVerifiedDeliveryIsAnEventUnderItsWebhookID(t *testing.T) {
 			require.Equal(t, event.Payload, ev.Payload)
 			return credit(nil)(ctx, tx, ev)
 		})
-		send := func(h http.Handler) int {
+		send := func(h http.Handler) *httptest.ResponseRecorder {
 			body := strings.NewReader(string(event.Payload))
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webhooks", body)
 			require.NoError(t, signer.SetHeader(r.Header, event.ID, time.Now(), event.Payload))
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
-			return w.Code
+			return w
 		}
 		for range 2 {
-			require.Equal(t, http.StatusOK, send(verifier.Handler(h)))
+			require.Equal(t, http.StatusOK, send(verifier.Handler(h)).Code)
 			time.Sleep(time.Minute) // each attempt is signed anew
 		}
 		require.Equal(t, credited, e.rows)
-		require.Equal(t, http.StatusInternalServerError, send(h), "without a verifier nothing is received")
+		w := send(h)
+		require.Equal(t, http.StatusInternalServerError, w.Code, "without a verifier nothing is received")
+		require.Contains(t, w.Body.String(), `"title":"Misconfigured"`)
 	})
 }
 

@@ -143,6 +143,15 @@ func (d desk) waits(on open) {
 	}, time.Minute, 2*time.Millisecond)
 }
 
+// refuse makes Postgres refuse an operation on the rows of a table, by a trigger with the name refuse.
+func (d desk) refuse(operation, suffix string) {
+	d.Helper()
+	d.exec(d.T, "CREATE FUNCTION "+d.named("_refuse")+"() RETURNS trigger LANGUAGE plpgsql AS "+
+		"'BEGIN RAISE EXCEPTION ''refused''; END'")
+	d.exec(d.T, "CREATE TRIGGER refuse BEFORE "+operation+" ON "+d.named(suffix)+
+		" FOR EACH ROW EXECUTE FUNCTION "+d.named("_refuse")+"()")
+}
+
 func TestLineWithoutLateEventsLeavesNothingBehind(t *testing.T) {
 	d := newDesk(t)
 	d.enqueue(keyed("a1", "a"), keyed("a2", "a"), keyed("b1", "b"), outbox.Event{ID: "free"})
@@ -212,16 +221,62 @@ func TestLeaseThatTheCursorHasPassedIsFound(t *testing.T) {
 	d.claim("k")
 	d.exec(t, "UPDATE "+d.named("_claim")+" SET lease_end = clock_timestamp() - interval '1 second'")
 	d.exec(t, "UPDATE "+d.named("_cursor")+" SET swept = clock_timestamp() + interval '1 hour'")
-	d.exec(t, "CREATE FUNCTION "+d.named("_refuse")+"() RETURNS trigger LANGUAGE plpgsql AS "+
-		"'BEGIN RAISE EXCEPTION ''refused''; END'")
-	d.exec(t, "CREATE TRIGGER refuse BEFORE DELETE ON "+d.named("_claim")+
-		" FOR EACH ROW EXECUTE FUNCTION "+d.named("_refuse")+"()")
+	d.refuse("DELETE", "_claim")
 	d.q, d.pool = d.open(t) // a process looks for all expired leases with its first claim
 	_, err := d.q.Claim(t.Context(), outbox.Claim{Max: 16, Lease: time.Hour})
 	require.ErrorContains(t, err, "refused")
 	d.exec(t, "DROP TRIGGER refuse ON "+d.named("_claim"))
 	d.q, d.pool = d.open(t)
 	d.claim("k")
+}
+
+// A relay must not take events that it can't claim for none. Each of these claims fails in another statement.
+func TestAClaimThatFailsIsAnError(t *testing.T) {
+	fresh := func(desk) {}
+	late := func(d desk) { d.settle(outbox.Released, d.claim("e")...) }
+	expired := func(d desk) {
+		d.claim("e")
+		d.exec(t, "UPDATE "+d.named("_claim")+" SET lease_end = clock_timestamp()")
+	}
+	for name, c := range map[string]struct {
+		event             outbox.Event
+		make              func(desk)
+		operation, suffix string
+	}{
+		"of new events":     {outbox.Event{ID: "e"}, fresh, "INSERT", "_claim"},
+		"of a new line":     {keyed("e", "a"), fresh, "INSERT", "_claim"},
+		"of late events":    {outbox.Event{ID: "e"}, late, "UPDATE", "_late"},
+		"of a late line":    {keyed("e", "a"), late, "UPDATE", "_late"},
+		"of expired leases": {outbox.Event{ID: "e"}, expired, "DELETE", "_claim"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.claim() // looks for all expired leases, which the next one does not
+			d.enqueue(c.event)
+			c.make(d)
+			d.refuse(c.operation, c.suffix)
+			_, err := d.q.Claim(t.Context(), outbox.Claim{Max: 16, Lease: time.Hour})
+			require.ErrorContains(t, err, "refused")
+			d.exec(t, "DROP TRIGGER refuse ON "+d.named(c.suffix))
+			d.claim("e")
+		})
+	}
+}
+
+// A relay tries a failed settlement again. It must not take it for a lost lease.
+func TestALeaseIsNotLostByAFailedCall(t *testing.T) {
+	d := newDesk(t)
+	d.enqueue(outbox.Event{ID: "e"})
+	ds := d.claim("e")
+	d.refuse("DELETE OR UPDATE", "_claim")
+	lost, err := d.q.Settle(t.Context(), settlements(outbox.Sent, ds...)...)
+	require.ErrorContains(t, err, "refused")
+	require.Empty(t, lost)
+	lost, err = d.q.Extend(t.Context(), time.Hour, ds[0].Lease)
+	require.ErrorContains(t, err, "refused")
+	require.Empty(t, lost)
+	d.exec(t, "DROP TRIGGER refuse ON "+d.named("_claim"))
+	d.settle(outbox.Sent, ds...)
 }
 
 func TestUnreadableEventBecomesADeadLetter(t *testing.T) {
@@ -269,6 +324,19 @@ func TestAListOfAnyLengthIsWhole(t *testing.T) {
 	require.NoError(t, err)
 	d.settle(outbox.Dead, ds...)
 	require.Equal(t, many, count(outbox.StateDead))
+}
+
+// A purge that has reached its limit lets the next one begin there. That one also finds what was sent before the place.
+func TestAPurgeDeletesWhatAnEarlierOneHasPassed(t *testing.T) {
+	d := newDesk(t)
+	d.enqueue(outbox.Event{ID: "first"}, outbox.Event{ID: "second"})
+	ds := d.claim("first", "second")
+	for _, sent := range []outbox.Delivery{ds[1], ds[0]} {
+		d.settle(outbox.Sent, sent)
+		n, err := d.q.Purge(d.Context(), 0, 1)
+		require.NoError(t, err)
+		require.Equal(t, 1, n, sent.Event.ID)
+	}
 }
 
 // Postgres keeps microseconds.

@@ -29,6 +29,7 @@ type leg struct {
 // legs is an upstream that responds with one leg after the other. It counts the bodies that are not closed.
 type legs struct {
 	script   []leg
+	deaf     bool       // it also responds to a request that was given up
 	mu       sync.Mutex // guards the rest
 	contexts []context.Context
 	open     int
@@ -39,9 +40,13 @@ func (l *legs) RoundTrip(r *http.Request) (*http.Response, error) {
 	next := l.script[len(l.contexts)]
 	l.contexts = append(l.contexts, r.Context())
 	l.mu.Unlock()
+	gone := r.Context().Done()
+	if l.deaf {
+		gone = nil
+	}
 	select {
 	case <-time.After(next.after):
-	case <-r.Context().Done():
+	case <-gone:
 		return nil, r.Context().Err()
 	}
 	if next.status == 0 {
@@ -50,9 +55,12 @@ func (l *legs) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.mu.Lock()
 	l.open++
 	l.mu.Unlock()
-	body := countedBody{strings.NewReader(http.StatusText(next.status)), l}
+	body := countedBody{strings.NewReader(textOf(next.status)), l}
 	return &http.Response{StatusCode: next.status, Header: http.Header{}, Body: body, Request: r}, nil
 }
+
+// textOf returns the body of a response. The client does not read one of that length ahead, also after a failure.
+func textOf(status int) string { return strings.Repeat(http.StatusText(status), 1<<14) }
 
 type countedBody struct {
 	io.Reader
@@ -103,7 +111,7 @@ func TestHedge(t *testing.T) {
 				require.Equal(t, c.status, w.Code)
 				require.Equal(t, c.elapsed, time.Since(start))
 				if c.status != 502 {
-					require.Equal(t, http.StatusText(c.status), w.Body.String())
+					require.Equal(t, textOf(c.status), w.Body.String())
 				}
 				synctest.Wait()
 				require.Len(t, up.contexts, c.requests)
@@ -114,6 +122,21 @@ func TestHedge(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The losing response may be under way when the other one wins.
+func TestTheLosingResponseIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &legs{script: []leg{{1500 * time.Millisecond, 200}, {900 * time.Millisecond, 200}}, deaf: true}
+		w := httptest.NewRecorder()
+		g := local(t, memstore.New(), up.RoundTrip, gateway.Hedge(time.Second))
+		g.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, up.contexts, 2)
+		require.Zero(t, up.open)
+	})
 }
 
 func TestNothingIsHedgedByDefault(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/chance"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -74,6 +75,66 @@ func TestTheEndOfASlowAttemptAddsNoWorker(t *testing.T) {
 		synctest.Wait()
 		g.stats(0, 0)
 		require.EqualValues(g, 1, attempts.most.Load())
+	})
+}
+
+// The worker serves the next destination from the moment on at which the attempt is slow.
+func TestASlowAttemptLetsAnotherOneBegin(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var seen record
+		stop := g.relay(g.queue, func(ctx context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			if ev.ID == "slow" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}, outbox.Workers(1), outbox.Drain(0), outbox.PollInterval(time.Hour))
+		defer stop()
+		g.enqueue(outbox.Event{ID: "slow", Destination: "a"})
+		synctest.Wait()
+		g.enqueue(outbox.Event{ID: "next", Destination: "b"})
+		synctest.Wait()
+		require.Equal(g, []string{"slow"}, seen.all())
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(g, []string{"slow", "next"}, seen.all())
+	})
+}
+
+// Many relays may find a destination down at the same time. They must not try it again at the same time.
+func TestARestIsLongerByChance(t *testing.T) {
+	t.Cleanup(func() { chance.Replace(nil) })
+	for drawn, want := range map[float64]time.Duration{0: time.Second, 0.5: 1125 * time.Millisecond} {
+		chance.Replace(func() float64 { return drawn })
+		inBubble(t, func(g *rig) {
+			var tries []time.Duration
+			start := time.Now()
+			g.fill("d", 1, unordered)
+			defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+				tries = append(tries, time.Since(start))
+				return outbox.NotSent(errors.New("connection refused"))
+			}, outbox.PollInterval(time.Hour))()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			require.Equal(g, []time.Duration{0, want}, tries)
+		})
+	}
+}
+
+// Events that return to the queue leave room for others.
+func TestALineThatFailsTakesNoRoom(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("d", 200, func(i int) string { return fmt.Sprint("line", i/2) }) // more than one worker has room for
+		var seen record
+		defer g.relay(g.queue, func(_ context.Context, ev outbox.Event) error {
+			if seen.add(ev) == 1 {
+				return errors.New("unavailable")
+			}
+			return nil
+		}, outbox.Workers(1), outbox.PerDestination(4), outbox.Breaker(0), constant(2, time.Second))()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		g.stats(0, 0)
 	})
 }
 

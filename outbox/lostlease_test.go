@@ -134,9 +134,11 @@ func TestNoEventOvertakesADeliveryThatHasLostItsLease(t *testing.T) {
 			stop()
 			var ended []any
 			for _, a := range watch.attempts {
-				ended = append(ended, a.ID, a.Result)
+				ended = append(ended, a.ID, a.Number, a.Result)
 			}
-			require.Equal(g, []any{"first", outbox.Result(0), "first", end, "second", outbox.Sent}, ended)
+			require.Equal(g, []any{
+				"first", 1, outbox.Result(0), "first", attempts, end, "second", 1, outbox.Sent,
+			}, ended)
 		})
 	}
 }

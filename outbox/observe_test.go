@@ -91,6 +91,31 @@ func TestObserverSeesEachAttempt(t *testing.T) {
 	})
 }
 
+// Attempts that end during one write to the queue are settled together, with the events that return to it.
+func TestObserverSeesTheAttemptsBehindAReleasedEvent(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "first"}, outbox.Event{ID: "fails", OrderingKey: "a"},
+			outbox.Event{ID: "returns", OrderingKey: "a"}, outbox.Event{ID: "last"})
+		waits := map[string]time.Duration{"fails": 500 * time.Millisecond, "last": 600 * time.Millisecond}
+		var seen recorder
+		q := spoiled{Queue: g.queue, settle: func() error { time.Sleep(time.Second); return nil }}
+		stop := g.relay(q, func(_ context.Context, ev outbox.Event) error {
+			time.Sleep(waits[ev.ID])
+			if ev.ID == "fails" {
+				return errors.New("unavailable")
+			}
+			return nil
+		}, constant(2, time.Hour), outbox.Observe(&seen))
+		time.Sleep(time.Minute)
+		stop()
+		var ids []string
+		for _, a := range seen.attempts {
+			ids = append(ids, a.ID)
+		}
+		require.Equal(g, []string{"first", "fails", "last"}, ids)
+	})
+}
+
 func TestLogIsInTheContractsWordsAndShowsNoPayload(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var out bytes.Buffer

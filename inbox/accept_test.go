@@ -206,6 +206,31 @@ func (b *broken) Append(ctx context.Context, events ...outbox.Event) error {
 	return b.err
 }
 
+// A busy queue is slow to list its disabled sources.
+type busy struct {
+	*memoutbox.Queue
+	listed bool
+}
+
+func (b *busy) Disabled(ctx context.Context) ([]outbox.DisabledDestination, error) {
+	<-ctx.Done()
+	time.Sleep(time.Hour)
+	b.listed = true
+	return nil, ctx.Err()
+}
+
+// The caller may close the queue when Run has returned.
+func TestRunCallsNoQueueAfterItsEnd(t *testing.T) {
+	accepting(t, func(t *testing.T, a *acceptance) {
+		q := &busy{Queue: a.queue}
+		var err error
+		a.Acceptor, err = inbox.Accept(q, newInbox(t, a.st).Receiver(a.h.handle))
+		require.NoError(t, err)
+		a.work(t, time.Minute)
+		require.True(t, q.listed)
+	})
+}
+
 func TestAHandlersFailuresFollowTheQueuesSchedule(t *testing.T) {
 	accepting(t, func(t *testing.T, a *acceptance) {
 		start := time.Now().UTC().Round(0)

@@ -28,6 +28,9 @@ func TestPrepare(t *testing.T) {
 		require.Equal(t, http.Header{"Content-Type": {"a/b"}, "X-A": {"1", "2"}}, ev.Header)
 		ev.Header.Set("X-A", "3")
 		require.Equal(t, http.Header{"content-type": {"a/b"}, "X-A": {"1", "2"}}, h)
+		ev, err = Prepare(Event{ID: "k", Header: http.Header{}})
+		require.NoError(t, err)
+		require.Nil(t, ev.Header, "as an event without headers comes back from a queue")
 	})
 	t.Run("an event that can't be delivered is refused, and not shown", func(t *testing.T) {
 		header := func(name, value string) Event { return Event{ID: "k", Header: http.Header{name: {value}}} }

@@ -101,6 +101,39 @@ func TestASlowAttemptLetsAnotherOneBegin(t *testing.T) {
 	})
 }
 
+// So many attempts may be slow at the same time. The next one keeps its worker until one of them has ended.
+func TestASlowAttemptWaitsForAPlaceBesideTheWorker(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		const places = 64
+		var seen record
+		first := make(chan struct{})
+		stop := g.relay(g.queue, func(ctx context.Context, ev outbox.Event) error {
+			switch seen.add(ev); ev.ID {
+			case "0":
+				<-first
+			case "next":
+			default:
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}, outbox.Workers(1), outbox.AttemptTimeout(time.Hour), outbox.Drain(0), outbox.PollInterval(time.Hour))
+		defer stop()
+		for i := range places + 1 {
+			g.enqueue(outbox.Event{ID: fmt.Sprint(i), Destination: fmt.Sprint(i)})
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		g.enqueue(outbox.Event{ID: "next", Destination: "next"})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Len(g, seen.all(), places+1)
+		close(first)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		require.Contains(g, seen.all(), "next")
+	})
+}
+
 // Many relays may find a destination down at the same time. They must not try it again at the same time.
 func TestARestIsLongerByChance(t *testing.T) {
 	t.Cleanup(func() { chance.Replace(nil) })

@@ -119,3 +119,13 @@ func TestFailureKeepsTheResponse(t *testing.T) {
 		})
 	}
 }
+
+// A queue refuses a longer code, and could then never settle the event.
+func TestALongCodeIsReplaced(t *testing.T) {
+	longest := taxonomy.Code(strings.Repeat("C", 255))
+	for code, want := range map[taxonomy.Code]taxonomy.Code{longest: longest, longest + "C": taxonomy.Transient} {
+		o := outbox.Judge(code)
+		require.Equal(t, want, o.Failure.Code)
+		require.NoError(t, o.Validate())
+	}
+}

@@ -123,6 +123,5 @@ func (c *Client) Close() error {
 // KeyHeader returns the name of the request header that carries the key, as the client's profile sets it.
 func (c *Client) KeyHeader() string { return c.profile.Header }
 
-// Profile returns the profile of the API that the client calls, with its defaults. Its slices and maps must not be
-// changed.
+// Profile returns the client's profile, with its defaults. Do not change its slices and maps.
 func (c *Client) Profile() Profile { return c.profile }

@@ -13,8 +13,7 @@ import (
 // for concurrent use. Its error, or an invalid key, ends the call before anything is sent.
 type KeyFunc func(operation string) (string, error)
 
-// uuidLength is the length of a UUID as text.
-const uuidLength = 36
+const uuidLength = 36 // as text
 
 // TimeOrderedKeys makes UUIDv7 keys (RFC 9562 §5.7). It is the default. The time in the key lets a server refuse a
 // key that is older than its retention, instead of running it as new.
@@ -39,8 +38,7 @@ var keyNamespace = uuid.MustParse("0d3b8b0e-6f0b-5f5c-9c57-7a2f6f6c3a51")
 // text, which is hashed into one. An empty namespace is an error of each call. Use separate namespaces for separate
 // environments, such as live and test.
 //
-// A request that needs a key and has no operation is refused. Under [Client.Transport] it is sent once, without a
-// key.
+// A request that needs a key and has no operation is refused. Under [Client.Transport] it is sent once, without one.
 //
 // A derived key can't be renewed: repeat a failed operation under another name.
 func DerivedKeys(namespace string) KeyFunc {

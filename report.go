@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A Report receives the outcome of calls that an SDK makes. Make one with [WithReport]. It is safe for concurrent
-// use.
+// A Report receives the outcome of calls that an SDK makes. [WithReport] makes one. It is safe for concurrent use.
 type Report struct {
 	mu       sync.Mutex
 	err      *Error

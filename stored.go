@@ -88,18 +88,14 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	if !c.noRequests {
 		request = meaning.Request(k.op.key, k.body.Bytes(), whole)
 	}
+	now, busy := time.Now(), time.Duration(0)
+	if deadline, ok := k.ctx.Deadline(); ok && k.mode == modeTransport { // an attempt there may exceed MaxElapsed
+		busy = deadline.Sub(now) - c.retry.MaxElapsed
+	}
 	return store.Claim{
-		ID: c.journal.ID(k.op.name), Fingerprint: fingerprint, Owner: journal.NewOwner(time.Now(), k.busy()), Meta: request.Encode(),
+		ID: c.journal.ID(k.op.name), Fingerprint: fingerprint, Owner: journal.NewOwner(now, busy), Meta: request.Encode(),
 		Retention: store.Forever, // an unsettled operation is never forgotten: that would give it a second key
 	}, request, nil
-}
-
-// busy returns how much longer than MaxElapsed the call may go on. Under an SDK only the deadline ends an attempt.
-func (k *call) busy() time.Duration {
-	if deadline, ok := k.ctx.Deadline(); ok && k.mode == modeTransport {
-		return time.Until(deadline) - k.client.retry.MaxElapsed
-	}
-	return 0
 }
 
 // fingerprint returns the hash of the request. If the body is short enough to be stored, whole is true and the body is

@@ -329,6 +329,6 @@ func TestAStuckAttemptIsNoReasonForMoreClaims(t *testing.T) {
 		time.Sleep(events * 50 * time.Millisecond)
 		claims := d.claims.Load()
 		stop()
-		require.LessOrEqual(g, claims, int64(events/half+2))
+		require.LessOrEqual(g, claims, int64(2*events/half)) // a settlement that ends meanwhile may make another one
 	})
 }

@@ -99,7 +99,7 @@ func (t *trial) settle(st store.Store, c store.Claim, o store.Outcome) store.Lea
 	return l
 }
 
-// takenOver makes two records whose first owner lost them, one to an owner with a lease and one to an owner without.
+// takenOver makes two records whose first owner lost them. The new owner has a lease for one, and none for the other.
 // f gets the first owner's lease and the second one's grant.
 func (t *trial) takenOver(st store.Store, f func(stale store.Lease, g store.Grant)) {
 	t.Helper()

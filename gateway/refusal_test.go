@@ -271,3 +271,17 @@ func TestRefusalOfTheClientIsAConflict(t *testing.T) {
 		})
 	}
 }
+
+func TestAQueryIsForwardedWithoutSemicolons(t *testing.T) {
+	var query string
+	g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+		query = r.URL.RawQuery
+		return respond(http.StatusCreated)(r)
+	})
+	r := httptest.NewRequest(http.MethodPost, "/v1/refunds?x=1;2&y=3", strings.NewReader("{}"))
+	r.Header = http.Header{"X-User": {"ann"}, "Idempotency-Key": {"k1"}}
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	require.Equal(t, http.StatusCreated, w.Code)
+	require.Equal(t, "y=3", query)
+}

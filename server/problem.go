@@ -256,7 +256,7 @@ func (c *execution) storeDown(err error) {
 	case c.failOpen:
 		c.runUntracked()
 	default:
-		c.refuse(taxonomy.Unavailable, "The key can't be reserved now. Nothing was done.")
+		c.refuse(taxonomy.Unavailable, "The key can't be reserved now. This request was not run.")
 	}
 }
 

@@ -211,6 +211,7 @@ func TestStoreDown(t *testing.T) {
 			require.True(t, requireProblem(t, w, 503, "DEPENDENCY.unavailable").Retryable)
 			require.Contains(t, []string{"1", "2"}, w.Header().Get("Retry-After"))
 			require.NotContains(t, w.Body.String(), "driver", "the store's own words are for the log")
+			require.Contains(t, w.Body.String(), "This request was not run.", "an earlier one may have been")
 			require.Zero(t, g.ran())
 		}
 	})

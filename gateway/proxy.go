@@ -99,7 +99,8 @@ func continues(ctx context.Context, e *redo.Error) bool {
 }
 
 // ends reports whether a response ends an operation that the client keeps as pending. Such a response is a refusal that
-// does not prove its effect, or a redirect that is not followed. An operation at rest is for a person, and is never sent again.
+// does not prove its effect, or a redirect that is not followed. An operation at rest is for a person, and is never
+// sent again.
 func ends(ctx context.Context, resp *http.Response, e *redo.Error) bool {
 	if e == nil {
 		return resp.StatusCode/100 == 3

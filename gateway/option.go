@@ -101,7 +101,7 @@ func Client(opts ...redo.Option) Option {
 
 // Middleware adds options of the middleware in front, such as server.Required, server.Logger, server.Observe,
 // server.Retention and server.Pepper. The gateway sets server.Principal, Header, Route, MaxBody, Wait and RunIn itself.
-// With server.CanonicalJSON or server.Fingerprint, give [Client] a redo.WithFingerprint that identifies the same bodies.
+// With server.CanonicalJSON or server.Fingerprint, give [Client] a redo.WithFingerprint for the same bodies.
 // Otherwise a repetition with another form of the body continues no pending operation, and gets a 409.
 func Middleware(opts ...server.Option) Option {
 	return optionFunc(func(c *config) { c.middleware = append(c.middleware, opts...) })

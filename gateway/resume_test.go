@@ -122,8 +122,8 @@ func (f *failing) Release(ctx context.Context, l store.Lease) error {
 	return f.Store.Release(ctx, l)
 }
 
-// An attempt of the proxy may take longer than MaxElapsed. The upstream sees no second request meanwhile, which it could
-// run after it has refused the first one.
+// An attempt of the proxy may take longer than MaxElapsed. The upstream sees no second request meanwhile: it could run
+// that one after it has refused the first one.
 func TestRunOfAnotherGatewayWaitsForARequestUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, requests := memstore.New(), 0

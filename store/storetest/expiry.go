@@ -60,7 +60,7 @@ var expiryCases = []Case{{
 	},
 }}
 
-// inheritsNothing claims the ID of an expired record. A Reserve of another ID may delete it before, so that none follows.
+// inheritsNothing claims the ID of an expired record. A Reserve of another ID may delete it before, so there is none.
 // A Find may delete it too, and is made only if found is true.
 func (t *trial) inheritsNothing(settled, found bool, meta []byte) {
 	t.Helper()

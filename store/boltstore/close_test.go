@@ -163,3 +163,31 @@ func TestCloseOfABrokenStoreTellsOfLostOutcomes(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorIs(t, s.Close(), ErrCorrupt)
 }
+
+// No commit ends the group of a lazy claim then, so a list must not wait for one.
+func TestListOfABrokenOrClosedStoreWithALazyClaimEnds(t *testing.T) {
+	panics := false
+	s := mustOpen(t, tempFile(t), WithLazyDelay(time.Hour), withCommit(func(tx *bbolt.Tx) error {
+		if panics {
+			panic("page 7 already freed")
+		}
+		return tx.Commit()
+	}))
+	mustReserve(t, s, claim("k"), store.Acquired)
+	panics = true
+	lazy := claim("lazy")
+	lazy.Lazy = true
+	mustReserve(t, s, lazy, store.Acquired)
+	_, err := s.Reserve(t.Context(), claim("new"))
+	require.ErrorIs(t, err, ErrCorrupt)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	list := func() (last error) {
+		for _, last = range s.Pending(ctx, "") {
+		}
+		return last
+	}
+	require.ErrorIs(t, list(), ErrCorrupt)
+	require.ErrorIs(t, s.Close(), ErrCorrupt)
+	require.ErrorIs(t, list(), ErrCorrupt)
+}

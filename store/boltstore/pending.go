@@ -63,10 +63,11 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 
 // commitClaims commits the lazy claims that were returned: the file alone has an index of the pending records.
 func (s *Store) commitClaims(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	s.mu.Lock()
+	if err := s.usable(); err != nil { // no group is committed any more
+		s.mu.Unlock()
 		return err
 	}
-	s.mu.Lock()
 	groups := map[*group]bool{}
 	for _, r := range s.overlay {
 		if r.lazy != nil && r.lazy.pending() {

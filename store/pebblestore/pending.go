@@ -63,10 +63,11 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 
 // writeClaims writes the lazy claims that were returned: Pebble alone has an index of the pending records.
 func (s *Store) writeClaims(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	s.mu.Lock()
+	if err := s.usable(); err != nil { // no group is written any more
+		s.mu.Unlock()
 		return err
 	}
-	s.mu.Lock()
 	groups := map[*group]bool{}
 	for _, r := range s.overlay {
 		if r.lazy && r.rec != nil && r.rec.pending() {

@@ -44,7 +44,8 @@ func (g *Gateway) newProxy(upstream *url.URL) *httputil.ReverseProxy {
 func (g *Gateway) check(resp *http.Response) error {
 	ctx := resp.Request.Context()
 	report, _ := ctx.Value(reportKey{}).(*redo.Report)
-	if e := report.Err(); e != nil {
+	e := report.Err()
+	if e != nil {
 		mark(ctx, e)
 		hint(resp.Header, e)
 		if limited(ctx, e) {
@@ -54,7 +55,7 @@ func (g *Gateway) check(resp *http.Response) error {
 	if server.Key(ctx) == "" || resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
-	if ends(ctx, resp, report.Err()) {
+	if ends(ctx, resp, e) {
 		if err := g.forget(ctx, redo.KeyOf(resp)); err != nil {
 			server.Unknown(ctx)
 			return err

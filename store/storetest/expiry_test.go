@@ -175,23 +175,11 @@ var timeMutants = []mutant{{
 	},
 }, {
 	name: "extend shows an expiry at the lease's end",
-	defect: func(b *broken, s *memstore.Store) {
-		var extended sync.Map
-		b.extend = func(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-			err := s.Extend(ctx, l, d, meta)
-			if err == nil && d > 0 {
-				extended.Store(l, true)
-			}
-			return err
+	defect: extensionsShow(func(r *store.Record) {
+		if !r.LeaseUntil.IsZero() {
+			r.ExpiresAt = r.LeaseUntil
 		}
-		b.find = func(ctx context.Context, id store.ID) (store.Record, error) {
-			r, err := s.Find(ctx, id)
-			if _, ok := extended.Load(r.Lease()); ok && r.State == store.StatePending && !r.LeaseUntil.IsZero() {
-				r.ExpiresAt = r.LeaseUntil
-			}
-			return r, err
-		}
-	},
+	}),
 }, {
 	name: "extend keeps no rules",
 	defect: extensionsBecome(func(_ store.Record, d *time.Duration, _ *[]byte) {

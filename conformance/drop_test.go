@@ -54,6 +54,26 @@ func TestServerThatDropsAConnectionNowAndThenConforms(t *testing.T) {
 	}
 }
 
+// A server that loses one response in five loses those of two runs of a case now and then.
+func TestOracleTakesAnotherKeyWhenTheFirstResponseIsLost(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
+	for _, c := range []struct {
+		rule    string
+		lost    func(key int) bool // the baseline's key is 1
+		verdict Verdict
+	}{
+		{"each second one is lost", func(key int) bool { return key%2 == 0 }, Pass},
+		{"two of three are lost", func(key int) bool { return key%3 != 1 }, Pass},
+		{"all are lost", func(key int) bool { return key > 1 }, Inconclusive},
+	} {
+		b := benign{name: "drops first", front: dropping(func(key, n int) bool { return n == 1 && c.lost(key) })}
+		report, err := Run(t.Context(), b.start(t), Only(slugOracle), Seed(1))
+		require.NoError(t, err)
+		res, _ := report.Result(slugOracle)
+		require.Equal(t, c.verdict, res.Verdict, "%s: %s", c.rule, res)
+	}
+}
+
 func TestServerThatDropsEachRetryIsNotShownToConform(t *testing.T) {
 	t.Parallel() // runs spend their time waiting
 	b := benign{name: "drops retries", front: dropping(func(_, n int) bool { return n > 1 })}

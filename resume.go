@@ -25,7 +25,7 @@ const (
 //
 // The report receives each resumed operation with its error, nil for a success. A redirect is an error, since the
 // operation stays pending. It also receives records that can't be read, and an error with a zero Operation if the
-// listing fails. One goroutine calls it at a time. It may be nil.
+// listing fails. One goroutine calls it at a time. If it is nil, operations that Resume would refuse are skipped.
 //
 // An operation that fails again is resumed after the interval, then after twice that, and so on up to an hour. The
 // wait is never shorter than RetryPolicy.MaxElapsed, and it does not end before Error.RetryAt. Processes that share
@@ -41,9 +41,6 @@ func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report
 	case len(resumeScope)+len(c.scope) > store.MaxScope:
 		return fmt.Errorf("redo: ResumeEvery: the scope has %d bytes, at most %d are allowed here",
 			len(c.scope), store.MaxScope-len(resumeScope))
-	}
-	if report == nil {
-		report = func(Operation, error) {}
 	}
 	r := &resumer{client: c, interval: interval, report: report}
 	ticker := time.NewTicker(interval)
@@ -68,11 +65,13 @@ type resumer struct {
 	report   func(Operation, error)
 }
 
-// notify calls report under the lock.
+// notify calls report, if there is one, under the lock.
 func (r *resumer) notify(op Operation, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.report(op, err)
+	if r.report != nil {
+		r.report(op, err)
+	}
 }
 
 // round resumes the pending operations that are due, and waits for them.
@@ -87,6 +86,7 @@ func (r *resumer) round(ctx context.Context) {
 			return
 		case err != nil:
 			r.notify(op, err)
+		case r.report == nil && op.request.Resumable(r.client.credentials != nil) != nil: // Resume would refuse
 		case op.idle >= r.client.retry.MaxElapsed && !r.client.flights.UnderWay(op.Name):
 			running.Go(func() {
 				defer func() { <-places }()

@@ -95,3 +95,43 @@ func TestResumeEveryStartsNothingAfterClose(t *testing.T) {
 		require.Equal(t, resumptions{"a": {nil}, "b": {nil}, "c": {nil}, "d": {nil}}, got)
 	})
 }
+
+// A gateway can have thousands of operations whose credentials only a phone has. A turn costs two durable writes.
+func TestResumeEveryTakesNoTurnForARefusalThatNobodyHears(t *testing.T) {
+	for name, c := range map[string]struct {
+		report      bool
+		credentials bool
+		turns       int
+	}{
+		"without credentials and a report":      {false, false, 0},
+		"the report hears of the refusal":       {true, false, 1},
+		"without a report, but sent as it came": {false, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, p := openStore(t), newProvider(503, 0)
+				req := post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment)
+				req.Header.Set("Authorization", "Bearer t0ken")
+				fail(t, resuming(t, unused(), st), req)
+				time.Sleep(time.Minute)
+				var opts []redo.Option
+				if c.credentials {
+					opts = append(opts, redo.WithCredentials(func(*http.Request) error { return nil }))
+				}
+				var report func(redo.Operation, error)
+				got := resumptions{}
+				if c.report {
+					report = got.report
+				}
+				resumeFor(t, time.Second, time.Minute, report, connect(t, p, append(opts, redo.WithStore(st))...))
+				turns := 0
+				for _, err := range st.Pending(t.Context(), "resume:redo") {
+					require.NoError(t, err)
+					turns++
+				}
+				require.Equal(t, c.turns, turns)
+				require.Equal(t, c.report, len(got["a"]) == 1)
+			})
+		})
+	}
+}

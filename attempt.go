@@ -62,6 +62,9 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 		err = a.admit(ctx, total)
 		a.start = time.Now()
 	}
+	if err == nil && l.number() > 1 {
+		err = k.overtaken()
+	}
 	var resp *http.Response
 	if err == nil {
 		resp, err = a.send(ctx)

@@ -39,6 +39,7 @@ type call struct {
 	restored bool          // body and headers are those of the record
 	usable   time.Duration // how long the key may still be sent, from start
 	first    time.Time     // when the operation was first sent
+	fence    uint64        // of the claim, if the operation was pending
 }
 
 // An outcome is the result of a call.
@@ -98,7 +99,7 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 // end shows the call's outcome to the log, the observer and the caller's report, if there are any.
 func (k *call) end(out outcome, report *Report) {
 	if out.err != nil && len(out.attempts) == 0 {
-		k.log(slog.LevelWarn, "call refused", slog.String(logCode, string(out.err.Code)), slog.Any("error", out.err.Err))
+		k.log(slog.LevelWarn, "call refused", slog.String("error_code", string(out.err.Code)), slog.Any("error", out.err.Err))
 	}
 	if o := k.client.observer; o != nil {
 		o.EndOperation(k.ctx, OperationEnd{

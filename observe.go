@@ -62,20 +62,6 @@ type AttemptEnd struct {
 	Class     taxonomy.Class
 }
 
-// Attribute names of log records. Bodies, credentials and query strings are never logged.
-const (
-	logKey         = "idempotency_key"
-	logPayload     = "payload_hash"
-	logOperation   = "operation"
-	logStatus      = "status"
-	logAttempt     = "attempt"
-	logFrom        = "from_state"
-	logTo          = "to_state"
-	logCode        = "error_code"
-	logDelay       = "retry_delay"
-	logCorrelation = "correlation_id"
-)
-
 // startEvent returns the call's OperationStart.
 func (k *call) startEvent() OperationStart {
 	start := OperationStart{Operation: k.op.name, Key: k.op.key}
@@ -98,16 +84,17 @@ func (c *Client) refusal(ctx context.Context, e *Error) *Error {
 	return e
 }
 
-// log writes one record with the attributes that every record of a call has.
+// log writes one record with the attributes that every record of a call has. Bodies, credentials and query strings are
+// never logged.
 func (k *call) log(level slog.Level, msg string, attrs ...slog.Attr) {
 	l := k.client.log
 	if l == nil || !l.Enabled(k.ctx, level) {
 		return
 	}
-	attrs = append(attrs, slog.String(logOperation, k.op.name), slog.String(logKey, k.op.key))
+	attrs = append(attrs, slog.String("operation", k.op.name), slog.String("idempotency_key", k.op.key))
 	if k.req != nil {
 		if id := cmp.Or(k.req.Header.Get("X-Correlation-Id"), k.req.Header.Get("X-Request-Id")); id != "" {
-			attrs = append(attrs, slog.String(logCorrelation, id))
+			attrs = append(attrs, slog.String("correlation_id", id))
 		}
 	}
 	l.LogAttrs(k.ctx, level, msg, attrs...)
@@ -115,12 +102,12 @@ func (k *call) log(level slog.Level, msg string, attrs ...slog.Attr) {
 
 // logRetry logs the wait after an attempt.
 func (k *call) logRetry(a Attempt) {
-	k.log(slog.LevelInfo, "retrying", slog.Int(logAttempt, a.Number), slog.Int(logStatus, a.Status),
-		slog.String(logCode, string(a.Code)), slog.Duration(logDelay, a.Wait))
+	k.log(slog.LevelInfo, "retrying", slog.Int("attempt", a.Number), slog.Int("status", a.Status),
+		slog.String("error_code", string(a.Code)), slog.Duration("retry_delay", a.Wait))
 }
 
 // logTransition logs an operation's change of state.
 func (k *call) logTransition(fingerprint store.Fingerprint, from string, to store.State) {
-	k.log(slog.LevelDebug, "operation changed state", slog.String(logPayload, fingerprint.String()),
-		slog.String(logFrom, from), slog.String(logTo, to.String()))
+	k.log(slog.LevelDebug, "operation changed state", slog.String("payload_hash", fingerprint.String()),
+		slog.String("from_state", from), slog.String("to_state", to.String()))
 }

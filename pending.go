@@ -145,7 +145,7 @@ func operationOf(entry journal.Entry) Operation {
 // Resume continues a pending operation that [Client.Pending] or [Client.Find] returned. It sends the stored request
 // under the stored key, or fails, and returns the results of [Client.Do]. Credentials are never stored: they come
 // from [WithCredentials] or from the transport. Resume never makes a new key. If the operation has been forgotten or
-// settled as not applied meanwhile, Resume fails and sends nothing. Nothing shows the age of its key then.
+// settled as not applied meanwhile, Resume fails and sends nothing. Once another process calls it, Resume stops.
 func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, error) {
 	refuse := func(code taxonomy.Code, format string, args ...any) (*http.Response, error) {
 		err := fmt.Errorf("redo: Resume: "+format, args...)

@@ -100,15 +100,9 @@ func (p Profile) WithLifetime(v string) (Profile, error) {
 
 // withDefaults fills the zero fields and puts header names into canonical form.
 func (p Profile) withDefaults() Profile {
-	if p.Header == "" {
-		p.Header = wire.HeaderKey
-	}
-	if p.MaxKey == 0 {
-		p.MaxKey = wire.MaxKey
-	}
-	if p.Retention == 0 {
-		p.Retention = 24 * time.Hour
-	}
+	p.Header = cmp.Or(p.Header, wire.HeaderKey)
+	p.MaxKey = cmp.Or(p.MaxKey, wire.MaxKey)
+	p.Retention = cmp.Or(p.Retention, 24*time.Hour)
 	if p.Methods == nil {
 		p.Methods = []string{http.MethodPost, http.MethodPatch}
 	}

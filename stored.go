@@ -225,7 +225,7 @@ func (k *call) entry() (journal.Entry, error) {
 // resume continues a pending operation under its key and with its stored request.
 func (k *call) resume(lease store.Lease, entry journal.Entry) (h *holding, out outcome, again bool) {
 	k.restore(entry.Request)
-	k.unknown = !entry.Request.Unapplied
+	k.unknown, k.fence = !entry.Request.Unapplied, lease.Fence
 	h = &holding{lease, entry.Record.Fingerprint, entry.Request}
 	if entry.Request.Unapplied {
 		// From the first byte on the effect is unknown. The record must show that before the byte is sent.
@@ -237,6 +237,21 @@ func (k *call) resume(lease store.Lease, entry journal.Entry) (h *holding, out o
 		}
 	}
 	return h, outcome{}, false
+}
+
+// overtaken returns an error if Resume no longer has the operation that it continues. Another caller may have seen a
+// refusal meanwhile, and an effect must not follow it.
+func (k *call) overtaken() error {
+	if !intentOf(k.req.Context()).resumes {
+		return nil
+	}
+	entry, err := k.entry()
+	if rec := entry.Record; err == nil && (rec.Fence != k.fence || rec.State != store.StatePending) ||
+		errors.Is(err, store.ErrNotFound) {
+		return &exchange.Refused{Code: taxonomy.InFlight, Effect: EffectUnknown, Err: errors.New(
+			"redo: Resume: another caller has taken it over, settled it or forgotten it")}
+	}
+	return nil // the key makes a repetition safe if the store can't be read
 }
 
 // restore replaces the request's body and stored headers with those of the record, which earlier attempts sent.

@@ -1,0 +1,81 @@
+package redo_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// A caller elsewhere may have seen a refusal, and does the thing in another way. An effect must not follow then.
+func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
+	person := redo.Finding{Effect: redo.NotApplied, Evidence: "no such refund", By: "ana"}
+	for name, c := range map[string]struct {
+		meanwhile func(t *testing.T, other *redo.Client, st *failingFind)
+		sends     int
+	}{
+		"nothing happens": {func(*testing.T, *redo.Client, *failingFind) {}, 3},
+		"it is called there, and refused": {func(t *testing.T, other *redo.Client, _ *failingFind) {
+			fail(t, other, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+		}, 1},
+		"a person settles it": {func(t *testing.T, other *redo.Client, _ *failingFind) {
+			require.NoError(t, other.Settle(t.Context(), "a", person))
+		}, 1},
+		"it is forgotten": {func(t *testing.T, other *redo.Client, _ *failingFind) {
+			require.NoError(t, other.Forget(t.Context(), "a"))
+		}, 1},
+		"the store is down: the key makes it safe": {func(_ *testing.T, _ *redo.Client, st *failingFind) {
+			st.down = true
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &failingFind{Store: openStore(t)}
+				leaveBehind(t, st, "a")
+				p := newProvider(503, 0)
+				client := connect(t, p, redo.WithStore(st), redo.WithRetry(redo.RetryPolicy{
+					MaxAttempts: 3, BaseDelay: 10 * time.Second, MaxDelay: 10 * time.Second, MaxElapsed: time.Minute,
+					Jitter: redo.ConstantDelay,
+				}))
+				op := pending(t, client)[0]
+				done := make(chan error)
+				go func() {
+					resp, err := client.Resume(t.Context(), op)
+					if err == nil {
+						_ = resp.Body.Close()
+					}
+					done <- err
+				}()
+				time.Sleep(5 * time.Second)
+				c.meanwhile(t, connect(t, newProvider(422, 0), redo.WithStore(st)), st)
+				e := failure(t, <-done)
+				require.Len(t, p.came["a"], c.sends)
+				require.Equal(t, redo.EffectUnknown, e.Effect)
+				if c.sends == 1 {
+					require.Equal(t, taxonomy.InFlight, e.Code)
+					require.ErrorContains(t, e, "another caller has taken it over, settled it or forgotten it")
+				}
+			})
+		})
+	}
+}
+
+// A failingFind is a store that can't be read while it is down.
+type failingFind struct {
+	*memstore.Store
+	down bool
+}
+
+func (s *failingFind) Find(ctx context.Context, id store.ID) (store.Record, error) {
+	if s.down {
+		return store.Record{}, store.ErrUnavailable
+	}
+	return s.Store.Find(ctx, id)
+}

@@ -273,8 +273,7 @@ func (r *result) classify(k *call) {
 		r.verdict.Code = cmp.Or(first, taxonomy.Provider+".failure") // an error's code is never empty
 	}
 	if r.verdict.Class != taxonomy.ClassSuccess && r.resp.StatusCode/100 == 2 {
-		// The 2xx means a failure, so its response is like that of an error: closed, with the head of its body
-		// readable.
+		// The 2xx means a failure, so its response is like that of an error: closed, with the head of its body readable.
 		_ = r.resp.Body.Close()
 		r.Received, r.resp.Body = exchange.Received{Head: body}, exchange.ErrorBody(body, nil)
 	}

@@ -111,9 +111,8 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Close makes further calls fail with [ErrClosed], and closes the idle connections that the client opened itself.
-// Calls under way continue. The store stays open: the caller closes it. Close may be called more than once. It
-// returns nil.
+// Close makes further calls fail with [ErrClosed], and closes the idle connections that the client opened itself. Calls
+// under way continue. The store stays open: the caller closes it. Close may be called more than once. It returns nil.
 func (c *Client) Close() error {
 	c.end()
 	roundTripper{c}.CloseIdleConnections()

@@ -140,7 +140,7 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 			return op, nil // the request goes through as net/http would send it
 		}
 		if err != nil {
-			return op, op.refuse(taxonomy.KeyMalformed, fmt.Errorf("redo: the request's own %s header: %w", c.profile.Header, err))
+			return op, op.refuse(taxonomy.KeyMalformed, fmt.Errorf("redo: the request's %s header: %w", c.profile.Header, err))
 		}
 		if !replaced {
 			own := op.name != "" && m != modeTransport // the caller's, and not an SDK's for this one call
@@ -179,7 +179,8 @@ func (c *Client) wantsKey(op operation, req *http.Request, m mode) bool {
 // that was lost, may then have sent it before. A name without a store needs such a key.
 func (c *Client) makeKey(op operation) (operation, *Error) {
 	if c.keys == nil {
-		return op, op.refuse(taxonomy.KeyMissing, errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
+		return op, op.refuse(taxonomy.KeyMissing,
+			errors.New("redo: the operation has no key: WithKeys(nil) leaves it to WithKey"))
 	}
 	key, err := c.keys(op.name)
 	if err == nil {
@@ -206,7 +207,8 @@ func (c *Client) checkKey(key string) error {
 		return fmt.Errorf("redo: %w", err)
 	}
 	if len(key) > c.profile.MaxKey {
-		return fmt.Errorf("redo: the key has %d characters, profile %q takes at most %d", len(key), c.profile.Name, c.profile.MaxKey)
+		return fmt.Errorf("redo: the key has %d characters, profile %q takes at most %d", len(key),
+			c.profile.Name, c.profile.MaxKey)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func TestPlanRefuses(t *testing.T) {
 	keep := WithProfile(Profile{Name: "acme", KeepRequestKey: true})
 	noKeys := WithProfile(Profile{Name: "acme", NoKeys: true})
 	const noEffect = "redo: the operation's name has no effect: use WithStore, DerivedKeys or WithKey"
-	const twoKeys = "redo: the request's own Idempotency-Key header: wire: malformed idempotency key: " +
+	const twoKeys = "redo: the request's Idempotency-Key header: wire: malformed idempotency key: " +
 		`two different keys were sent, "k1" and "k2"`
 	for _, c := range []struct {
 		name    string
@@ -169,7 +169,7 @@ func TestPlanRefuses(t *testing.T) {
 		},
 		{
 			"an empty header", build(t, ctx, "POST", ""), nil, taxonomy.KeyMalformed,
-			"redo: the request's own Idempotency-Key header: wire: malformed idempotency key: it is empty",
+			"redo: the request's Idempotency-Key header: wire: malformed idempotency key: it is empty",
 		},
 		{"two keys in the header", build(t, ctx, "POST", "k1", "k2"), nil, taxonomy.KeyMalformed, twoKeys},
 		{

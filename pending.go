@@ -23,8 +23,7 @@ type Operation struct {
 	State store.State
 	// Effect is its recorded effect.
 	Effect Effect
-	// Code is the failure that settled it or left it at rest. It is empty for a success, and while it can be sent
-	// again.
+	// Code is the failure that settled it or left it at rest. It is empty for a success, and while it can be sent again.
 	Code taxonomy.Code
 	// StatusCode is the recorded response's status, zero if there is none.
 	StatusCode int

@@ -86,8 +86,7 @@ func RedoProfile() Profile {
 }
 
 // WithLifetime returns p with v as its Retention. Positive whole seconds and ISO 8601 durations such as PT30M are
-// valid. It replaces a shorter Retention as well as a longer one. For any other v WithLifetime returns p and an
-// error.
+// valid. It replaces a shorter Retention as well as a longer one. For any other v WithLifetime returns p and an error.
 func (p Profile) WithLifetime(v string) (Profile, error) {
 	d, ok := wire.Lifetime(v)
 	if !ok {

@@ -15,8 +15,7 @@ type RetryPolicy struct {
 	// BaseDelay scales the waits: the n-th wait, from 0, is drawn from BaseDelay·2ⁿ. Default 100 ms,
 	// or MaxDelay or MaxElapsed if that is shorter.
 	BaseDelay time.Duration
-	// MaxDelay caps the schedule's own waits. A server's hint may be longer. Default 2 s, or BaseDelay if that is
-	// longer.
+	// MaxDelay caps the schedule's own waits. A server's hint may be longer. Default 2 s, or BaseDelay if that is longer.
 	MaxDelay time.Duration
 	// MaxElapsed bounds the attempts and the waits between them. Default 10 s, or AttemptTimeout if that is longer. An
 	// earlier deadline of the caller counts instead. Waiting for the store or for a limiter does not count. Under
@@ -97,7 +96,10 @@ func (p RetryPolicy) validate() error {
 	for _, f := range []struct {
 		name string
 		d    time.Duration
-	}{{"BaseDelay", p.BaseDelay}, {"MaxDelay", p.MaxDelay}, {"MaxElapsed", p.MaxElapsed}, {"AttemptTimeout", p.AttemptTimeout}} {
+	}{
+		{"BaseDelay", p.BaseDelay}, {"MaxDelay", p.MaxDelay}, {"MaxElapsed", p.MaxElapsed},
+		{"AttemptTimeout", p.AttemptTimeout},
+	} {
 		if f.d < 0 {
 			return fmt.Errorf("redo: retry policy: %s is %v, it must not be negative", f.name, f.d)
 		}
@@ -112,7 +114,8 @@ func (p RetryPolicy) validate() error {
 	case d.BaseDelay > d.MaxElapsed:
 		return fmt.Errorf("redo: retry policy: BaseDelay %v is longer than MaxElapsed %v", d.BaseDelay, d.MaxElapsed)
 	case d.AttemptTimeout > d.MaxElapsed:
-		return fmt.Errorf("redo: retry policy: AttemptTimeout %v is longer than MaxElapsed %v", d.AttemptTimeout, d.MaxElapsed)
+		return fmt.Errorf("redo: retry policy: AttemptTimeout %v is longer than MaxElapsed %v",
+			d.AttemptTimeout, d.MaxElapsed)
 	}
 	return nil
 }

@@ -85,10 +85,10 @@ func (k *call) rested(out outcome) bool {
 }
 
 // complete writes a settlement and logs the change of state.
-func (k *call) complete(ctx context.Context, lease store.Lease, fingerprint store.Fingerprint, s journal.Settlement) error {
+func (k *call) complete(ctx context.Context, lease store.Lease, f store.Fingerprint, s journal.Settlement) error {
 	to, err := k.client.journal.Settle(ctx, lease, s)
 	if err == nil {
-		k.logTransition(fingerprint, "pending", to)
+		k.logTransition(f, "pending", to)
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func (k *call) runStored() outcome {
 				return k.settle(h, k.send())
 			}
 		}
-		return k.storeFailure(fmt.Errorf("%w: the record of the operation keeps changing", store.ErrUnavailable), EffectUnknown)
+		return k.storeFailure(fmt.Errorf("%w: the operation's record keeps changing", store.ErrUnavailable), EffectUnknown)
 	})
 }
 

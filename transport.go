@@ -11,9 +11,8 @@ import "net/http"
 // sets for each call. An unsafe request without a name gets no key and is sent once, unless [WithKeys] or
 // [WithProfile] declares that the server honours keys. A body that is a stream of gRPC or Connect gets none.
 //
-// The SDK sets the time limits. No attempt is cut, and RetryPolicy.MaxElapsed bounds when another attempt may start.
-// If no response was received, the error is an [*Error]. [WithReport] shows redo's own error and the attempts of a
-// call.
+// The SDK sets the time limits. No attempt is cut, and RetryPolicy.MaxElapsed bounds when another attempt may start. If
+// no response was received, the error is an [*Error]. [WithReport] shows redo's own error and the attempts of a call.
 func (c *Client) Transport() http.RoundTripper { return roundTripper{c} }
 
 type roundTripper struct{ client *Client }

@@ -8,8 +8,8 @@ import (
 
 // A lazyStore is the store of the middleware. It makes the middleware's claims and successes lazy, so that a request
 // waits for one durable write. The client makes it, before the first byte goes upstream. The claim is then durable too.
-// If a crash loses a success, the request is sent again under its upstream key, and the upstream replays its response. A
-// failure is not lazy, because the upstream may not keep it.
+// If a crash loses a success, the request is sent again under its upstream key, and the upstream replays its response.
+// A failure is not lazy, because the upstream may not keep it.
 type lazyStore struct {
 	store.Store
 	store.Waiter

@@ -89,8 +89,8 @@ func (c Contestant) try(dir string) error {
 	return errors.Join(r.filled(1), r.filled(3), r.stop())
 }
 
-// CheckNames returns an error if two scenarios, or two contestants of one scenario, have the same name. A name must have
-// no slash, which separates names in go test. A reference must be a contestant.
+// CheckNames returns an error if two scenarios, or two contestants of one scenario, have the same name. A name must
+// have no slash, which separates names in go test. A reference must be a contestant.
 func CheckNames(all []Scenario) error {
 	seen := map[string]bool{}
 	for _, s := range all {

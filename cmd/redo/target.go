@@ -244,8 +244,8 @@ func (t *targetFlags) addHeaders(target *conformance.Target) error {
 	return nil
 }
 
-// addToCounter adds a header to the request that counts effects. It does nothing if the counter has such a header, or is
-// not a path of the target: another server must not get the value.
+// addToCounter adds a header to the request that counts effects. It does nothing if the counter has such a header, or
+// is not a path of the target: another server must not get the value.
 func addToCounter(e *conformance.Effects, name, value string) {
 	if e == nil || !strings.HasPrefix(e.URL, "/") {
 		return

@@ -55,8 +55,8 @@ func (r round) play(ctx context.Context) (t tally, err error) {
 	}
 	defer f.close()
 	k := killer{
-		fleet: f, rand: rand.New(rand.NewPCG(r.seed, 1)), pace: cmp.Or(r.pace, usualPace), stops: cmp.Or(r.stops, usualStops), only: r.only,
-		stop: cmp.Or(r.stop, longestStop), refusing: map[*link]*bool{},
+		fleet: f, rand: rand.New(rand.NewPCG(r.seed, 1)), pace: cmp.Or(r.pace, usualPace),
+		stops: cmp.Or(r.stops, usualStops), stop: cmp.Or(r.stop, longestStop), only: r.only, refusing: map[*link]*bool{},
 	}
 	harmed, err := k.run(ctx, r.kills)
 	if err != nil {

@@ -85,8 +85,8 @@ func (l *Ledger) SyncFailed() {
 // Reopened notes that another process opens the store.
 func (l *Ledger) Reopened() { l.stop, l.found = 0, map[string]bool{} }
 
-// saw notes that a process was shown a record when it opened the store. From then on the record is acknowledged. What an
-// earlier process did to it later is gone for good: a lazy change may be lost with its process.
+// saw notes that a process was shown a record when it opened the store. From then on the record is acknowledged. What
+// an earlier process did to it later is gone for good: a lazy change may be lost with its process.
 func (l *Ledger) saw(e Event) error {
 	steps := l.keys[e.Key]
 	for i, s := range slices.Backward(steps) {

@@ -57,7 +57,8 @@ func mutate(file string, source []byte) ([]mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := mutator{file: filepath.ToSlash(file), source: source, at: func(p token.Pos) int { return fset.Position(p).Offset }}
+	at := func(p token.Pos) int { return fset.Position(p).Offset }
+	m := mutator{file: filepath.ToSlash(file), source: source, at: at}
 	for _, d := range tree.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 			m.function = f.Name.Name

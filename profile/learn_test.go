@@ -33,7 +33,7 @@ func TestLearn(t *testing.T) {
 			time.Hour},
 		"one within another": {
 			`{"idempotency": {"supported": true, "idempotency": {"replay_ttl_seconds": 3600}}}`, time.Hour},
-		"not so deep": {nested(20, `{"idempotency":{"replay_ttl_seconds":60}}`), time.Minute},
+		"32 objects deep": {nested(31, `{"idempotency":{"replay_ttl_seconds":60}}`), time.Minute},
 		"null beside a value": {
 			`{"idempotency-key-lifetime": null, "idempotency": {"supported": null, "replay_ttl_seconds": 3600}}`,
 			time.Hour},
@@ -82,7 +82,7 @@ func TestLearnNothing(t *testing.T) {
 		"idempotency as a list":      `{"idempotency": [{"replay_ttl_seconds": 60}]}`,
 		"supported, without a TTL":   `{"idempotency": {"supported": true}}`,
 		"all null":                   `{"idempotency-key-lifetime": null, "idempotency": null, "defaults": null}`,
-		"too deep":                   nested(40, `{"idempotency":{"replay_ttl_seconds":60}}`),
+		"too deep":                   nested(32, `{"idempotency":{"replay_ttl_seconds":60}}`),
 	} {
 		p, found, err := profile.Learn(profile.UCP, []byte(document))
 		if err != nil || found || !reflect.DeepEqual(p, profile.UCP) {

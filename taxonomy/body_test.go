@@ -34,6 +34,7 @@ func TestBodiesThatWouldBeCostlyToRead(t *testing.T) {
 		"a code of 129 bytes is none":       {[]byte(`{"code":"` + long + `x"}`), unavailable},
 		"bytes that are no text are none":   {[]byte("{\"code\":\"\xff\xfe\"}"), unavailable},
 		"NUL is no code":                    {[]byte{0, 0, 0}, unavailable},
+		"white space alone is no code":      {[]byte(" \r\n"), unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := Answer{Status: 503, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: c.body}
@@ -128,6 +129,7 @@ func TestWordsInBodies(t *testing.T) {
 		want Code
 	}{
 		"code":                         {`{"code":"` + w + `"}`, InFlight},
+		"code, with an escape":         {`{"code":"\u0049DEMPOTENCY_IN_FLIGHT"}`, InFlight},
 		"error, a word":                {`{"error":"` + w + `"}`, InFlight},
 		"error.code":                   {`{"error":{"code":"` + w + `"}}`, InFlight},
 		"error.type":                   {`{"error":{"type":"` + w + `"}}`, InFlight},

@@ -3,6 +3,7 @@ package taxonomy
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -223,6 +224,17 @@ func TestKindsAreFoundHoweverDeep(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			require.Equal(t, transportCode(err), transportCode(deep(err)))
 		})
+	}
+}
+
+// A caller's own check of a certificate returns these errors as they are.
+func TestEachErrorOfACertificateIsPermanent(t *testing.T) {
+	for _, err := range []error{
+		x509.UnknownAuthorityError{}, x509.HostnameError{Certificate: &x509.Certificate{}, Host: "api.test"},
+		x509.CertificateInvalidError{Reason: x509.Expired}, x509.SystemRootsError{}, x509.ConstraintViolationError{},
+		x509.UnhandledCriticalExtension{}, x509.InsecureAlgorithmError(x509.MD5WithRSA), &tls.ECHRejectionError{},
+	} {
+		require.Equal(t, transportCode(transportErrors["certificate"]), transportCode(err), "%T", err)
 	}
 }
 

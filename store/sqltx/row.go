@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -171,9 +170,7 @@ type Queryer interface {
 // Move runs a statement that changes the record of a lease. Its parameters are args, then the lease's scope, key and
 // fence. It returns store.ErrLost if no row was changed.
 func Move(ctx context.Context, on Queryer, text string, l store.Lease, args ...any) error {
-	if l.Fence > math.MaxInt64 {
-		return store.ErrLost // no record has such a fence
-	}
+	// A fence above the range of an int64 becomes negative, and no record has such a fence.
 	result, err := on.ExecContext(ctx, text, append(args, []byte(l.ID.Scope), []byte(l.ID.Key), int64(l.Fence))...)
 	if err != nil {
 		return err

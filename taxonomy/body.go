@@ -25,7 +25,7 @@ const (
 // readBody reads the words of an error body: one JSON object, or an XML document of an AWS query service. Either may
 // have the content coding gzip. A body of another type, an incomplete one, or one of over 64 KiB is ignored.
 func (r *reader) readBody(h http.Header, body []byte) {
-	if body = unpacked(h, body); len(body) == 0 || len(body) > maxDocument {
+	if body = unpacked(h, body); len(body) > maxDocument {
 		return
 	}
 	format := bodyFormat(h)

@@ -70,23 +70,29 @@ func TestWorkThatAStatementCommittedIsOfUnknownOutcome(t *testing.T) {
 func TestAnInterruptedStatementLeavesTheIDFree(t *testing.T) {
 	const slow = `INSERT INTO effects WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n`
 	for name, end := range endings {
-		t.Run(name, func(t *testing.T) {
-			st, path, tx, _ := begun(t, unleased("k"))
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			defer cancel()
-			_, err := tx.Tx().ExecContext(ctx, slow)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			run(t, tx, "INSERT INTO effects VALUES ('later')")
-			switch err := end(tx, t.Context()); name {
-			case "Rollback":
-				require.NoError(t, err)
-			default:
-				require.ErrorIs(t, err, store.ErrUnavailable)
-				require.NotErrorIs(t, err, store.ErrUnknown)
-			}
-			require.Zero(t, effects(t, path))
-			reserve(t, st, unleased("k"), store.Acquired)
-		})
+		for _, reason := range []error{context.DeadlineExceeded, context.Canceled} {
+			t.Run(fmt.Sprint(name, " after ", reason), func(t *testing.T) {
+				st, path, tx, _ := begun(t, unleased("k"))
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				if reason == context.Canceled { //nolint:errorlint // this very value
+					ctx, cancel = context.WithCancel(t.Context())
+					defer time.AfterFunc(20*time.Millisecond, cancel).Stop()
+				}
+				_, err := tx.Tx().ExecContext(ctx, slow)
+				require.ErrorIs(t, err, reason)
+				run(t, tx, "INSERT INTO effects VALUES ('later')")
+				switch err := end(tx, t.Context()); name {
+				case "Rollback":
+					require.NoError(t, err)
+				default:
+					require.ErrorIs(t, err, store.ErrUnavailable)
+					require.NotErrorIs(t, err, store.ErrUnknown)
+				}
+				require.Zero(t, effects(t, path))
+				reserve(t, st, unleased("k"), store.Acquired)
+			})
+		}
 	}
 }
 

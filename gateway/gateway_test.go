@@ -431,7 +431,8 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	_, err = gateway.New(nil, memstore.New(), nil)
 	require.ErrorContains(t, err, "an option is nil")
 	for part, opt := range map[string]gateway.Option{
-		"Retention":   gateway.Middleware(server.Retention(-1)),
+		"Retention": gateway.Middleware(server.Retention(-1)),
+		`RequestID: "idempotency-key" is the header of the key`: gateway.RequestID("idempotency-key"),
 		"MaxAttempts": gateway.Client(redo.WithRetry(redo.RetryPolicy{MaxAttempts: -1})),
 	} {
 		_, err = gateway.New(host, memstore.New(), gateway.Principal(user), gateway.Secret(secret), opt)

@@ -49,6 +49,7 @@ func RequestID(header string) Option {
 		if err := wire.CheckKeyHeader(header); err != nil {
 			c.wrong = append(c.wrong, fmt.Errorf("gateway: option RequestID: %w", err))
 		}
+		c.check(!wire.SameName(header, wire.HeaderKey), "RequestID", "%q is the header of the key", header)
 		c.requestID = header
 	})
 }

@@ -58,8 +58,16 @@ func (c *config) read(r *http.Request) (*http.Request, tap) {
 		t.key, t.malformed = wire.ParseKey(lines)
 		t.user = c.principal(r)
 	}
-	return r.WithContext(context.WithValue(r.Context(), tapKey{}, t)), t
+	ctx := context.WithValue(r.Context(), tapKey{}, t)
+	if ctx.Value(http.ServerContextKey) == nil {
+		ctx = context.WithValue(ctx, http.ServerContextKey, noServer)
+	}
+	return r.WithContext(ctx), t
 }
+
+// noServer is the http.ServerContextKey of a request that another server than net/http's has received, for example by
+// HTTP/3. Without such a key httputil.ReverseProxy ends a response that broke off as if it were whole.
+var noServer = new(http.Server)
 
 // keyed returns a copy of the request with a key.
 func keyed(r *http.Request, key string) *http.Request {

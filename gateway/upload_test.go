@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +114,30 @@ func TestRequestIDIsAKeyOnlyWithoutAnother(t *testing.T) {
 				require.Equal(t, http.StatusCreated, post(g, "{}", header...).Code)
 			}
 			require.Equal(t, c.sent, sent)
+		})
+	}
+}
+
+// Under HTTP/3 there is no net/http server, without which httputil.ReverseProxy ends a response that broke off as if it
+// were whole.
+func TestAResponseThatBreaksOffIsNeverPassedOnAsWhole(t *testing.T) {
+	g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+		resp, err := respond(http.StatusOK)(r)
+		resp.ContentLength = -1
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		return resp, err
+	}, gateway.MaxBuffered(10))
+	for rule, req := range map[string]*http.Request{
+		"of a safe request":          httptest.NewRequest(http.MethodGet, "/v1/refunds", nil),
+		"of a request without a key": httptest.NewRequest(http.MethodPost, "/v1/refunds", strings.NewReader("{}")),
+		"of a long request": func() *http.Request {
+			r := httptest.NewRequest(http.MethodPost, "/v1/refunds", strings.NewReader("more than ten bytes"))
+			r.Header = http.Header{"X-User": {"ann"}, "Idempotency-Key": {"k1"}}
+			return r
+		}(),
+	} {
+		t.Run(rule, func(t *testing.T) {
+			require.PanicsWithValue(t, http.ErrAbortHandler, func() { g.ServeHTTP(httptest.NewRecorder(), req) })
 		})
 	}
 }

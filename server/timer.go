@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -50,8 +51,17 @@ func (r *requestContext) Value(key any) any {
 	if key == (callKey{}) {
 		return r.call
 	}
-	return r.Context.Value(key)
+	v := r.Context.Value(key)
+	if v == nil && key == http.ServerContextKey {
+		return noServer
+	}
+	return v
 }
+
+// noServer is the http.ServerContextKey of a request that another server than net/http's has received, for example by
+// HTTP/3. If an upstream's response breaks off, httputil.ReverseProxy panics only under such a key. Without the panic
+// the first part of the response would be recorded as the whole.
+var noServer = new(http.Server)
 
 // start makes the contexts. A stop must follow.
 func (c *execution) start() {

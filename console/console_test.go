@@ -229,6 +229,26 @@ func TestFormOfAnEarlierOperationChangesNothing(t *testing.T) {
 	}
 }
 
+// Between the question and its confirmation, another person may have resumed or settled the operation. If it is then
+// forgotten, it may be applied twice.
+func TestForgetOfAnOperationThatHasEndedMeanwhileChangesNothing(t *testing.T) {
+	for action, state := range map[string]store.State{"resume": store.StateComplete, "settle": store.StateFailed} {
+		t.Run(action, func(t *testing.T) {
+			r := newRig(t)
+			asked := r.forms("forget?name=refund:pending", "forget")[0]
+			other := r.forms("operation?name=refund:pending", action)[0]
+			other.Set("effect", "not applied")
+			other.Set("evidence", "x")
+			require.Equal(t, http.StatusSeeOther, r.do(http.MethodPost, action, other).Code)
+			w := r.do(http.MethodPost, "forget", asked)
+			require.Equal(t, http.StatusConflict, w.Code)
+			require.Contains(t, w.Body.String(), "Nothing was changed: the operation is "+state.String()+" now")
+			require.Equal(t, state, r.state("refund:pending"))
+			require.Len(t, r.acts, 1)
+		})
+	}
+}
+
 func TestRedriveMakesOneLetterWait(t *testing.T) {
 	r := newRig(t)
 	fields := r.forms(r.link("events?queue=outbox", "order-1"), "redrive")[0]

@@ -45,6 +45,7 @@ func (c *Console) operations(w http.ResponseWriter, r *http.Request) {
 type operationPage struct {
 	operationRow
 	Pending    bool
+	Known      string // the state and the effect, as the page shows them
 	ForgetLink string
 	FindLink   string
 }
@@ -71,6 +72,7 @@ func (c *Console) known(w http.ResponseWriter, r *http.Request) (operationPage, 
 	}
 	return operationPage{
 		operationRow: rowOf(op, err), Pending: op.State == store.StatePending,
+		Known:      fmt.Sprintf("%v now, its effect is %v", op.State, op.Effect),
 		ForgetLink: link("forget", "name", name), FindLink: link("find", "q", op.Key),
 	}, true
 }
@@ -152,6 +154,12 @@ func (c *Console) confirmForget(w http.ResponseWriter, r *http.Request) {
 func (c *Console) forget(w http.ResponseWriter, r *http.Request) {
 	p, ok := c.target(w, r)
 	if !ok {
+		return
+	}
+	if r.PostFormValue("known") != p.Known {
+		c.fail(w, r, http.StatusConflict, failure{
+			Text: "Nothing was changed: the operation is " + p.Known + ".", Back: p.Link,
+		})
 		return
 	}
 	err := c.client.Forget(r.Context(), p.Name)

@@ -57,7 +57,10 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 		ctx = observer.StartAttempt(ctx, AttemptStart{Operation: k.op.name, Key: k.op.key, Number: l.number()})
 	}
 	var err error
-	if c.breaker != nil || c.limiter != nil {
+	switch {
+	case k.usable() <= 0:
+		err = ErrTooLate // the wait took longer than planned, for example because the machine was suspended
+	case c.breaker != nil || c.limiter != nil:
 		defer a.reportHealth(limit.Neutral) // a transport that panics must not leave the breaker waiting for its probe
 		err = a.admit(ctx, total)
 		a.start = time.Now()
@@ -84,10 +87,7 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 func (a *attempt) admit(ctx context.Context, total time.Duration) error {
 	k, c := a.call, a.call.client
 	if l := limit.For(c.limiter, k.destination()); l != nil {
-		if k.keyed() {
-			total = min(total, k.usable-time.Since(k.start)) // the key grows old in the queue too
-		}
-		wait, cancel := context.WithTimeout(ctx, total)
+		wait, cancel := context.WithTimeout(ctx, min(total, k.usable())) // the key grows old in the queue too
 		err := limit.Wait(wait, l)
 		cancel()
 		if caller := exchange.Ended(k.req); err != nil && caller != nil {

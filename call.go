@@ -33,13 +33,13 @@ type call struct {
 	body     exchange.Body
 	header   http.Header // stored header values that replace the request's own, if restored
 	start    time.Time
-	prior    bool          // another call under the same key may have had the effect
-	unknown  bool          // an earlier call of the stored operation may have had the effect
-	resumed  bool          // the operation was pending or complete when the call began
-	restored bool          // body and headers are those of the record
-	usable   time.Duration // how long the key may still be sent, from start
-	first    time.Time     // when the operation was first sent
-	fence    uint64        // of the claim, if the operation was pending
+	prior    bool      // another call under the same key may have had the effect
+	unknown  bool      // an earlier call of the stored operation may have had the effect
+	resumed  bool      // the operation was pending or complete when the call began
+	restored bool      // body and headers are those of the record
+	born     time.Time // when the key was first sent, by this process's clock
+	first    time.Time // when the operation was first sent
+	fence    uint64    // of the claim, if the operation was pending
 }
 
 // An outcome is the result of a call.
@@ -128,7 +128,7 @@ func (k *call) run() outcome {
 	if k.op.stored {
 		return k.runStored()
 	}
-	k.prior, k.first, k.usable = k.op.key != "" && !k.op.fresh, k.start, k.client.retention.Usable()
+	k.prior, k.first, k.born = k.op.key != "" && !k.op.fresh, k.start, k.start
 	if k.passes() {
 		k.policy.MaxAttempts = 1
 	} else if k.keyed() || wire.SafeMethod(k.req.Method) {
@@ -202,6 +202,10 @@ func (k *call) unsent(code taxonomy.Code) Effect {
 
 // keyed reports whether the server can recognise a repetition of the request.
 func (k *call) keyed() bool { return k.op.key != "" && !k.client.profile.NoKeys }
+
+// usable returns how long the request may still be sent. An older key may be new to the server. Each response may
+// advertise a shorter retention.
+func (k *call) usable() time.Duration { return k.client.retention.Left(k.keyed(), k.born, time.Now()) }
 
 // destination returns the origin of the call. A redirect does not change it.
 func (k *call) destination() limit.Destination {

@@ -93,7 +93,7 @@ func (k *call) rests(entry journal.Entry) (out outcome, again bool) {
 			"profile %q is known to remember (%v): find out what happened, then Settle or Forget it", p.Name, p.Retention))
 		// Another process may have sent the key just before it was too old. Until that call has ended, a probe that
 		// finds nothing proves nothing.
-		if left := k.usable + max(k.policy.MaxElapsed, k.client.retry.MaxElapsed); left > 0 && k.client.probe != nil {
+		if left := k.usable() + max(k.policy.MaxElapsed, k.client.retry.MaxElapsed); left > 0 && k.client.probe != nil {
 			out.err.RetryAt = time.Now().Add(left)
 			return out, false
 		}

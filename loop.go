@@ -117,13 +117,10 @@ func (l *loop) decide() decision.Decision {
 	k, res, now := l.call, &l.last, time.Now()
 	e := decision.Evidence{
 		Verdict: res.verdict, Method: k.req.Method, Keyed: k.keyed(), Sent: res.sent, Replayable: k.body.Replayable(),
-		Last: l.number() >= k.policy.MaxAttempts, Left: l.total(now),
+		Last: l.number() >= k.policy.MaxAttempts, Left: min(l.total(now), k.usable()),
 	}
 	if deadline, ok := k.ctx.Deadline(); ok {
 		e.Left = min(e.Left, deadline.Sub(now))
-	}
-	if k.keyed() {
-		e.Left = min(e.Left, k.usable-now.Sub(k.start)) // an older key may be new to the server
 	}
 	if res.verdict.Retry() {
 		e.Schedule = k.policy.Jitter(len(l.attempts), l.client.RetryWaitMin, k.policy, chance.Float64())
@@ -171,8 +168,7 @@ func (l *loop) outcome() outcome {
 	if res.verdict.Class == taxonomy.ClassSuccess && res.resp != nil && res.resp.StatusCode < 400 || redirect {
 		return out
 	}
-	// The server may run an older key as a new one.
-	young := k.op.stored || !k.keyed() || out.effect == NotApplied || l.decision.Wait < k.usable-time.Since(k.start)
+	young := k.op.stored || out.effect == NotApplied || l.decision.Wait < k.usable()
 	e := &Error{
 		Code: res.verdict.Code, Operation: k.op.name, Key: k.op.key, Attempts: l.attempts, Effect: out.effect, Err: res.err,
 		head: res.Head, cut: res.Cut, whole: res.err == nil, said: res.verdict.Said,

@@ -103,6 +103,25 @@ func TestALearnedRetentionBoundsTheRetries(t *testing.T) {
 	})
 }
 
+// The retry of the call that learns the retention would be a new request to the server.
+func TestARetentionThatIsLearnedDuringACallBoundsItsRetries(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stored %v", stored), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := &scripted{statuses: []int{503}, header: http.Header{"X-Lifetime": {"PT8M"}}, hint: "240"}
+				opts, ctx := []Option{}, t.Context()
+				if stored {
+					opts, ctx = append(opts, WithStore(memstore.New())), WithOperation(ctx, "refund:1")
+				}
+				client := open(t, append(opts, WithTransport(rt), WithProfile(Profile{LifetimeHeader: "X-Lifetime"}),
+					WithRetry(RetryPolicy{MaxElapsed: time.Hour, Jitter: NoDelay}))...)
+				require.ErrorIs(t, send(ctx, t, client), ErrTooLate)
+				require.EqualValues(t, 2, rt.sent.Load(), "8 minutes less a margin of one are over")
+			})
+		})
+	}
+}
+
 func TestClassifiers(t *testing.T) {
 	to := func(v taxonomy.Verdict) Classifier {
 		return func(*http.Response, []byte, taxonomy.Verdict) taxonomy.Verdict { return v }

@@ -2,6 +2,7 @@ package redo_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/servertest"
+	"github.com/redo-go/redo/store"
 )
 
 // forgetful is the profile of an API that remembers a key for ten minutes. The client's margin is an eighth of that.
@@ -210,4 +212,47 @@ func TestWaitForTheLimiterDoesNotOutlastTheRetention(t *testing.T) {
 			srv.Ledger().AssertEffects(t, redo.KeyOf(resp), 1)
 		})
 	})
+}
+
+// A delayingObserver takes long over the second attempt, as a machine does that is suspended meanwhile.
+type delayingObserver struct {
+	attemptLog
+	wait time.Duration
+}
+
+func (o *delayingObserver) StartAttempt(ctx context.Context, s redo.AttemptStart) context.Context {
+	if s.Number > 1 {
+		time.Sleep(o.wait)
+	}
+	return ctx
+}
+
+func TestAnAttemptThatIsDelayedPastTheRetentionIsNotSent(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		wait time.Duration
+		sent int
+	}{
+		{"past it", usable - 4*time.Minute, 1},
+		{"within it", usable - 4*time.Minute - 1, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				faults := []servertest.Fault{servertest.ResetAfterEffect(), servertest.Status(503)}
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(faults[:c.sent]...))
+				policy := patient
+				policy.MaxAttempts = 2
+				log := &delayingObserver{attemptLog{new([]redo.AttemptEnd)}, c.wait}
+				client := connect(t, srv.Transport(), redo.WithStore(openStore(t)), redo.WithProfile(forgetful()),
+					redo.WithRetry(policy), redo.WithObserver(log))
+				e := fail(t, client, named(t, srv, "op", payment))
+				require.Equal(t, c.sent == 1, errors.Is(e, redo.ErrTooLate))
+				require.Equal(t, redo.EffectUnknown, e.Effect)
+				require.Len(t, srv.Requests(), c.sent)
+				op, err := client.Find(t.Context(), "op")
+				require.NoError(t, err)
+				require.Equal(t, store.StatePending, op.State)
+			})
+		})
+	}
 }

@@ -130,7 +130,7 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 		return nil, k.gone(), false
 	}
 	if grant.Verdict == store.Acquired {
-		k.usable, k.first, k.op.key = k.client.retention.Usable(), rec.CreatedAt, request.Key
+		k.born, k.first, k.op.key = time.Now(), rec.CreatedAt, request.Key
 		k.prior = k.op.given || k.op.lasting // another program may have sent the same key
 		k.logTransition(rec.Fingerprint, "none", store.StatePending)
 		return &holding{grant.Lease, rec.Fingerprint, request}, outcome{}, false
@@ -168,14 +168,14 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 	}
 	given := k.op.key
 	k.op.key, k.resumed, k.first = entry.Request.Key, true, rec.CreatedAt
-	k.usable = k.client.retention.Usable() - rec.Age()
+	k.born = time.Now().Add(-rec.Age())
 	switch {
 	case grant.Verdict == store.Complete:
 		return nil, k.recall(entry), false
 	case k.op.given && given != k.op.key:
 		return nil, k.refused(taxonomy.InvalidOperation, EffectUnknown,
 			errors.New("redo: the operation is pending under another key than the given one")), false
-	case entry.Settlement != nil || k.usable <= 0:
+	case entry.Settlement != nil || k.usable() <= 0:
 		out, again = k.rests(entry)
 		return nil, out, again
 	}
@@ -272,7 +272,7 @@ func (k *call) recall(entry journal.Entry) outcome {
 	if s == nil {
 		return k.storeFailure(errors.New("redo: the record of a complete operation has no outcome"), EffectUnknown)
 	}
-	if s.Code != "" || s.Finding != nil || !k.client.askServer && s.BodyKept || k.usable <= 0 {
+	if s.Code != "" || s.Finding != nil || !k.client.askServer && s.BodyKept || k.usable() <= 0 {
 		return k.replay(*s)
 	}
 	k.restore(entry.Request)

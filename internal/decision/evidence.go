@@ -27,7 +27,7 @@ func Refusal(err error) (taxonomy.Verdict, bool) {
 	switch {
 	case err == nil:
 		return v, false
-	case errors.Is(err, limit.ErrBreakerOpen):
+	case errors.Is(err, limit.ErrBreakerOpen), errors.Is(err, ErrTooLate):
 		v.Code = taxonomy.Unavailable
 	case errors.Is(err, limit.ErrLimited):
 		v.Code = taxonomy.RateLimited

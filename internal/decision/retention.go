@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -23,6 +24,16 @@ func (r *Retention) Learn(d time.Duration) {
 			return
 		}
 	}
+}
+
+// Left returns how long a request may still be sent whose key was first sent at the time born. A request without a key
+// has no limit. Of the two clocks the one that shows the higher age counts: the monotonic clock stops while the machine
+// is suspended, and the wall clock can be set back.
+func (r *Retention) Left(keyed bool, born, now time.Time) time.Duration {
+	if !keyed {
+		return math.MaxInt64
+	}
+	return r.Usable() - max(now.Sub(born), now.Round(0).Sub(born.Round(0)))
 }
 
 // Usable returns how long a new key may be sent: the retention less a margin, since clocks differ and a request takes

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,17 @@ func TestHowLongAKeyMayBeSent(t *testing.T) {
 			require.Equal(t, c.want, r.Usable())
 		})
 	}
+}
+
+func TestOnlyAKeyGrowsOld(t *testing.T) {
+	var r Retention
+	r.Know(8 * time.Hour)
+	born := time.Now()
+	for _, now := range []time.Time{born.Add(time.Hour), born.Round(0).Add(time.Hour)} { // the second has one clock
+		require.Equal(t, 6*time.Hour, r.Left(true, born, now))
+		require.Equal(t, time.Duration(math.MaxInt64), r.Left(false, born, now))
+	}
+	require.Equal(t, 7*time.Hour+time.Minute, r.Left(true, born, born.Add(-time.Minute)))
 }
 
 func TestTheShortestIsLearnedConcurrently(t *testing.T) {

@@ -86,7 +86,7 @@ func (k *call) rested(out outcome) bool {
 
 // complete writes a settlement and logs the change of state.
 func (k *call) complete(ctx context.Context, lease store.Lease, f store.Fingerprint, s journal.Settlement) error {
-	to, err := k.client.journal.Settle(ctx, lease, s)
+	to, err := k.client.journal.Conclude(ctx, lease, k.op.key, s)
 	if err == nil {
 		k.logTransition(f, "pending", to)
 	}

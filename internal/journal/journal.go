@@ -73,6 +73,26 @@ func (j Journal) Settle(ctx context.Context, lease store.Lease, s Settlement) (s
 	return store.StateFailed, j.Store.Complete(ctx, lease, out)
 }
 
+// conclusions is the number of claims after which Conclude gives up.
+const conclusions = 4
+
+// Conclude is Settle for the outcome of a call under the key. An applied operation is settled also if a later claim has
+// taken it over. The call of that claim sends the same key, so it can't have another outcome. It may have ended already,
+// since the claim of a caller that has given up can reach the store late. Nothing would then settle the operation.
+func (j Journal) Conclude(ctx context.Context, lease store.Lease, key string, s Settlement) (store.State, error) {
+	for try := 1; ; try++ {
+		to, err := j.Settle(ctx, lease, s)
+		if !errors.Is(err, store.ErrLost) || s.Effect != taxonomy.Applied || try == conclusions {
+			return to, err
+		}
+		entry, unread := j.Find(ctx, lease.ID.Key)
+		if unread != nil || entry.Record.State != store.StatePending || entry.Request.Key != key {
+			return to, err
+		}
+		lease = entry.Record.Lease()
+	}
+}
+
 // Forget removes the record that was read. It returns store.ErrLost if the record has changed since.
 func (j Journal) Forget(ctx context.Context, rec store.Record) error {
 	if rec.State == store.StatePending {

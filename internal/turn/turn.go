@@ -46,14 +46,15 @@ func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*Turn, erro
 // endPatience bounds the write that ends a turn. The write is made even after the context of the work has ended.
 const endPatience = 5 * time.Second
 
-// Postpone makes the next turn due at the time until, unless it is due later anyway.
+// Postpone makes the next turn due at the time until, unless it is due later anyway, or that time has passed.
 func (t Turn) Postpone(ctx context.Context, st store.Store, until time.Time) error {
-	if !until.After(t.next) {
+	left := time.Until(until)
+	if left <= 0 || !until.After(t.next) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	return st.Extend(ctx, t.Lease, time.Until(until), nil)
+	return st.Extend(ctx, t.Lease, left, nil)
 }
 
 // Forget ends the turns at a task that is done. If the write is lost, they are forgotten when they expire.

@@ -129,3 +129,18 @@ func TestTheWriteThatEndsATurnOutlivesItsContextForABoundedTime(t *testing.T) {
 		})
 	}
 }
+
+// The work may take longer than the server's hint. The next turn is then due.
+func TestATimeThatHasPassedPostponesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, pace := memstore.New(), turn.Pace{Interval: time.Minute, Most: time.Minute}
+		taken, err := turn.Take(t.Context(), st, task, pace)
+		require.NoError(t, err)
+		until := time.Now().Add(90 * time.Second)
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, taken.Postpone(t.Context(), st, until))
+		again, err := turn.Take(t.Context(), st, task, pace)
+		require.NoError(t, err)
+		require.NotNil(t, again)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // DefaultBackgroundLimit is the default of Background.Limit.
@@ -21,8 +22,8 @@ const DefaultBackgroundLimit = 1024
 //	var background server.Background
 //	once := server.Middleware(st, server.Required(), server.Principal(customer), server.RunIn(&background))
 //	…
-//	srv.Shutdown(ctx)        // no request is running after this
-//	background.Shutdown(ctx) // no outcome is waiting after this
+//	srv.Shutdown(ctx)        // no request comes in after this
+//	background.Shutdown(ctx) // no request is running, and no outcome is waiting after this
 //	st.Close()
 //
 // All methods may be called concurrently. A Background must not be copied after its first use.
@@ -33,10 +34,11 @@ type Background struct {
 	Limit int
 
 	mu       sync.Mutex
-	shut     bool
+	shut     bool // Shutdown has ended
 	waiting  map[*settlement]context.CancelFunc
-	finished chan struct{} // closed when nothing waits; nil before Shutdown
+	finished chan struct{} // closed when nothing waits or runs; nil before Shutdown
 	running  registry
+	requests atomic.Int64 // that the middlewares serve
 }
 
 // RunIn makes the middleware record late outcomes in b, so that the program can end them with [Background.Shutdown].
@@ -58,13 +60,14 @@ func (b *Background) Len() int {
 	return len(b.waiting)
 }
 
-// Shutdown waits until every outcome is recorded, or until ctx ends. It then ends the remaining attempts, and the
-// middleware's logger gets an error for each of their keys. The returned error contains their number, and wraps the
-// context's. Call Shutdown after http.Server.Shutdown and before the store is closed. An outcome that the store
-// refuses after Shutdown is logged as an error and not kept.
+// Shutdown waits until no request with a key is running and every outcome is recorded, or until ctx ends. It then ends
+// the remaining attempts, and the middleware's logger gets an error for each of their keys. The returned error contains
+// their number, and wraps the context's. Call Shutdown after http.Server.Shutdown and before the store is closed.
+// http.Server.Shutdown does not wait for a handler whose HTTP/2 connection the client has closed, or that
+// http.TimeoutHandler has left running. An outcome that the store refuses after Shutdown is logged as an error and not
+// kept.
 func (b *Background) Shutdown(ctx context.Context) error {
 	b.mu.Lock()
-	b.shut = true
 	if b.finished == nil {
 		b.finished = make(chan struct{})
 		b.finish()
@@ -76,6 +79,7 @@ func (b *Background) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	b.mu.Lock()
+	b.shut = true
 	var left []*settlement
 	for s := range b.waiting {
 		if !s.ended {
@@ -85,13 +89,15 @@ func (b *Background) Shutdown(ctx context.Context) error {
 		}
 	}
 	b.mu.Unlock()
-	if len(left) == 0 {
-		return nil
-	}
 	for _, s := range left {
 		s.report(errShutdown)
 	}
-	return fmt.Errorf("server: outcomes of %d keys are not recorded: %w", len(left), context.Cause(ctx))
+	running := b.requests.Load()
+	if len(left) == 0 && running == 0 {
+		return nil
+	}
+	return fmt.Errorf("server: %d requests are running, and outcomes of %d keys are not recorded: %w",
+		running, len(left), context.Cause(ctx))
 }
 
 var errShutdown = errors.New("server: shut down before the store took the outcome")
@@ -151,11 +157,21 @@ func (b *Background) remove(s *settlement) {
 	}
 }
 
-// finish wakes Shutdown if nothing waits. The mutex is held.
+// leave ends a request, which requests has counted.
+func (b *Background) leave() {
+	if b.requests.Add(-1) == 0 {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.finish()
+	}
+}
+
+// finish wakes Shutdown if nothing waits or runs. The mutex is held.
 func (b *Background) finish() {
-	if b.finished == nil || len(b.waiting) > 0 {
+	if b.finished == nil || len(b.waiting) > 0 || b.requests.Load() > 0 {
 		return
 	}
+	b.shut = true
 	select {
 	case <-b.finished:
 	default:

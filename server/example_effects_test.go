@@ -67,8 +67,8 @@ func ExampleApplied_reports() {
 		fmt.Println(w.Code, w.Header().Get("Idempotency-Status") == "replayed")
 	}
 	fmt.Println("charges:", acquirer.charges)
-	srv.Shutdown(ctx)        // no request is running after this
-	background.Shutdown(ctx) // no outcome is waiting after this
+	srv.Shutdown(ctx)        // no request comes in after this
+	background.Shutdown(ctx) // no request is running, and no outcome is waiting after this
 	st.Close()
 	// Output:
 	// 503 false

@@ -111,6 +111,8 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(no.code, no.detail)
 		return
 	}
+	c.background.requests.Add(1)
+	defer c.background.leave()
 	if c.admit() {
 		c.serve()
 	}

@@ -70,8 +70,8 @@ func serve(address, file string, pause time.Duration, up func(url string)) error
 	time.Sleep(pause) // the service's endpoints forget this pod
 	grace, cancel := context.WithTimeout(context.Background(), 70*time.Second)
 	defer cancel()
-	err = srv.Shutdown(grace)                          // no request is running after this
-	err = errors.Join(err, background.Shutdown(grace)) // no outcome is waiting after this
+	err = srv.Shutdown(grace)                          // no request comes in after this
+	err = errors.Join(err, background.Shutdown(grace)) // no request is running, no outcome is waiting
 	fmt.Println("outcomes that are not recorded:", background.Len())
 	return errors.Join(err, st.Close())
 }

@@ -203,8 +203,7 @@ func (k *call) unsent(code taxonomy.Code) Effect {
 // keyed reports whether the server can recognise a repetition of the request.
 func (k *call) keyed() bool { return k.op.key != "" && !k.client.profile.NoKeys }
 
-// usable returns how long the request may still be sent. An older key may be new to the server. Each response may
-// advertise a shorter retention.
+// usable returns how long the request may still be sent. An older key may be new to the server.
 func (k *call) usable() time.Duration { return k.client.retention.Left(k.keyed(), k.born, time.Now()) }
 
 // destination returns the origin of the call. A redirect does not change it.

@@ -365,19 +365,27 @@ func TestTwoProcessesThatResumeOneOperationSendOneKey(t *testing.T) {
 		st := openStore(t)
 		e := crash(t, srv, st, named(t, srv, "op", payment))
 		var group sync.WaitGroup
+		var codes sync.Map
 		for range 2 {
 			client := connect(t, srv.Transport(), redo.WithStore(st))
 			op := pending(t, client)[0]
 			group.Go(func() {
 				resp, err := client.Resume(t.Context(), op)
-				if err != nil {
-					t.Error(err)
+				if err != nil { // the other process has it
+					codes.Store(failure(t, err).Code, true)
 					return
 				}
 				drain(t, resp)
+				codes.Store(taxonomy.Code("success"), true)
 			})
 		}
 		group.Wait()
+		codes.Range(func(code, _ any) bool {
+			require.Contains(t, []taxonomy.Code{"success", taxonomy.InFlight}, code)
+			return true
+		})
+		_, ok := codes.Load(taxonomy.Code("success"))
+		require.True(t, ok, "one of them ends the operation")
 		for _, key := range keys(srv) {
 			require.Equal(t, e.Key, key)
 		}

@@ -25,6 +25,10 @@ func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
 		"it is called there, and refused": {func(t *testing.T, other *redo.Client, _ *failingFind) {
 			fail(t, other, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
 		}, 1},
+		"it is called there, and succeeds": {func(t *testing.T, _ *redo.Client, st *failingFind) {
+			other := connect(t, newProvider(201, 0), redo.WithStore(st))
+			succeed(t, other, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+		}, 3},
 		"a person settles it": {func(t *testing.T, other *redo.Client, _ *failingFind) {
 			require.NoError(t, other.Settle(t.Context(), "a", person))
 		}, 1},

@@ -246,12 +246,13 @@ func (k *call) overtaken() error {
 		return nil
 	}
 	entry, err := k.entry()
-	if rec := entry.Record; err == nil && (rec.Fence != k.fence || rec.State != store.StatePending) ||
-		errors.Is(err, store.ErrNotFound) {
+	rec := entry.Record
+	lost := rec.State == store.StateFailed || rec.State == store.StatePending && rec.Fence != k.fence
+	if err == nil && lost || errors.Is(err, store.ErrNotFound) {
 		return &exchange.Refused{Code: taxonomy.InFlight, Effect: EffectUnknown, Err: errors.New(
 			"redo: Resume: another caller has taken it over, settled it or forgotten it")}
 	}
-	return nil // the key makes a repetition safe if the store can't be read
+	return nil // the key makes a repetition safe, also if the store can't be read
 }
 
 // restore replaces the request's body and stored headers with those of the record, which earlier attempts sent.

@@ -77,8 +77,9 @@ func (j Journal) Settle(ctx context.Context, lease store.Lease, s Settlement) (s
 const conclusions = 4
 
 // Conclude is Settle for the outcome of a call under the key. An applied operation is settled also if a later claim has
-// taken it over. The call of that claim sends the same key, so it can't have another outcome. It may have ended already,
-// since the claim of a caller that has given up can reach the store late. Nothing would then settle the operation.
+// taken it over. The call of that claim sends the same key, so it can't have another outcome. It may have ended
+// already, since the claim of a caller that has given up can reach the store late. Nothing would then settle the
+// operation.
 func (j Journal) Conclude(ctx context.Context, lease store.Lease, key string, s Settlement) (store.State, error) {
 	for try := 1; ; try++ {
 		to, err := j.Settle(ctx, lease, s)

@@ -24,6 +24,7 @@ type attempt struct {
 	start  time.Time // when its clock started; waiting for a limiter comes before
 	budget time.Duration
 	report func(limit.Health) // the breaker's; nil if there is none
+	waited bool               // the limiter let the attempt pass, and was not told of its end
 }
 
 // A result holds the response or the error of one attempt, and its verdict.
@@ -61,7 +62,7 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 	case k.usable() <= 0:
 		err = ErrTooLate // the wait took longer than planned, for example because the machine was suspended
 	case c.breaker != nil || c.limiter != nil:
-		defer a.reportHealth(limit.Neutral) // a transport that panics must not leave the breaker waiting for its probe
+		defer a.reportEnd(&result{}) // a transport that panics must leave neither breaker nor limiter waiting
 		err = a.admit(ctx, total)
 		a.start = time.Now()
 	}
@@ -74,18 +75,19 @@ func (l *loop) attempt(ctx context.Context, now time.Time) result {
 	}
 	res := a.result(resp, err)
 	res.ctx, res.queued = ctx, a.start.Sub(now)
-	a.reportHealth(decision.Health(res.verdict, res.resp != nil))
-	if c.limiter != nil && res.resp != nil {
-		limited := res.verdict.Code.In(taxonomy.RateLimit)
-		left, reset, ok := wire.Quota(res.resp.Header, now, limited)
-		limit.Report(c.limiter, k.destination(), limit.Response{Limited: limited, Quota: ok, Remaining: left, Reset: reset})
-	}
+	a.reportEnd(&res)
 	return res
 }
 
-// admit waits for the limiter and calls the breaker. The attempt's clock does not run yet.
-func (a *attempt) admit(ctx context.Context, total time.Duration) error {
+// admit calls the breaker and waits for the limiter. The attempt's clock does not run yet. An open circuit comes first:
+// its refusals must neither wait nor use up the limit.
+func (a *attempt) admit(ctx context.Context, total time.Duration) (err error) {
 	k, c := a.call, a.call.client
+	if c.breaker != nil {
+		if a.report, err = limit.Allow(c.breaker, k.destination()); err != nil {
+			return err
+		}
+	}
 	if l := limit.For(c.limiter, k.destination()); l != nil {
 		wait, cancel := context.WithTimeout(ctx, min(total, k.usable())) // the key grows old in the queue too
 		err := limit.Wait(wait, l)
@@ -96,25 +98,21 @@ func (a *attempt) admit(ctx context.Context, total time.Duration) error {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return ErrLimited // the deadline was this wait's own, and no caller's
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if c.breaker != nil {
-		done, err := c.breaker.Allow(k.destination().String())
-		if err != nil {
-			return errors.Join(ErrBreakerOpen, err)
-		}
-		a.report = done
+		a.waited = err == nil
+		return err
 	}
 	return nil
 }
 
-// reportHealth reports the attempt's health to the breaker. Only the first call has an effect.
-func (a *attempt) reportHealth(h limit.Health) {
+// reportEnd reports the attempt's end to the breaker and the limiter. Only the first call has an effect.
+func (a *attempt) reportEnd(res *result) {
 	if report := a.report; report != nil {
 		a.report = nil
-		report(h)
+		report(decision.Health(res.verdict, res.resp != nil, res.local))
+	}
+	if a.waited {
+		a.waited = false
+		limit.Report(a.call.client.limiter, a.call.destination(), decision.Response(res.verdict, res.resp, a.start))
 	}
 }
 

@@ -35,7 +35,7 @@ func TestTheClientTellsItsBreaker(t *testing.T) {
 		},
 		{
 			"nothing of an attempt that the limiter refuses", []int{503}, []Option{used()},
-			[]limit.Health{limit.Unhealthy},
+			[]limit.Health{limit.Unhealthy, limit.Neutral},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

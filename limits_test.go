@@ -260,3 +260,79 @@ func TestAPanicDoesNotHoldTheBreakersProbe(t *testing.T) {
 		succeed(t, c, req())
 	})
 }
+
+func TestAnOutageUsesUpNoQuota(t *testing.T) {
+	for name, outage := range map[string]func(*http.Request) (*http.Response, error){
+		"no connection": func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") },
+		"a proxy's 502": func(r *http.Request) (*http.Response, error) { return answer(r, 502, ""), nil },
+		"a panic":       func(*http.Request) (*http.Response, error) { panic("a bug in the transport") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				down := false
+				c := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+					if down {
+						return outage(r)
+					}
+					resp := answer(r, 200, "")
+					resp.Header.Set("RateLimit", `"hour";r=3;t=3600`)
+					return resp, nil
+				}), redo.WithLimiter(limit.NewQuotaLimiter()), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				call := func() (resp *http.Response, err error) {
+					defer func() { _ = recover() }()
+					return c.Do(post(t, t.Context(), "http://api.test/", payment))
+				}
+				succeed(t, c, post(t, t.Context(), "http://api.test/", payment))
+				down = true
+				for range 10 {
+					resp, _ := call()
+					require.Nil(t, resp)
+				}
+				down = false
+				start := time.Now()
+				succeed(t, c, post(t, t.Context(), "http://api.test/", payment))
+				require.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestAnOpenBreakerDoesNotWaitForTheLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		breaker, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 1, Cooldown: time.Second})
+		require.NoError(t, err)
+		status := 503
+		c := connect(t, tripper(func(r *http.Request) (*http.Response, error) { return answer(r, status, ""), nil }),
+			redo.WithBreaker(breaker), redo.WithLimiter(rate.NewLimiter(rate.Every(3*time.Second), 1)),
+			redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+		req := func(ctx context.Context) *http.Request { return post(t, ctx, "http://api.test/", payment) }
+		start := time.Now()
+		fail(t, c, req(t.Context()))
+		for range 10 {
+			e := fail(t, c, req(t.Context()))
+			require.ErrorIs(t, e, redo.ErrBreakerOpen)
+			require.Equal(t, 1, strings.Count(e.Error(), redo.ErrBreakerOpen.Error()))
+		}
+		require.Zero(t, time.Since(start))
+		time.Sleep(time.Second)
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, fail(t, c, req(soon)), redo.ErrLimited, "a probe that was not sent shows nothing")
+		status = 200
+		succeed(t, c, req(t.Context()))
+		require.Equal(t, 3*time.Second, time.Since(start))
+	})
+}
+
+func TestTheLimitersWaitIsNoFailureOfTheDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		breaker, err := limit.NewBreaker(limit.BreakerPolicy{Failures: 1})
+		require.NoError(t, err)
+		srv := servertest.NewInMemory(t)
+		c := connect(t, srv.Transport(), redo.WithBreaker(breaker), redo.WithLimiter(rate.NewLimiter(rate.Every(time.Hour), 1)))
+		succeed(t, c, post(t, t.Context(), srv.URL, payment))
+		for range 2 {
+			require.ErrorIs(t, fail(t, c, post(t, t.Context(), srv.URL, payment)), redo.ErrLimited)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ type BreakerPolicy struct {
 	// Failures is the number of unhealthy attempts in a row that opens the circuit of a destination. Default 10.
 	Failures int
 	// Cooldown is the time for which an open circuit refuses every attempt. After that, one attempt is let through
-	// as a probe. Default 5 s.
+	// as a probe. While a probe hangs, another one follows after each further cooldown. Default 5 s.
 	Cooldown time.Duration
 }
 
@@ -53,6 +54,15 @@ func NewBreaker(p BreakerPolicy) (Breaker, error) {
 	return &breaker{policy: p, circuits: newTable[string]((*circuit).open)}, nil
 }
 
+// Allow asks b whether an attempt may be made. The error of a refusal matches [ErrBreakerOpen] and the error of b.
+func Allow(b Breaker, d Destination) (done func(Health), err error) {
+	done, err = b.Allow(d.String())
+	if err != nil && !errors.Is(err, ErrBreakerOpen) {
+		err = errors.Join(ErrBreakerOpen, err)
+	}
+	return done, err
+}
+
 type breaker struct {
 	policy   BreakerPolicy
 	mu       sync.Mutex
@@ -62,7 +72,7 @@ type breaker struct {
 type circuit struct {
 	failures int       // in a row
 	openedAt time.Time // zero: closed
-	probing  bool
+	probed   time.Time // the start of the probe under way; zero: none
 }
 
 func (c *circuit) open() bool { return !c.openedAt.IsZero() }
@@ -72,10 +82,11 @@ func (b *breaker) Allow(destination string) (func(Health), error) {
 	defer b.mu.Unlock()
 	var probed *circuit
 	if c := b.circuits.get(destination); c != nil && c.open() {
-		if c.probing || time.Since(c.openedAt) < b.policy.Cooldown {
+		// A probe without a time limit may never end, and must not keep the circuit open.
+		if time.Since(c.openedAt) < b.policy.Cooldown || time.Since(c.probed) < b.policy.Cooldown {
 			return nil, ErrBreakerOpen
 		}
-		c.probing, probed = true, c
+		c.probed, probed = time.Now(), c
 	}
 	return func(h Health) { b.done(destination, h, probed) }, nil
 }
@@ -88,7 +99,7 @@ func (b *breaker) done(destination string, h Health, probed *circuit) {
 	// If the circuit was dropped during its probe, the current circuit is another one, and may have its own probe.
 	probe := c != nil && c == probed
 	if probe {
-		c.probing = false
+		c.probed = time.Time{}
 	}
 	switch h {
 	case Healthy:

@@ -109,8 +109,20 @@ func TestBreaker(t *testing.T) {
 			time.Sleep(time.Minute)
 			c.begin("a")
 			c.refused("a")
-			time.Sleep(time.Hour)
+			time.Sleep(time.Minute - 1)
 			c.refused("a")
+		},
+		"a probe that hangs does not keep it open": func(t *testing.T, c circuits) {
+			c.open("a")
+			time.Sleep(time.Minute)
+			hangs := c.begin("a")
+			time.Sleep(time.Minute)
+			probe := c.begin("a")
+			c.refused("a")
+			probe(Healthy)
+			c.begin("a")
+			hangs(Neutral)
+			c.begin("a")
 		},
 		"closes when the probe succeeds": func(t *testing.T, c circuits) {
 			c.open("a")

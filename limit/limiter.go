@@ -33,23 +33,39 @@ type QuotaReporter interface {
 	ReportQuota(remaining int, reset time.Duration)
 }
 
-// A Response holds the facts about a server's limits in one response.
+// A Response holds the facts about a server's limits in the response to one attempt.
 type Response struct {
+	None      bool // the attempt ended without a response; the other fields are then zero
+	Failed    bool // the attempt was a transient failure
 	Limited   bool // the server refused the attempt for too many requests
 	Quota     bool // Remaining and Reset are known
 	Remaining int
 	Reset     time.Duration
 }
 
-// Report reports a response of d to l, if l learns from responses.
+// Report reports the end of an attempt at d to l, if l learns from responses. The attempt must have passed the Wait of
+// l. A [QuotaLimiter] gets back an attempt without a response, and a failure that reports no quota.
 func Report(l Limiter, d Destination, resp Response) {
 	own := For(l, d)
-	if r, ok := own.(Reporter); ok {
+	if q, ok := quotaOf(own); ok && (resp.None || resp.Failed && !resp.Limited && !resp.Quota) {
+		q.giveBack()
+		return
+	}
+	if r, ok := own.(Reporter); ok && !resp.None {
 		r.Report(resp.Limited)
 	}
 	if r, ok := own.(QuotaReporter); ok && resp.Quota {
 		r.ReportQuota(resp.Remaining, resp.Reset)
 	}
+}
+
+// quotaOf returns the QuotaLimiter that l is, or holds for one destination.
+func quotaOf(l Limiter) (*QuotaLimiter, bool) {
+	if own, ok := l.(*destinationLimiter); ok {
+		l = own.limiter
+	}
+	q, ok := l.(*QuotaLimiter)
+	return q, ok
 }
 
 var errNoFunction = errors.New("limit: PerDestination was given a nil function")

@@ -79,6 +79,23 @@ func (l *QuotaLimiter) Report(bool) {
 	l.under = max(0, l.under-1)
 }
 
+// giveBack returns an attempt of which the server shows no sign. It may have counted it, and its next response shows
+// that. Otherwise the failures of an outage would use up a quota that nobody has used.
+func (l *QuotaLimiter) giveBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.under == 0 {
+		return // the quota was restored since then
+	}
+	l.under--
+	most := l.least
+	if l.window.IsZero() {
+		most = l.most
+	}
+	l.left = min(l.left+1, most-l.under)
+	l.wake()
+}
+
 // ReportQuota learns that remaining more attempts may be sent until the quota is restored, after reset. A negative
 // number is zero.
 func (l *QuotaLimiter) ReportQuota(remaining int, reset time.Duration) {
@@ -98,6 +115,11 @@ func (l *QuotaLimiter) ReportQuota(remaining int, reset time.Duration) {
 	l.least = remaining
 	// The server may have counted some of the attempts under way already. Their responses will show it.
 	l.left = max(0, remaining-l.under)
+	l.wake()
+}
+
+// wake wakes the waiting callers.
+func (l *QuotaLimiter) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }

@@ -147,6 +147,52 @@ func TestQuotaLimiter(t *testing.T) {
 			require.Less(t, time.Since(start), 2*time.Minute)
 		})
 	})
+	for name, resp := range map[string]Response{
+		"an attempt without a response":   {None: true},
+		"a failure that reports no quota": {Failed: true},
+	} {
+		t.Run("gets back "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, start := PerDestination(func() Limiter { return NewQuotaLimiter() }), time.Now()
+				end := func(r Response) { Report(l, Destination{}, r) }
+				for range 20 { // no quota is known yet
+					require.NoError(t, For(l, Destination{}).Wait(t.Context()))
+					end(resp)
+				}
+				require.NoError(t, For(l, Destination{}).Wait(t.Context()))
+				end(Response{Quota: true, Remaining: 5, Reset: time.Hour})
+				for range 20 {
+					require.NoError(t, For(l, Destination{}).Wait(t.Context()))
+					end(resp)
+				}
+				for range 5 {
+					require.NoError(t, For(l, Destination{}).Wait(t.Context()))
+				}
+				require.Zero(t, time.Since(start), "the quota is not used")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.Error(t, For(l, Destination{}).Wait(ctx), "it is now")
+			})
+		})
+	}
+	t.Run("gets back no more than the server allows", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewQuotaLimiter()
+			for range 11 {
+				require.NoError(t, l.Wait(t.Context()))
+			}
+			left(l, 5, time.Hour)
+			for range 10 {
+				Report(l, Destination{}, Response{None: true})
+			}
+			Report(l, Destination{}, Response{None: true}) // none is under way
+			require.Equal(t, 5, l.left)
+			time.Sleep(time.Hour)
+			require.NoError(t, l.Wait(t.Context()))
+			Report(l, Destination{}, Response{None: true})
+			require.Equal(t, l.most, l.left)
+		})
+	})
 	t.Run("believes no late response", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, start := NewQuotaLimiter(), time.Now()

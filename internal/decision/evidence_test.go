@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,9 +55,37 @@ func TestHealth(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, decision.Health(c.verdict, c.response))
+			require.Equal(t, c.want, decision.Health(c.verdict, c.response, false))
 		})
 	}
+	limited := taxonomy.Verdict{Code: taxonomy.RateLimited, Class: transient}
+	require.Equal(t, limit.Neutral, decision.Health(limited, false, true), "the client's own limit")
+	require.Equal(t, limit.Healthy, decision.Health(taxonomy.Verdict{Code: taxonomy.BadURL}, true, true), "a redirect")
+}
+
+func TestResponse(t *testing.T) {
+	const transient = taxonomy.ClassTransient
+	quota := http.Header{"Ratelimit": {`"default";r=7;t=30`}}
+	for _, c := range []struct {
+		name    string
+		verdict taxonomy.Verdict
+		header  http.Header
+		want    limit.Response
+	}{
+		{"a success", taxonomy.Verdict{Class: taxonomy.ClassSuccess}, nil, limit.Response{}},
+		{"a quota", taxonomy.Verdict{}, quota, limit.Response{Quota: true, Remaining: 7, Reset: 30 * time.Second}},
+		{"a failure", taxonomy.Verdict{Code: taxonomy.Unavailable, Class: transient}, nil, limit.Response{Failed: true}},
+		{"a request that is still running", taxonomy.Verdict{Code: taxonomy.InFlight, Class: transient}, nil,
+			limit.Response{}},
+		{"too many requests", taxonomy.Verdict{Code: taxonomy.RateLimited, Class: transient},
+			http.Header{"Retry-After": {"9"}},
+			limit.Response{Failed: true, Limited: true, Quota: true, Reset: 9 * time.Second}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, decision.Response(c.verdict, &http.Response{Header: c.header}, time.Now()))
+		})
+	}
+	require.Equal(t, limit.Response{None: true}, decision.Response(taxonomy.Verdict{}, nil, time.Now()))
 }
 
 func TestOwnRefusals(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -76,7 +77,7 @@ func Accept(q Queue, r Receiver, opts ...outbox.Option) (*Acceptor, error) {
 	if !r.mode.set() {
 		return nil, errors.New("inbox: the receiver's handler is nil")
 	}
-	if q == nil {
+	if null.Is(q) {
 		return nil, errors.New("inbox: the queue is nil")
 	}
 	a := &Acceptor{queue: q, in: r.in, mode: r.mode}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -24,7 +25,7 @@ type Inbox struct {
 // New returns an Inbox over a store, which other users may share: its scopes start with "inbox". The error names each
 // option that is wrong.
 func New(st Store, opts ...Option) (*Inbox, error) {
-	if st == nil {
+	if null.Is(st) {
 		return nil, errors.New("inbox: the store is nil")
 	}
 	c, err := newConfig(opts)

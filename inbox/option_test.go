@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/outbox/memoutbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/taxonomy"
@@ -55,9 +56,17 @@ func TestConstructorsNameEachWrongOption(t *testing.T) {
 	require.NoError(t, err, "each value is the smallest that is allowed")
 	_, err = inbox.New(nil)
 	require.EqualError(t, err, "inbox: the store is nil")
+	_, err = inbox.New((*memstore.Store)(nil))
+	require.EqualError(t, err, "inbox: the store is nil")
 	_, err = inbox.NewTransactional[rows](nil)
 	require.EqualError(t, err, "inbox: the store is nil")
+	_, err = inbox.New(st, inbox.Observe((*nilObserver)(nil)))
+	require.EqualError(t, err, "inbox: option Observe: the observer is a nil pointer")
+	_, err = inbox.Accept((*memoutbox.Queue)(nil), newInbox(t, st).Receiver(returns(nil)))
+	require.EqualError(t, err, "inbox: the queue is nil")
 }
+
+type nilObserver struct{ inbox.Observer }
 
 func TestTheDefaultBackoffDoublesUpToTenMinutes(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {

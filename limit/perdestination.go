@@ -14,7 +14,8 @@ import (
 // PerDestination returns a Limiter that holds a separate limiter for each destination. [For] returns the limiter of
 // one destination. It calls newLimiter at the destination's first use, and again after the destination was dropped.
 // Two concurrent first uses may both call newLimiter; one of the results is then not used. newLimiter must be safe
-// for concurrent use. If it returns nil or a nil pointer, the destination has no limit.
+// for concurrent use. If it returns nil or a nil pointer, the destination has no limit. If it returns a limiter that
+// [Validate] refuses, every Wait returns that error.
 //
 // A destination is dropped last while a caller waits for its limiter, while its *rate.Limiter is not full, or while
 // its *AdaptiveLimiter is not full or is lowered, or while less than the quota of its *QuotaLimiter is left.
@@ -56,6 +57,9 @@ func (p *perDestination) of(d Destination) *destinationLimiter {
 	made := &destinationLimiter{}
 	if l := p.make(); !null.Is(l) {
 		made.limiter = l
+		if err := Validate(l); err != nil {
+			made.limiter = unusable{err}
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,6 +69,11 @@ func (p *perDestination) of(d Destination) *destinationLimiter {
 	p.limiters.add(d, made)
 	return made
 }
+
+// unusable refuses every attempt, because newLimiter has returned a limiter that can't be used.
+type unusable struct{ err error }
+
+func (l unusable) Wait(context.Context) error { return l.err }
 
 func (p *perDestination) known(d Destination) *destinationLimiter {
 	p.mu.Lock()

@@ -271,3 +271,16 @@ func TestWaitingCallersAreCounted(t *testing.T) {
 type waitFor chan struct{}
 
 func (w waitFor) Wait(context.Context) error { <-w; return nil }
+
+func TestALimiterThatCannotBeUsedRefuses(t *testing.T) {
+	d := Destination{Host: "a"}
+	for want, unusable := range map[string]Limiter{
+		"NewQuotaLimiter": &QuotaLimiter{}, "NewAdaptiveLimiter": &AdaptiveLimiter{}, "nil function": PerDestination(nil),
+	} {
+		l := PerDestination(func() Limiter { return unusable })
+		require.ErrorContains(t, For(l, d).Wait(t.Context()), want)
+		Report(l, d, Response{Limited: true, Quota: true})
+		Report(l, d, Response{None: true})
+		require.ErrorContains(t, For(l, d).Wait(t.Context()), want)
+	}
+}

@@ -1,6 +1,7 @@
 package otelredo_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -20,7 +21,7 @@ import (
 
 func TestTheLinesOfTheDocsWork(t *testing.T) {
 	st, queue := memstore.New(), memoutbox.New()
-	publisher := outbox.PublisherFunc(nil)
+	publisher := outbox.PublisherFunc(func(context.Context, outbox.Event) error { return nil })
 	customer := func(*http.Request) string { return "account-1" }
 	client, err := redo.New(redo.WithStore(st), redo.WithObserver(otelredo.Client()))
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/otelredo"
@@ -13,6 +14,17 @@ import (
 	"github.com/redo-go/redo/outbox/memoutbox"
 	"github.com/redo-go/redo/store/memstore"
 )
+
+func TestANilPointerIsNoProviderAndNoQueue(t *testing.T) {
+	observer := otelredo.Client(otelredo.MeterProvider((*sdk.MeterProvider)(nil)),
+		otelredo.TracerProvider((*sdktrace.TracerProvider)(nil)))
+	client, err := redo.New(redo.WithObserver(observer))
+	require.NoError(t, err)
+	_, err = redo.Call[any](t.Context(), client, "GET", "http://127.0.0.1:0", nil)
+	require.Error(t, err, "the global providers are used")
+	_, err = otelredo.ObserveBacklog((*memoutbox.Queue)(nil))
+	require.EqualError(t, err, "otelredo: the queue is nil")
+}
 
 // Without names the second queue's zero would hide the dead letters of the first.
 func TestQueuesAndClientsWithNamesAreSeparateSeries(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/redo-go/redo/internal/null"
 )
 
 // An Option sets a provider or a name.
@@ -14,19 +16,21 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// TracerProvider makes the spans with p. The default, also for nil, is that of otel.GetTracerProvider.
+// TracerProvider makes the spans with p. The default, also for nil and a nil pointer, is that of
+// otel.GetTracerProvider.
 func TracerProvider(p trace.TracerProvider) Option {
 	return optionFunc(func(c *config) {
-		if p != nil {
+		if !null.Is(p) {
 			c.tracers = p
 		}
 	})
 }
 
-// MeterProvider makes the metrics with p. The default, also for nil, is that of otel.GetMeterProvider.
+// MeterProvider makes the metrics with p. The default, also for nil and a nil pointer, is that of
+// otel.GetMeterProvider.
 func MeterProvider(p metric.MeterProvider) Option {
 	return optionFunc(func(c *config) {
-		if p != nil {
+		if !null.Is(p) {
 			c.meters = p
 		}
 	})

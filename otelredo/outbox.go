@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/outbox"
 )
 
@@ -82,7 +83,7 @@ type Backlog interface {
 // the disabled destinations. Each collection reads the queue. Unregister the result to stop it. A process with several
 // queues needs [Name].
 func ObserveBacklog(q Backlog, opts ...Option) (metric.Registration, error) {
-	if q == nil {
+	if null.Is(q) {
 		return nil, errors.New("otelredo: the queue is nil")
 	}
 	c := newConfig(opts)

@@ -340,13 +340,25 @@ func TestAPurgeGoesOnUntilNothingIsLeft(t *testing.T) {
 	})
 }
 
+type nilObserver struct{ outbox.Observer }
+
 func TestARelayNeedsAQueueAndAPublisher(t *testing.T) {
 	q := memoutbox.New()
 	publish := outbox.PublisherFunc(func(context.Context, outbox.Event) error { return nil })
 	_, err := outbox.NewRelay(nil, publish)
 	require.ErrorContains(t, err, "queue is nil")
+	_, err = outbox.NewRelay((*memoutbox.Queue)(nil), publish)
+	require.ErrorContains(t, err, "queue is nil")
 	_, err = outbox.NewRelay(q, nil)
 	require.ErrorContains(t, err, "publisher is nil")
+	_, err = outbox.NewRelay(q, outbox.PublisherFunc(nil))
+	require.ErrorContains(t, err, "publisher is nil")
+	_, err = outbox.NewRelay(q, publish, outbox.Observe((*nilObserver)(nil)))
+	require.EqualError(t, err, "outbox: option Observe: the observer is a nil pointer")
+	for _, b := range []outbox.Backlog{nil, (*memoutbox.Queue)(nil)} {
+		_, err = outbox.RedriveAll(t.Context(), b, outbox.Selection{})
+		require.ErrorContains(t, err, "RedriveAll: the backlog is nil")
+	}
 	r, err := outbox.NewRelay(q, publish)
 	require.NoError(t, err)
 	ended, end := context.WithCancel(t.Context())

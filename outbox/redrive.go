@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/store"
 )
 
@@ -48,6 +49,9 @@ type Redriven struct {
 // A letter that dies again while RedriveAll runs may be redriven once more. Set Selection.Until, or fix the cause
 // first.
 func RedriveAll(ctx context.Context, b Backlog, s Selection, opts ...RedriveOption) (done Redriven, err error) {
+	if null.Is(b) {
+		return done, fmt.Errorf("outbox: %w: RedriveAll: the backlog is nil", store.ErrInvalid)
+	}
 	var r redrive
 	for _, o := range opts {
 		if o == nil {

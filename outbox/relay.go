@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/internal/chance"
+	"github.com/redo-go/redo/internal/null"
 )
 
 // Relay delivers the events of a queue through a publisher. Create one with [NewRelay]. Any number may run on one
@@ -22,10 +23,10 @@ type Relay struct {
 
 // NewRelay returns a relay, which does nothing until Run is called. The error names each wrong option.
 func NewRelay(q Queue, p Publisher, opts ...Option) (*Relay, error) {
-	if q == nil {
+	if null.Is(q) {
 		return nil, errors.New("outbox: the queue is nil")
 	}
-	if p == nil {
+	if null.Is(p) {
 		return nil, errors.New("outbox: the publisher is nil")
 	}
 	c, err := newConfig(opts)

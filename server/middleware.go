@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -37,7 +38,7 @@ func New(st store.Store, opts ...Option) (func(http.Handler) http.Handler, error
 func newMiddleware(st store.Store, cfg config, err error) (func(http.Handler) http.Handler, error) {
 	var begin opener
 	switch {
-	case st == nil:
+	case null.Is(st):
 		err = errors.Join(errNoStore, err)
 	case cfg.transactional != nil:
 		var unfit error

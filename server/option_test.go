@@ -13,6 +13,8 @@ import (
 	"github.com/redo-go/redo/store/memstore"
 )
 
+type nilObserver struct{ server.Observer }
+
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		opt  server.Option
@@ -40,6 +42,7 @@ func TestOptions(t *testing.T) {
 		{server.Methods("POST "), `option Methods: "POST " is not a method's name in capitals`},
 		{server.RunIn(&server.Background{Limit: -1}), "option RunIn: the Background's Limit must not be negative"},
 		{server.InFlightStatus(200), "option InFlightStatus: 200 is neither 409 nor 425"},
+		{server.Observe((*nilObserver)(nil)), "option Observe: the observer is a nil pointer"},
 		{server.Principal(nil), "option Principal: the function must not be nil"},
 		{server.Header(""), `option Header: "" is not a header name`},
 		{server.Header("X Key"), `option Header: "X Key" is not a header name`},
@@ -133,4 +136,9 @@ func TestKindString(t *testing.T) {
 	require.Equal(t, "failed open", server.FailedOpen.String())
 	require.Equal(t, "timed out", server.TimedOut.String())
 	require.Equal(t, "unknown", fmt.Sprint(server.Kind(99)))
+}
+
+func TestANilPointerIsNoStore(t *testing.T) {
+	_, err := server.New((*memstore.Store)(nil), server.SharedKeys())
+	require.EqualError(t, err, "server: the store must not be nil")
 }

@@ -93,7 +93,9 @@ var importRules = map[string]importRule{
 		},
 	},
 	"profile": {module: []string{".", "taxonomy"}},
-	"server":  {module: []string{"taxonomy", "store", "internal/wire", "internal/chance", "internal/settle"}},
+	"server": {module: []string{
+		"taxonomy", "store", "internal/wire", "internal/chance", "internal/null", "internal/settle",
+	}},
 	"server/framework/internal/frametest": {module: []string{"server", "store/memstore"}, testing: true,
 		vendors: []string{
 			"github.com/stretchr/testify/require",
@@ -111,10 +113,10 @@ var importRules = map[string]importRule{
 	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire"}},
 	"console":                  {module: []string{".", "store", "inbox", "outbox", "taxonomy", "internal/bidi"}},
 	"inbox": {module: []string{
-		"taxonomy", "store", "webhook", "outbox", "internal/wire", "internal/settle",
+		"taxonomy", "store", "webhook", "outbox", "internal/wire", "internal/null", "internal/settle",
 	}},
 	"outbox": {module: []string{
-		"taxonomy", "store", "webhook", ".", "internal/wire", "internal/chance",
+		"taxonomy", "store", "webhook", ".", "internal/wire", "internal/chance", "internal/null",
 	}},
 	"outbox/boltoutbox": {
 		module:  []string{"taxonomy", "store", "store/boltstore", "outbox"},
@@ -153,7 +155,8 @@ var importRules = map[string]importRule{
 	},
 	"conformance": {module: []string{"taxonomy", "internal/wire"}},
 	targetsDir:    {nested: true, anything: true},
-	"otelredo":    {module: []string{".", "server", "inbox", "outbox", "store", "taxonomy", "webhook"}, nested: true},
+	"otelredo": {module: []string{".", "server", "inbox", "outbox", "store", "taxonomy", "webhook", "internal/null"},
+		nested: true},
 	"cmd/redo":    {nested: true, anything: true},
 	"examples":    {nested: true, anything: true, testing: true},
 	"benchmarks":  {nested: true, anything: true, testing: true},

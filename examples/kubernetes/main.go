@@ -86,7 +86,10 @@ var running = make(chan struct{}, 1)
 
 // createPayment is an example of work that takes a while.
 func createPayment(w http.ResponseWriter, _ *http.Request) {
-	running <- struct{}{}
+	select {
+	case running <- struct{}{}:
+	default: // only the demonstration waits for it
+	}
 	time.Sleep(100 * time.Millisecond)
 	w.WriteHeader(http.StatusCreated)
 }

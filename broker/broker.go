@@ -2,8 +2,8 @@
 // broker/pubsub. Each of them has an outbox.Publisher and brings a broker's messages to an inbox. A program imports the
 // package of its broker, and this one for the names of the headers and for [Refused].
 //
-//	publisher, err := redonats.NewPublisher(js)               // producer: for outbox.NewRelay
-//	consumer.Consume(redonats.Handler("shop", receive))       // consumer: for inbox.Inbox
+//	publisher, err := redonats.NewPublisher(js)              // producer: for outbox.NewRelay
+//	consumer.Consume(redonats.Handler(ctx, "shop", receive)) // consumer: for inbox.Inbox
 //
 // # Promises
 //

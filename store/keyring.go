@@ -26,6 +26,9 @@ func (k SealKey) String() string { return fmt.Sprintf("SealKey(%q)", k.ID) }
 // GoString is String, so that %#v shows no secret either.
 func (k SealKey) GoString() string { return k.String() }
 
+// MarshalText is String, so that JSON and logs show no secret either.
+func (k SealKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 // SealKeys are the keys of a [Keyring].
 type SealKeys struct {
 	// Seal encrypts each written value, and decrypts.

@@ -2,7 +2,10 @@ package store_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -60,4 +63,13 @@ func TestASealKeyShowsNoSecret(t *testing.T) {
 		require.Contains(t, text, "2026")
 		require.NotContains(t, text, "hush", verb)
 	}
+	var log strings.Builder
+	keys := store.SealKeys{Seal: key, Open: []store.SealKey{key}}
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("configured", "key", key, "keys", keys)
+	require.Contains(t, log.String(), "2026")
+	require.NotContains(t, log.String(), base64.StdEncoding.EncodeToString(key.Secret))
+
+	var read store.SealKey
+	require.NoError(t, json.Unmarshal([]byte(`{"ID":"2026","Secret":"aHVzaA=="}`), &read))
+	require.Equal(t, store.SealKey{ID: "2026", Secret: []byte("hush")}, read, "a configuration can hold it")
 }

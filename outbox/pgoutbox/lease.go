@@ -128,5 +128,5 @@ func (q *Queue) sweep(ctx context.Context, all bool) error {
 // sweepIsDue reports whether it is time to look at all leases. The others are found through the cursor.
 func (q *Queue) sweepIsDue(now time.Time) bool {
 	last := q.swept.Load()
-	return now.UnixNano()-last > int64(sweepEvery) && q.swept.CompareAndSwap(last, now.UnixNano())
+	return now.UnixNano()-last >= int64(sweepEvery) && q.swept.CompareAndSwap(last, now.UnixNano())
 }

@@ -63,6 +63,25 @@ func TestClaimTriesAgainWhileAnotherReadsTheLog(t *testing.T) {
 	d.claim("e-0002")
 }
 
+// The first claim of a process looks for all expired leases, and so does one claim a minute. The others find the leases
+// that have expired since the last claim.
+func TestOneClaimAMinuteLooksForAllExpiredLeases(t *testing.T) {
+	d, sent := newTracedDesk(t)
+	clock := stopped(d.q)
+	for _, step := range []struct {
+		later time.Duration
+		want  []string
+	}{
+		{0, []string{"Sweep"}}, {0, nil}, {time.Minute - 1, nil}, {1, []string{"Sweep"}}, {0, nil},
+		{time.Hour, []string{"Sweep"}}, {0, nil},
+	} {
+		clock.forward(step.later)
+		sent.forget()
+		d.claim()
+		require.Equal(t, step.want, sent.of(d.q, "Sweep"))
+	}
+}
+
 // Lines are claimed by a second statement, if the first one finds any.
 func TestClaimOfLateEventsWithoutLinesIsNoStatementOfLines(t *testing.T) {
 	d, sent := newTracedDesk(t)

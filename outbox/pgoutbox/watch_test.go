@@ -2,6 +2,7 @@ package pgoutbox_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -34,6 +35,37 @@ func TestWatchEndsIfItCannotListen(t *testing.T) {
 	err := q.Watch(t.Context(), func() { t.Error("woken") })
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorIs(t, err, context.Canceled, "the reason")
+}
+
+// So must one whose connection gets no password. BeforeConnect sets it for the connections of the pool.
+func TestWatchConnectsAsThePoolDoes(t *testing.T) {
+	p := newPlace(t)
+	expired, errToken := false, errors.New("the token has expired")
+	p.change = func(c *pgxpool.Config) {
+		c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+			if expired {
+				return errToken
+			}
+			c.RuntimeParams["application_name"] = "of the pool"
+			return nil
+		}
+	}
+	q, pool := p.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	listening := 0
+	require.NoError(t, q.Watch(ctx, func() {
+		err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity "+
+			"WHERE application_name = 'of the pool' AND query LIKE 'LISTEN%'").Scan(&listening)
+		if err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}))
+	require.Equal(t, 1, listening)
+	expired = true
+	err := q.Watch(t.Context(), func() { panic("woken") })
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorIs(t, err, errToken, "the reason")
 }
 
 // So must one whose connection has ended.

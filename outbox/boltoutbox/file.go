@@ -50,10 +50,10 @@ type file struct {
 	disabled *bbolt.Bucket // destination → reason
 
 	now     int64
-	touched map[string]bool // lines and lanes that tidy must look at; true for lines
-	changed bool            // something was written
-	wakes   bool            // an event may have become due
-	reads   int             // entries that were read; tests bound it
+	touched touched
+	changed bool // something was written
+	wakes   bool // an event may have become due
+	reads   int  // entries that were read; tests bound it
 	err     error
 }
 
@@ -67,7 +67,7 @@ func (f *file) buckets() map[string]**bbolt.Bucket {
 }
 
 func (q *Queue) open(tx *boltstore.Tx, now int64) (*file, error) {
-	f := &file{root: tx.Bucket(q.name), now: now, touched: map[string]bool{}}
+	f := &file{root: tx.Bucket(q.name), now: now, touched: touched{map[string]bool{}, map[string]bool{}}}
 	if f.root == nil {
 		return nil, errNoBucket
 	}

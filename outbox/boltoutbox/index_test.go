@@ -226,3 +226,28 @@ func (w *walk) checkClaim(waiting []row, holder map[string]uint64) {
 	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
 	require.Equal(w, want, got, "events by destination of a claim with %+v", c)
 }
+
+// A sent event is purged when it is older than the age, and not at the very instant.
+func TestPurgeDeletesEventsThatAreOlderThanTheAge(t *testing.T) {
+	st, err := boltstore.Open(filepath.Join(t.TempDir(), "outbox.redo"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	q, err := New(t.Context(), st)
+	require.NoError(t, err)
+	require.NoError(t, st.Update(t.Context(), func(tx *boltstore.Tx) error {
+		const enqueued, age = 100, 50
+		f, err := q.open(tx, enqueued)
+		require.NoError(t, err)
+		require.NoError(t, f.enqueue([]outbox.Event{{ID: "a"}}))
+		require.NoError(t, f.tidy())
+		for _, d := range f.claim(outbox.Claim{Max: 1, Lease: 1}) {
+			f.settle([]outbox.Settlement{{Lease: d.Lease, Outcome: outbox.Outcome{Result: outbox.Sent}}})
+		}
+		require.NoError(t, f.tidy())
+		f.now = enqueued + age
+		require.Zero(t, f.purge(f.now-age, 1))
+		f.now++
+		require.Equal(t, 1, f.purge(f.now-age, 1))
+		return f.err
+	}))
+}

@@ -10,7 +10,7 @@ func (f *file) index(seq uint64, s state) {
 		return
 	}
 	line := s.line()
-	f.touched[string(line)] = true
+	f.touched.lines[string(line)] = true
 	member := append(line, number(seq)...)
 	f.set(f.members, member, number(s.Due))
 	if s.Leased {
@@ -25,7 +25,7 @@ func (f *file) unindex(seq uint64, s state) {
 		return
 	}
 	line := s.line()
-	f.touched[string(line)] = true
+	f.touched.lines[string(line)] = true
 	member := append(line, number(seq)...)
 	f.unset(f.members, member)
 	f.unset(f.leased, member)
@@ -41,7 +41,7 @@ func lane(destination string, held bool) []byte {
 }
 
 func (f *file) enter(lane []byte, p place) {
-	f.touched[string(lane)] = false
+	f.touched.lanes[string(lane)] = true
 	f.wakes = f.wakes || p.at <= f.now
 	f.set(f.due, append(lane, p.key()...), nil)
 }
@@ -51,23 +51,23 @@ func (f *file) leave(key []byte) {
 		f.fail(corrupt("an entry of a line has %d bytes", len(key)))
 		return
 	}
-	f.touched[string(key[:len(key)-16])] = false
+	f.touched.lanes[string(key[:len(key)-16])] = true
 	f.unset(f.due, key)
 }
 
+// touched holds the lines and lanes whose events have changed.
+type touched struct{ lines, lanes map[string]bool }
+
 // tidy brings the indexes of lines and lanes in step with the changes. It ends each change.
 func (f *file) tidy() error {
-	for key, isLine := range f.touched {
-		if isLine {
-			f.tidyLine([]byte(key))
-		}
+	for line := range f.touched.lines {
+		f.tidyLine([]byte(line)) // touches lanes
 	}
-	for key, isLine := range f.touched {
-		if !isLine {
-			f.tidyLane([]byte(key))
-		}
+	for lane := range f.touched.lanes {
+		f.tidyLane([]byte(lane))
 	}
-	clear(f.touched)
+	clear(f.touched.lines)
+	clear(f.touched.lanes)
 	return f.err
 }
 

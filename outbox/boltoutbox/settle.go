@@ -136,7 +136,7 @@ func (f *file) exhume(id, destination string) (seq uint64, s state, err error) {
 	f.unset(f.deaths, place{s.Died, seq}.key())
 	if s.Key != "" {
 		f.unset(f.held, append(s.line(), number(seq)...))
-		f.touched[string(s.line())] = true
+		f.touched.lines[string(s.line())] = true
 	}
 	return seq, s, nil
 }
@@ -181,7 +181,7 @@ func (f *file) disable(destination string, why outbox.Failure) {
 		return
 	}
 	f.set(f.disabled, text(destination), f.encode(failed(f.now, why)))
-	f.touched[string(lane(destination, false))], f.touched[string(lane(destination, true))] = false, false
+	f.touchLanes(destination)
 }
 
 func (f *file) enable(destination string) {
@@ -189,6 +189,12 @@ func (f *file) enable(destination string) {
 		return
 	}
 	f.unset(f.disabled, text(destination))
-	f.touched[string(lane(destination, false))], f.touched[string(lane(destination, true))] = false, false
+	f.touchLanes(destination)
 	f.wakes = true
+}
+
+func (f *file) touchLanes(destination string) {
+	for _, held := range []bool{false, true} {
+		f.touched.lanes[string(lane(destination, held))] = true
+	}
 }

@@ -118,6 +118,26 @@ func TestRepetitionGetsTheResponseWhenItIsThere(t *testing.T) {
 	})
 }
 
+// A bare store reports no changes.
+type bare struct{ store.Store }
+
+func TestRepetitionReadsAStoreThatReportsNoChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		g := local(t, bare{memstore.New()}, func(r *http.Request) (*http.Response, error) {
+			calls++
+			time.Sleep(3 * time.Second)
+			return respond(http.StatusCreated)(r)
+		})
+		go post(g, "{}")
+		synctest.Wait()
+		w := post(g, "{}")
+		require.Equal(t, http.StatusCreated, w.Code)
+		require.Equal(t, "replayed", w.Header().Get("Idempotency-Status"))
+		require.Equal(t, 1, calls)
+	})
+}
+
 func TestRepetitionWaitsAsLongAsTheOptionSays(t *testing.T) {
 	for _, wait := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,6 +74,32 @@ func TestUpstreamSeesThePhoneButNotItsKey(t *testing.T) {
 		require.NotContains(t, seen.Values("Idempotency-Key"), "k1")
 		require.Equal(t, []string{"gateway.example"}, seen.Values("X-Forwarded-Host"))
 		require.Equal(t, []string{"192.0.2.1"}, seen.Values("X-Forwarded-For"))
+	}
+}
+
+// The response to a request without a key is not recorded, so that the phone gets each part as it arrives.
+func TestResponseIsStreamedWithoutAKey(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		synctest.Test(t, func(t *testing.T) {
+			body, upstream := io.Pipe()
+			g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusOK, Body: body, ContentLength: -1, Request: r}, nil
+			})
+			phone, done := httptest.NewRecorder(), make(chan struct{})
+			go func() {
+				g.ServeHTTP(phone, httptest.NewRequest(method, "/v1/events", http.NoBody))
+				close(done)
+			}()
+			_, err := io.WriteString(upstream, "first,")
+			require.NoError(t, err)
+			synctest.Wait()
+			require.Equal(t, "first,", phone.Body.String(), method)
+			_, err = io.WriteString(upstream, "second")
+			require.NoError(t, err)
+			require.NoError(t, upstream.Close())
+			<-done
+			require.Equal(t, "first,second", phone.Body.String(), method)
+		})
 	}
 }
 

@@ -45,7 +45,7 @@ func TestADamagedNoteIsRefused(t *testing.T) {
 		_, err := decodeNote(whole[:i])
 		require.ErrorIs(t, err, errNote, "%d bytes of it", i)
 	}
-	for _, b := range []string{`{"v":4}` + "\n", `{"v":3,"attempts":"1"}` + "\n", string(whole) + "payload"} {
+	for _, b := range []string{`{"v":4}` + "\n", `{"v":3,"attempts":"1"}` + "\n", string(whole) + "p"} {
 		_, err := decodeNote([]byte(b))
 		require.ErrorIs(t, err, errNote, b)
 	}

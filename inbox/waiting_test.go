@@ -154,6 +154,23 @@ func TestARedriveTakesNoEventFromADelivery(t *testing.T) {
 	})
 }
 
+// An operator who drops an event that is being handled learns when its attempt must have ended.
+func TestADropDuringAnAttemptReportsTheRestOfTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		failOnce(t, in)
+		time.Sleep(second)
+		_, err := in.Receive(t.Context(), event, func(context.Context, inbox.Event) error {
+			time.Sleep(4 * second) // the lease is renewed later
+			e := refused(t, in.Drop(t.Context(), event.Source, event.ID), taxonomy.InFlight)
+			require.Equal(t, inbox.DefaultLeaseTTL-4*second, e.RetryAfter)
+			require.Equal(t, 2, e.Attempts)
+			return nil
+		})
+		require.NoError(t, err)
+	})
+}
+
 // An overtaking store calls before once, before an Extend.
 type overtaking struct {
 	*memstore.Store

@@ -14,7 +14,7 @@ import (
 )
 
 // entrySQL are the columns of an entry, read by scanEntry.
-const entrySQL = `o.seq, e.state, e.attempts, o.id, o.type, o.destination, coalesce(o.ordering_key, ''), o.header::text,
+const entrySQL = `o.seq, e.attempts, o.id, o.type, o.destination, coalesce(o.ordering_key, ''), o.header::text,
 	o.payload, o.enqueued_at, e.due_at, e.died_at, e.history::text`
 
 // selectedSQL holds for the rows o of the log that a selection names.
@@ -33,10 +33,10 @@ ORDER BY e.died_at, e.seq LIMIT 100`
 	// passedSQL reads events that the cursor has passed: late ones, and those under way.
 	passedSQL = `
 SELECT ` + entrySQL + ` FROM (
-	SELECT l.seq, 1 AS state, l.attempts, l.due_at, NULL::timestamptz AS died_at, l.history FROM {.late} AS l
+	SELECT l.seq, l.attempts, l.due_at, NULL::timestamptz AS died_at, l.history FROM {.late} AS l
 	WHERE l.state = 1
 	UNION ALL
-	SELECT x.seq, 1, coalesce(l.attempts, 1), c.lease_end, NULL, coalesce(l.history, '[]')
+	SELECT x.seq, coalesce(l.attempts, 1), c.lease_end, NULL, coalesce(l.history, '[]')
 	FROM {.claim} AS c CROSS JOIN unnest(c.open) AS x (seq) LEFT JOIN {.late} AS l ON l.seq = x.seq) AS e
 JOIN {table} AS o ON o.seq = e.seq
 WHERE e.seq > $1::bigint AND $2::timestamptz IS NULL AND ` + selectedSQL + `
@@ -54,7 +54,7 @@ pending AS (
 	UNION ALL
 	SELECT o.* FROM cur JOIN {table} AS o ON ` + halfwaySQL + ` WHERE o.seq > $1::bigint AND ` + selectedSQL + `
 )
-SELECT o.seq, 1, 0, o.id, o.type, o.destination, coalesce(o.ordering_key, ''), o.header::text, o.payload,
+SELECT o.seq, 0, o.id, o.type, o.destination, coalesce(o.ordering_key, ''), o.header::text, o.payload,
 	o.enqueued_at, o.enqueued_at, NULL::timestamptz, '[]'
 FROM (SELECT * FROM unread UNION ALL SELECT * FROM pending) AS o
 WHERE $2::timestamptz IS NULL ORDER BY o.seq LIMIT 100`
@@ -144,7 +144,7 @@ func scanEntry(row pgx.CollectableRow) (entry, error) {
 	var header, history string
 	var diedAt *time.Time
 	ev := &e.Event
-	err := row.Scan(&e.seq, &e.State, &e.Attempts, &ev.ID, &ev.Type, &ev.Destination, &ev.OrderingKey, &header,
+	err := row.Scan(&e.seq, &e.Attempts, &ev.ID, &ev.Type, &ev.Destination, &ev.OrderingKey, &header,
 		&ev.Payload, &e.EnqueuedAt, &e.DueAt, &diedAt, &history)
 	if err != nil {
 		return entry{}, err

@@ -37,6 +37,24 @@ func TestTransactionsNotifyRarely(t *testing.T) {
 	})
 }
 
+// A notification outside of a transaction is sent at once while one of the burst is left, and after the pause otherwise.
+func TestNotificationOutsideOfATransactionIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan time.Time)
+		n := &notices{send: func(context.Context) { sent <- time.Now() }}
+		start := time.Now()
+		n.outside()
+		require.Equal(t, start, <-sent)
+		for n.inside() { // until the burst is used up
+		}
+		for _, after := range []time.Duration{noticePause, noticePause, 2 * noticePause} { // one is left after the pause, and none after that
+			require.Equal(t, start.Add(after), <-sent)
+			n.outside()
+		}
+		<-sent
+	})
+}
+
 func TestSilentQueueNeverNotifies(t *testing.T) {
 	n := &notices{}
 	require.False(t, n.inside())

@@ -28,3 +28,9 @@ func TestASelectionNeedsEachOfItsFields(t *testing.T) {
 		require.False(t, other.Matches(e), field)
 	}
 }
+
+func TestTheFailureOfAnEntryIsItsLast(t *testing.T) {
+	require.Zero(t, Entry{}.Failure())
+	past := []PastFailure{{Failure: Failure{Reason: "first"}}, {Failure: Failure{Reason: "last"}}}
+	require.Equal(t, Failure{Reason: "last"}, Entry{History: past}.Failure())
+}

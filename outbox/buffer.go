@@ -128,6 +128,13 @@ func (r *run) buffer(c Claim, ds []Delivery, claimed time.Time) (again bool) {
 	return again
 }
 
+// refill wakes the relay if a claim is worth its round trip, because the lane or the buffer has enough room.
+func (r *run) refill(l *lane, now time.Time) {
+	if l.hungry(now) && r.free() > 0 || r.more && 2*r.free() >= r.capacity() {
+		r.signal()
+	}
+}
+
 // enlist adds the lane to the ready ones.
 func (r *run) enlist(l *lane, now time.Time) {
 	if !l.queued && l.ready(now) {

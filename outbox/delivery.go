@@ -47,6 +47,7 @@ func (r *run) next(ch *chain) *item {
 	ch.items = ch.items[1:]
 	r.unbuffer(ch.lane)
 	ch.begun = time.Now()
+	r.refill(ch.lane, ch.begun)
 	if ch.timer == nil {
 		ch.timer = time.AfterFunc(slowAfter, func() { r.late(ch) })
 	} else {
@@ -222,7 +223,5 @@ func (r *run) end(ch *chain) {
 	}
 	r.enlist(l, now)
 	r.dispatch(now)
-	if l.hungry(now) && r.free() > 0 || r.more && 2*r.free() >= r.capacity() {
-		r.signal()
-	}
+	r.refill(l, now)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/outbox/memoutbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -205,8 +207,43 @@ func TestEndOfTheRelay(t *testing.T) {
 			cancel()
 			require.NoError(g, r.Run(ctx))
 			g.stats(1, 0)
+			require.Zero(g, outbox.Running(r), "nothing of the run is kept")
 		})
 	})
+	t.Run("the queue is not in use any more", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			q := &leaving{Queue: g.queue}
+			stop := g.relay(q, slow, outbox.QueueTimeout(time.Hour))
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			require.EqualValues(g, 2, q.calls.Load())
+			stop()
+			require.Zero(g, q.calls.Load())
+		})
+	})
+}
+
+// The calls of Watch and Purge of a leaving queue end a second after their context.
+type leaving struct {
+	*memoutbox.Queue
+	calls atomic.Int32 // under way
+}
+
+func (l *leaving) leave(ctx context.Context) {
+	l.calls.Add(1)
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	l.calls.Add(-1)
+}
+
+func (l *leaving) Watch(ctx context.Context, _ func()) error {
+	l.leave(ctx)
+	return nil
+}
+
+func (l *leaving) Purge(ctx context.Context, _ time.Duration, _ int) (int, error) {
+	l.leave(ctx)
+	return 0, ctx.Err()
 }
 
 func TestSettlementIsTriedAgain(t *testing.T) {

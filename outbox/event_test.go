@@ -75,23 +75,47 @@ func TestOptions(t *testing.T) {
 	q, p := Queue(nil), PublisherFunc(nil)
 	_, err := NewRelay(q, p)
 	require.ErrorContains(t, err, "queue is nil")
-	for rule, opt := range map[string]Option{
-		"an option is nil": nil, "Workers": Workers(0), "LeaseTTL": LeaseTTL(0), "PollInterval": PollInterval(0),
-		"Drain": Drain(-1), "QueueTimeout": QueueTimeout(0), "Retention": Retention(-1), "Retry": Retry(-1),
-		"AttemptTimeout": AttemptTimeout(0), "Breaker": Breaker(-1), "HintCap": HintCap(-1),
-		"PerDestination": PerDestination(-1),
-	} {
-		_, err := newConfig([]Option{opt})
-		require.ErrorContains(t, err, rule)
-	}
-	_, err = newConfig([]Option{PollInterval(maxWait + 1)})
-	require.ErrorContains(t, err, "PollInterval: 8784h0m0.000000001s, it must be positive and at most 8784h0m0s")
-	_, err = newConfig([]Option{PollInterval(maxWait)})
-	require.NoError(t, err)
+	_, err = newConfig([]Option{nil})
+	require.ErrorContains(t, err, "an option is nil")
 	_, err = newConfig([]Option{Workers(-3), PollInterval(-1)})
 	require.ErrorContains(t, err, "Workers")
 	require.ErrorContains(t, err, "PollInterval", "every wrong option is named")
 	require.NotContains(t, err.Error(), "PerDestination", "its default is the number of workers")
+}
+
+func TestTheLimitsOfAnOptionAreAllowedAndNoMore(t *testing.T) {
+	for _, c := range []struct {
+		opt  Option
+		rule string
+	}{
+		{Workers(0), "Workers: 0, it must be from 1 to 1000"},
+		{Workers(MaxClaim + 1), "Workers: 1001, it must be from 1 to 1000"},
+		{PerDestination(-1), "PerDestination: -1 is negative"},
+		{Breaker(-1), "Breaker: -1 is negative"},
+		{LeaseTTL(time.Millisecond - 1), "LeaseTTL: 999.999µs, it must be from 1ms to 8784h0m0s"},
+		{LeaseTTL(maxWait + 1), "LeaseTTL: 8784h0m0.000000001s, it must be from 1ms to 8784h0m0s"},
+		{PollInterval(0), "PollInterval: 0s, it must be positive and at most 8784h0m0s"},
+		{PollInterval(maxWait + 1), "PollInterval: 8784h0m0.000000001s, it must be positive and at most 8784h0m0s"},
+		{Drain(-1), "Drain: -1ns is negative"},
+		{QueueTimeout(0), "QueueTimeout: 0s is not positive"},
+		{AttemptTimeout(0), "AttemptTimeout: 0s is not positive"},
+		{Retry(0, -1), "Retry: -1ns, a wait must be from 0 to 4392h0m0s"},
+		{Retry(maxWait/2 + 1), "Retry: 4392h0m0.000000001s, a wait must be from 0 to 4392h0m0s"},
+		{HintCap(-1), "HintCap: -1ns, it must be from 0 to 8784h0m0s"},
+		{HintCap(maxWait + 1), "HintCap: 8784h0m0.000000001s, it must be from 0 to 8784h0m0s"},
+		{Retention(-1), "Retention: -1ns is negative"},
+	} {
+		_, err := newConfig([]Option{c.opt})
+		require.EqualError(t, err, "outbox: option "+c.rule)
+	}
+	for i, opt := range []Option{
+		Workers(1), Workers(MaxClaim), PerDestination(0), Breaker(0), LeaseTTL(time.Millisecond), LeaseTTL(maxWait),
+		PollInterval(1), PollInterval(maxWait), Drain(0), QueueTimeout(1), AttemptTimeout(1), Retry(), Retry(0, maxWait/2),
+		HintCap(0), HintCap(maxWait), Retention(0), Retention(store.Forever),
+	} {
+		_, err := newConfig([]Option{opt})
+		require.NoError(t, err, i)
+	}
 }
 
 func TestBatchHasNoEventTwice(t *testing.T) {

@@ -28,6 +28,13 @@ func Options(opts ...Option) Option {
 	})
 }
 
+// Running returns the number of calls of Run that the relay knows.
+func Running(r *Relay) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.runs)
+}
+
 // Remembered returns the number of forgotten destinations whose last success the relay keeps.
 func Remembered(r *Relay) (n int) {
 	r.mu.Lock()

@@ -278,6 +278,54 @@ func TestARelayForgetsASuccessThatNoScheduleReaches(t *testing.T) {
 	})
 }
 
+// The second event of a line leaves the relay's buffer when it begins, and not when it ends.
+func TestALineThatHangsLeavesTheOtherPlaceOfItsDestination(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var seen record
+		stop := g.relay(g.queue, func(ctx context.Context, ev outbox.Event) error {
+			if seen.add(ev); ev.ID == "a2" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}, outbox.PerDestination(2), outbox.Drain(0), outbox.PollInterval(time.Hour))
+		defer stop()
+		g.enqueue(outbox.Event{ID: "a1", OrderingKey: "a"}, outbox.Event{ID: "a2", OrderingKey: "a"},
+			outbox.Event{ID: "b1"}, outbox.Event{ID: "b2"})
+		synctest.Wait()
+		require.ElementsMatch(g, []string{"a1", "a2", "b1", "b2"}, seen.all(), "at once")
+	})
+}
+
+// A relay claims as many events of a destination as it has delivered in the last second. It knows that of the second
+// before the present one.
+func TestAPauseReducesTheEventsThatAreClaimed(t *testing.T) {
+	const delivered, concurrent, more = 20, 2, 30
+	for pause, claimed := range map[time.Duration]int{2*time.Second - 1: delivered, 2 * time.Second: concurrent} {
+		inBubble(t, func(g *rig) {
+			var hang atomic.Bool
+			stop := g.relay(g.queue, func(ctx context.Context, ev outbox.Event) error {
+				if ev.ID == "hangs" || hang.Load() {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}, outbox.PerDestination(concurrent), outbox.Drain(0), outbox.PollInterval(time.Hour))
+			defer stop()
+			synctest.Wait()
+			g.enqueue(outbox.Event{ID: "hangs", Destination: "d"})
+			g.fill("d", delivered, unordered)
+			time.Sleep(pause)
+			hang.Store(true)
+			for i := range more {
+				g.enqueue(outbox.Event{ID: fmt.Sprint("late", i), Destination: "d"})
+			}
+			synctest.Wait()
+			ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 100, Lease: time.Millisecond})
+			require.NoError(g, err)
+			require.Len(g, ds, 1+more-claimed, pause)
+		})
+	}
+}
+
 // Another relay may have a connection on which the destination does not hang.
 func TestADestinationThatHangsForASecondGetsNoMoreEvents(t *testing.T) {
 	for hanging, left := range map[time.Duration]int{time.Second - 1: 0, time.Second: 3} {

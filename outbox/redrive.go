@@ -95,7 +95,7 @@ func RedriveAll(ctx context.Context, b Backlog, s Selection, opts ...RedriveOpti
 
 // validate returns an error for a rate that can't be kept.
 func (r *redrive) validate() error {
-	if n := r.perSecond; r.limited && (!(n > 0) || math.IsInf(n, 1) || float64(time.Second)/n >= math.MaxInt64) {
+	if n := r.perSecond; r.limited && (!(n > 0) || n > math.MaxFloat64 || float64(time.Second)/n >= math.MaxInt64) {
 		return fmt.Errorf("outbox: %w: option PerSecond: %v, it must be positive and finite, "+
 			"and its interval must fit in a time.Duration", store.ErrInvalid, n)
 	}

@@ -37,7 +37,7 @@ func TestTransactionsNotifyRarely(t *testing.T) {
 	})
 }
 
-// A notification outside of a transaction is sent at once while one of the burst is left, and after the pause otherwise.
+// A notification outside of a transaction is sent at once while one of the burst is left, and otherwise after the pause.
 func TestNotificationOutsideOfATransactionIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := make(chan time.Time)
@@ -47,7 +47,7 @@ func TestNotificationOutsideOfATransactionIsPaced(t *testing.T) {
 		require.Equal(t, start, <-sent)
 		for n.inside() { // until the burst is used up
 		}
-		for _, after := range []time.Duration{noticePause, noticePause, 2 * noticePause} { // one is left after the pause, and none after that
+		for _, after := range []time.Duration{noticePause, noticePause, 2 * noticePause} { // each pause adds one
 			require.Equal(t, start.Add(after), <-sent)
 			n.outside()
 		}

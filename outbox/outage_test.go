@@ -261,6 +261,65 @@ func TestAWatchThatEndsIsBegunAgain(t *testing.T) {
 	})
 }
 
+// The pause after a failure doubles up to half a minute, a quarter more or less. No wake-up shortens it. It begins anew
+// after a watch that has lasted for longer.
+func TestAQueueThatFailsIsCalledMoreAndMoreRarely(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		q := &failing{Queue: g.queue, long: 8}
+		stop := g.relay(q, func(context.Context, outbox.Event) error { return nil })
+		time.Sleep(5 * time.Minute)
+		stop()
+		for method, pauses := range map[string][]time.Duration{"Claim": q.claims.pauses, "Watch": q.watches.pauses} {
+			require.Greater(g, len(pauses), 10, method)
+			want := outbox.DefaultPollInterval
+			for i, pause := range pauses {
+				if method == "Watch" && i == q.long {
+					want = outbox.DefaultPollInterval
+				}
+				want = min(2*want, 30*time.Second)
+				require.InDelta(g, want, pause, float64(want)/4, "%s %d", method, i)
+			}
+		}
+	})
+}
+
+// A failing queue fails each Claim and each Watch. One Watch lasts long before.
+type failing struct {
+	*memoutbox.Queue
+	long            int // the number of that Watch, from zero
+	claims, watches intervals
+}
+
+func (f *failing) Claim(context.Context, outbox.Claim) ([]outbox.Delivery, error) {
+	f.claims.begin()
+	f.claims.end()
+	return nil, store.ErrUnavailable
+}
+
+func (f *failing) Watch(_ context.Context, wake func()) error {
+	f.watches.begin()
+	wake()
+	if len(f.watches.pauses) == f.long {
+		time.Sleep(time.Minute)
+	}
+	f.watches.end()
+	return store.ErrUnavailable
+}
+
+// intervals holds the times between the end of a call and the begin of the next one.
+type intervals struct {
+	pauses []time.Duration
+	ended  time.Time
+}
+
+func (i *intervals) begin() {
+	if !i.ended.IsZero() {
+		i.pauses = append(i.pauses, time.Since(i.ended))
+	}
+}
+
+func (i *intervals) end() { i.ended = time.Now() }
+
 // The relay ends while its claim is under way.
 func TestAClaimThatComesAfterTheEndIsGivenBack(t *testing.T) {
 	inBubble(t, func(g *rig) {

@@ -151,7 +151,9 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		_, err := mysqlstore.Migration(mysqlstore.WithTable(name))
 		require.ErrorIs(t, err, store.ErrInvalid, name)
 	}
-	_, err := mysqlstore.Migration(nil)
+	_, err := mysqlstore.Migration(mysqlstore.WithTable(strings.Repeat("t", 64)))
+	require.NoError(t, err, "the longest name")
+	_, err = mysqlstore.Migration(nil)
 	require.ErrorIs(t, err, store.ErrInvalid)
 	_, err = mysqlstore.New(nil)
 	require.ErrorIs(t, err, store.ErrInvalid)

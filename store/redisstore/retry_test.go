@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
 )
 
 func TestEndedByOther(t *testing.T) {
@@ -49,6 +51,19 @@ func TestEndedByOther(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			require.Equal(t, c.want, endedByOther(c.err, c.ended, c.left, c.plain))
 		})
+	}
+}
+
+func TestAnUnknownWriteNamesTheEndOfItsCall(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for text, err := range map[string]error{
+		"redisstore: store: outcome of the write unknown: context canceled: EOF": writeFailed(ended, io.EOF),
+		"redisstore: store: outcome of the write unknown: context canceled":      writeFailed(ended, context.Canceled),
+	} {
+		require.ErrorIs(t, err, store.ErrUnknown)
+		require.ErrorIs(t, err, context.Canceled)
+		require.EqualError(t, err, text)
 	}
 }
 

@@ -70,25 +70,23 @@ func (s *Store) Migrate(ctx context.Context) error {
 // Check implements [store.Checker]. It returns nil if the file can be read, is in WAL mode, and has the tables of this
 // version. Its errors wrap store.ErrUnavailable, and [ErrNoTable], [ErrForeign] or [ErrVersion] if that is the reason.
 func (s *Store) Check(ctx context.Context) error {
-	return s.repeat(ctx, func() error {
-		var mode string
-		if err := s.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
-			return err
-		}
-		if mode != "wal" {
-			return fmt.Errorf("%w: the journal mode is %q, not WAL", ErrForeign, mode)
-		}
-		return tables(ctx, s.reads)
-	})
+	return s.repeat(ctx, func() error { return tables(ctx, s.reads) })
 }
 
-// tables compares the tables' texts with this version's. SQLite keeps a text with its comments, and rewrites it if the
-// table is altered. One statement reads both, because another process may be making them.
+// tables checks the journal mode, and compares the tables' texts with this version's. SQLite keeps a text with its
+// comments, and rewrites it if the table is altered. One statement reads all, because another process may be making the
+// tables.
 func tables(ctx context.Context, on sqltx.Queryer) error {
+	var mode string
 	var records, fence sql.NullString
-	if err := on.QueryRowContext(ctx, `SELECT (SELECT sql FROM sqlite_schema WHERE name = 'redo_records'),
-		(SELECT sql FROM sqlite_schema WHERE name = 'redo_fence')`).Scan(&records, &fence); err != nil {
+	if err := on.QueryRowContext(ctx, `SELECT journal_mode,
+		(SELECT sql FROM sqlite_schema WHERE name = 'redo_records'),
+		(SELECT sql FROM sqlite_schema WHERE name = 'redo_fence') FROM pragma_journal_mode`,
+	).Scan(&mode, &records, &fence); err != nil {
 		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%w: the journal mode is %q, not WAL", ErrForeign, mode)
 	}
 	for _, t := range []struct {
 		name, want string

@@ -117,9 +117,6 @@ func (r *run) buffer(c Claim, ds []Delivery, claimed time.Time) (again bool) {
 		}
 		r.enlist(l, now)
 	}
-	if r.ctx.Err() != nil {
-		return false
-	}
 	r.dispatch(now)
 	again = r.more
 	for l := range count {

@@ -104,7 +104,7 @@ func TestTheLogOfADisabledDestinationHasAHostIfItIsAURL(t *testing.T) {
 func TestDestinationIsEnabledElsewhere(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		here := false
-		g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+		g.fill("d", 2, unordered) // the second one fails after the relay has disabled the destination
 		defer g.relay(g.queue, func(context.Context, outbox.Event) error {
 			if !here {
 				return outbox.Gone(errors.New("no such topic"))
@@ -280,6 +280,22 @@ func TestDestinationRestsAfterFailures(t *testing.T) {
 		require.Less(g, tries.Load(), int64(40), "single probes")
 		require.Greater(g, tries.Load(), int64(10))
 	})
+}
+
+// The first rest begins with the last of the failures that the option allows, and lasts for a second at least.
+func TestDestinationRestsAfterAsManyFailuresAsTheBreakerHas(t *testing.T) {
+	for _, failures := range []int{1, 2, outbox.DefaultBreaker} {
+		inBubble(t, func(g *rig) {
+			g.fill("d", 100, unordered)
+			var tries atomic.Int64
+			defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+				tries.Add(1)
+				return taxonomy.Unavailable
+			}, outbox.Breaker(failures), outbox.PerDestination(1))()
+			time.Sleep(time.Second - 1)
+			require.EqualValues(g, failures, tries.Load())
+		})
+	}
 }
 
 func TestRetryAfterOf429HoldsForTheDestination(t *testing.T) {

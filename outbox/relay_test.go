@@ -35,6 +35,21 @@ func TestRelayWakesAtOnce(t *testing.T) {
 	})
 }
 
+// A claim holds some events of a line. The relay asks for the next ones when these are settled.
+func TestALongLineGoesOnWithoutAWatch(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var seen record
+		g.fill("d", 100, func(int) string { return "line" })
+		stop := g.relay(&counted{Queue: g.queue}, func(_ context.Context, ev outbox.Event) error {
+			seen.add(ev)
+			return nil
+		}, outbox.PollInterval(time.Hour))
+		defer stop()
+		synctest.Wait()
+		require.Len(g, seen.all(), 100)
+	})
+}
+
 func TestRelayFindsWhatNobodyToldItOf(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var seen record

@@ -90,7 +90,7 @@ func (a *attempt) admit(ctx context.Context, total time.Duration) (err error) {
 	}
 	if l := limit.For(c.limiter, k.destination()); l != nil {
 		wait, cancel := context.WithTimeout(ctx, min(total, k.usable())) // the key grows old in the queue too
-		err := limit.Wait(wait, l)
+		err = limit.Wait(wait, l)
 		cancel()
 		if caller := exchange.Ended(k.req); err != nil && caller != nil {
 			return cmp.Or(context.Cause(ctx), caller)
@@ -99,9 +99,8 @@ func (a *attempt) admit(ctx context.Context, total time.Duration) (err error) {
 			return ErrLimited // the deadline was this wait's own, and no caller's
 		}
 		a.waited = err == nil
-		return err
 	}
-	return nil
+	return err
 }
 
 // reportEnd reports the attempt's end to the breaker and the limiter. Only the first call has an effect.

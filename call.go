@@ -2,6 +2,7 @@ package redo
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -65,8 +66,7 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 	var in intent
 	e := c.check(req)
 	if req != nil {
-		k.ctx = req.Context()
-		in = intentOf(k.ctx)
+		k.ctx, in = req.Context(), intentOf(req.Context())
 	}
 	if e == nil {
 		k.op, e = c.plan(req, in, m)
@@ -87,17 +87,20 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 		k.ctx = c.observer.StartOperation(k.ctx, k.startEvent())
 	}
 	var out outcome
+	defer func() { k.end(out, in.report) }() // after a panic too, or the observer would count the call for ever
 	if e != nil {
-		out = outcome{err: e, effect: e.Effect}
-	} else {
-		out = k.run()
+		out.err, out.effect = e, e.Effect
+		return nil, e
 	}
-	k.end(out, in.report)
+	out = k.run()
 	return out.resp, out.err
 }
 
 // end shows the call's outcome to the log, the observer and the caller's report, if there are any.
 func (k *call) end(out outcome, report *Report) {
+	if out.resp == nil && out.err == nil {
+		out.err = k.failed(taxonomy.Configuration, EffectUnknown, nil, errors.New("redo: the call panicked"))
+	}
 	if out.err != nil && len(out.attempts) == 0 {
 		k.log(slog.LevelWarn, "call refused", slog.String("error_code", string(out.err.Code)), slog.Any("error", out.err.Err))
 	}

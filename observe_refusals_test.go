@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -152,4 +154,46 @@ func TestRefusalsWithoutARequestAreObserved(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"start op", "op VALIDATION.request", "start op", "op VALIDATION.operation"}, seen)
+}
+
+// panicObserver counts the calls that have begun and those that have ended.
+type panicObserver struct {
+	began int
+	ends  []redo.OperationEnd
+}
+
+func (o *panicObserver) StartOperation(ctx context.Context, _ redo.OperationStart) context.Context {
+	o.began++
+	return ctx
+}
+
+func (o *panicObserver) EndOperation(_ context.Context, e redo.OperationEnd) {
+	o.ends = append(o.ends, e)
+}
+
+func TestTheObserverSeesTheEndOfACallThatPanics(t *testing.T) {
+	for name, fault := range map[string]func(){
+		"a panic": func() { panic("a bug in the transport") }, "a Goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &panicObserver{}
+			c := connect(t, tripper(func(*http.Request) (*http.Response, error) { fault(); return nil, nil }),
+				redo.WithObserver(o), redo.WithStore(openStore(t)))
+			var value any
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				defer func() { value = recover() }()
+				ctx := redo.WithOperation(t.Context(), "op")
+				_, _ = c.Do(post(t, ctx, "http://api.test/", payment))
+			})
+			wg.Wait()
+			require.Equal(t, name == "a panic", value != nil, "the caller gets it")
+			require.Equal(t, 1, o.began)
+			require.Len(t, o.ends, 1)
+			require.Equal(t, "op", o.ends[0].Operation)
+			require.Equal(t, redo.EffectUnknown, o.ends[0].Effect)
+			require.ErrorIs(t, o.ends[0].Err, taxonomy.Configuration)
+			require.ErrorContains(t, o.ends[0].Err, "redo: the call panicked")
+		})
+	}
 }

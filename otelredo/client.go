@@ -48,8 +48,14 @@ type client struct {
 	delay    metric.Float64Histogram
 }
 
-// hostKey is the context key of the attributes that hold the destination of an operation.
-type hostKey struct{}
+// callKey is the context key of an operation's *call.
+type callKey struct{}
+
+// A call is the state of an operation under way. The client makes its attempts one after the other.
+type call struct {
+	host    []attribute.KeyValue // the destination
+	attempt trace.Span           // of the last attempt; nil before the first
+}
 
 // hostOf returns server.address, and server.port if the host has a port.
 func hostOf(host string) []attribute.KeyValue {
@@ -68,12 +74,20 @@ func (c *client) StartOperation(ctx context.Context, s redo.OperationStart) cont
 	ctx, _ = c.tracer.Start(ctx, "redo "+s.Method, trace.WithAttributes(host...), trace.WithAttributes(
 		attrOperation.String(s.Operation), semconv.HTTPRequestMethodKey.String(s.Method),
 	))
-	return context.WithValue(ctx, hostKey{}, host)
+	return context.WithValue(ctx, callKey{}, &call{host: host})
 }
 
 // EndOperation implements redo.Observer.
 func (c *client) EndOperation(ctx context.Context, e redo.OperationEnd) {
-	host, _ := ctx.Value(hostKey{}).([]attribute.KeyValue)
+	k, _ := ctx.Value(callKey{}).(*call)
+	if k == nil {
+		k = &call{}
+	}
+	host := k.host
+	if k.attempt != nil && k.attempt.IsRecording() { // it has panicked
+		k.attempt.SetStatus(codes.Error, "panic")
+		k.attempt.End()
+	}
 	effect := attrEffect.String(e.Effect.String())
 	attrs := append(slices.Clip(host), effect)
 	span := trace.SpanFromContext(ctx)
@@ -110,9 +124,12 @@ func refusal(err error) string {
 
 // StartAttempt implements redo.AttemptObserver.
 func (c *client) StartAttempt(ctx context.Context, s redo.AttemptStart) context.Context {
-	ctx, _ = c.tracer.Start(ctx, "redo attempt", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+	ctx, span := c.tracer.Start(ctx, "redo attempt", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attrOperation.String(s.Operation), attrKey.String(s.Key), attrAttempt.Int(s.Number),
 	))
+	if k, _ := ctx.Value(callKey{}).(*call); k != nil {
+		k.attempt = span
+	}
 	return ctx
 }
 

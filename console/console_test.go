@@ -14,9 +14,11 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/console"
+	"github.com/redo-go/redo/inbox"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/memoutbox"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/memstore"
 )
 
 func TestNewNamesEveryWrongOption(t *testing.T) {
@@ -25,6 +27,9 @@ func TestNewNamesEveryWrongOption(t *testing.T) {
 	for _, name := range []string{"Operations", "Events", "Letters", "Records", "Authenticate", "Author", "Audit"} {
 		require.ErrorContains(t, err, "console: option "+name+": ")
 	}
+	_, err = console.New(console.Letters((*inbox.Inbox)(nil)), console.Records((*memstore.Store)(nil)))
+	require.ErrorContains(t, err, "console: option Letters: the inbox is nil")
+	require.ErrorContains(t, err, "console: option Records: the store is nil")
 	_, err = console.New(console.Events("a", memoutbox.New()), console.Events("a", memoutbox.New()))
 	require.ErrorContains(t, err, `the name "a" is given twice`)
 	_, err = console.New()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 )
@@ -105,7 +106,7 @@ func (c *config) queue(name string) (namedQueue, bool) {
 // the handler.
 func Letters(in Inbox) Option {
 	return optionFunc(func(c *config) {
-		if in == nil {
+		if null.Is(in) {
 			c.refuse("Letters", "the inbox is nil")
 		}
 		c.inbox = in
@@ -115,7 +116,7 @@ func Letters(in Inbox) Option {
 // Records lets the console find a server's pending records by their Idempotency-Key.
 func Records(st Store) Option {
 	return optionFunc(func(c *config) {
-		if st == nil {
+		if null.Is(st) {
 			c.refuse("Records", "the store is nil")
 		}
 		c.records = st

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store"
@@ -31,7 +32,7 @@ type Gateway struct {
 // of each request. The error names every option that is wrong.
 func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	c, err := newConfig(opts)
-	if st == nil {
+	if null.Is(st) {
 		err = errors.Join(errors.New("gateway: the store must not be nil"), err)
 	}
 	if upstream == nil || upstream.Host == "" || upstream.Scheme != "http" && upstream.Scheme != "https" {

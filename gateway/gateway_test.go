@@ -421,6 +421,8 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		require.ErrorContains(t, err, part)
 	}
 	host := &url.URL{Scheme: "http", Host: "x"}
+	_, err = gateway.New(host, (*memstore.Store)(nil), gateway.Principal(user), gateway.Secret(make([]byte, 16)))
+	require.EqualError(t, err, "gateway: the store must not be nil")
 	_, err = gateway.New(host, memstore.New(), gateway.Principal(user), gateway.Secret(make([]byte, 15)),
 		gateway.Hedge(0))
 	require.EqualError(t, err, "gateway: option Hedge: 0s is not positive\n"+

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redo-go/redo/internal/null"
 )
 
 // purgeBatch is the number of records that PurgeEvery deletes at a time.
@@ -13,9 +15,12 @@ const purgeBatch = 1000
 // PurgeEvery purges st until the context ends, and returns the context's error. It runs in the caller's goroutine. It
 // pauses before each round for the interval, a quarter more or less, so that processes that start together drift
 // apart. A round deletes all expired records, 1000 at a time. After each round PurgeEvery calls observe, if not nil,
-// with the number of deleted records and the round's error. An error does not end the loop. An interval that is not
-// positive is ErrInvalid.
+// with the number of deleted records and the round's error. An error does not end the loop. A nil store, and an
+// interval that is not positive, are ErrInvalid.
 func PurgeEvery(ctx context.Context, st Store, interval time.Duration, observe func(purged int, err error)) error {
+	if null.Is(st) {
+		return fmt.Errorf("%w: the store is nil", ErrInvalid)
+	}
 	if interval <= 0 {
 		return fmt.Errorf("%w: the interval is %v, it must be positive", ErrInvalid, interval)
 	}

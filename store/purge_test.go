@@ -76,6 +76,11 @@ func TestPurgeEvery(t *testing.T) {
 	}
 	t.Run("refuses an interval that is not positive", func(t *testing.T) {
 		require.ErrorIs(t, store.PurgeEvery(t.Context(), memstore.New(), 0, nil), store.ErrInvalid)
+		for _, st := range []store.Store{nil, (*memstore.Store)(nil)} {
+			err := store.PurgeEvery(t.Context(), st, time.Second, nil)
+			require.ErrorIs(t, err, store.ErrInvalid)
+			require.ErrorContains(t, err, "the store is nil")
+		}
 	})
 }
 

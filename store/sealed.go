@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/redo-go/redo/internal/null"
 )
 
 // Sealed returns st with results and metas encrypted at rest by AES-256-GCM. Scopes, keys, owners and fingerprints
@@ -29,7 +31,7 @@ func Sealed(st Store, keyring *Keyring) Store {
 }
 
 func newSealed(st Store, keyring *Keyring) *sealedStore {
-	if st == nil || keyring == nil || keyring.set.Load() == nil {
+	if null.Is(st) || keyring == nil || keyring.set.Load() == nil {
 		return &sealedStore{inner: unfit{}, waiter: unfit{}}
 	}
 	s := &sealedStore{inner: st, ring: keyring}

@@ -40,6 +40,7 @@ func TestASealedStoreHasTheCapabilitiesOfItsEngine(t *testing.T) {
 func TestASealedStoreWithoutStoreOrKeyringRefusesEveryCall(t *testing.T) {
 	for _, st := range []store.Store{
 		store.Sealed(nil, keyring(t, store.SealKeys{Seal: sealKey("a")})),
+		store.Sealed((*memstore.Store)(nil), keyring(t, store.SealKeys{Seal: sealKey("a")})),
 		store.Sealed(memstore.New(), nil),
 		store.Sealed(memstore.New(), &store.Keyring{}),
 	} {

@@ -45,8 +45,11 @@ var importRules = map[string]importRule{
 	"internal/decision":    {module: []string{"taxonomy", "limit", "internal/wire", "internal/exchange"}},
 	"internal/journal":     {module: []string{"taxonomy", "store", "internal/wire"}},
 	"limit":                {module: []string{"internal/null"}, vendors: []string{"golang.org/x/time/rate"}},
-	"store":                {module: []string{"taxonomy"}, vendors: []string{"github.com/go-json-experiment/json"}},
-	"store/memstore":       {module: []string{"store", "taxonomy"}},
+	"store": {
+		module:  []string{"taxonomy", "internal/null"},
+		vendors: []string{"github.com/go-json-experiment/json"},
+	},
+	"store/memstore": {module: []string{"store", "taxonomy"}},
 	"store/boltstore": {
 		module:  []string{"store", "taxonomy", "internal/envelope", "internal/wallclock"},
 		vendors: []string{"go.etcd.io/bbolt"},
@@ -110,8 +113,10 @@ var importRules = map[string]importRule{
 	"server/framework/fiber":   {module: []string{"server"}, vendors: []string{"github.com/gofiber/fiber/v3"}},
 	"server/framework/connect": {module: []string{"server"}, vendors: []string{"connectrpc.com/connect"}},
 	"server/framework/plain":   {},
-	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire"}},
-	"console":                  {module: []string{".", "store", "inbox", "outbox", "taxonomy", "internal/bidi"}},
+	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire", "internal/null"}},
+	"console": {module: []string{
+		".", "store", "inbox", "outbox", "taxonomy", "internal/bidi", "internal/null",
+	}},
 	"inbox": {module: []string{
 		"taxonomy", "store", "webhook", "outbox", "internal/wire", "internal/null", "internal/settle",
 	}},
@@ -284,7 +289,7 @@ func TestImportsCanFail(t *testing.T) {
 			rule:  "the contract never imports an implementation",
 			files: map[string]string{"store/s.go": imports("store", modulePath+"/store/memstore")},
 			want: []string{"store/s.go:2: imports " + modulePath +
-				"/store/memstore: store may import of this project only [taxonomy]"},
+				"/store/memstore: store may import of this project only [taxonomy internal/null]"},
 		},
 		{
 			rule:  "a leaf imports the standard library alone",

@@ -13,8 +13,8 @@ func RetryAfter(wait time.Duration) string {
 	return strconv.FormatInt(max(1, int64(math.Ceil(wait.Seconds()))), 10)
 }
 
-// epochFloor is the least value of RateLimit-Reset and X-RateLimit-Reset that counts as seconds since 1970. Servers also
-// send a number of seconds to wait in these headers. A wait of this many seconds is over thirty years.
+// epochFloor is the least value of RateLimit-Reset and X-RateLimit-Reset that counts as seconds since 1970. Servers
+// also send a number of seconds to wait in these headers. A wait of this many seconds is over thirty years.
 const epochFloor = 1_000_000_000 * time.Second
 
 // Hint returns the wait before the next request that the server's headers give. It reads these headers in order,

@@ -159,6 +159,25 @@ func TestDestinationIsDisabledWhenAScheduleIsUsedUp(t *testing.T) {
 	}
 }
 
+// A relay that is younger than the schedule of an event has seen few failures. It needs as many as its breaker, or one.
+func TestAYoungRelayDisablesADestinationAfterTheFailuresOfItsBreaker(t *testing.T) {
+	for breaker, disabled := range map[int][]string{0: {"d"}, 1: {"d"}, 2: nil} {
+		inBubble(t, func(g *rig) {
+			g.enqueue(outbox.Event{ID: "k", Destination: "d"})
+			ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 1, Lease: time.Minute})
+			require.NoError(g, err)
+			require.Len(g, ds, 1)
+			time.Sleep(time.Hour) // its relay is dead
+			defer g.relay(g.queue, func(context.Context, outbox.Event) error {
+				return errors.New("no")
+			}, constant(2, time.Minute), outbox.Breaker(breaker))()
+			time.Sleep(time.Minute)
+			g.stats(0, 1)
+			g.disabled(disabled...)
+		})
+	}
+}
+
 // A sharedQueue gives events to its relay only while next is the relay's number.
 type sharedQueue struct {
 	outbox.Queue

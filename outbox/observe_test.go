@@ -16,6 +16,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -89,6 +90,26 @@ func TestObserverSeesEachAttempt(t *testing.T) {
 		require.Equal(g, 2, seen.methods["Settle"])
 		require.NotZero(g, seen.methods["Claim"])
 	})
+}
+
+// The queue did not keep the failure and its wait, so that the observer gets neither.
+func TestObserverSeesAnAttemptThatWasNotSettledWithoutAResult(t *testing.T) {
+	for _, lost := range []error{store.ErrLost, store.ErrInvalid} {
+		inBubble(t, func(g *rig) {
+			var seen recorder
+			g.enqueue(outbox.Event{ID: "k"})
+			refusal := errors.New("later")
+			stop := g.relay(spoiled{Queue: g.queue, settle: func() error { return lost }},
+				func(context.Context, outbox.Event) error { return refusal }, outbox.Observe(&seen))
+			synctest.Wait()
+			stop()
+			require.Len(g, seen.attempts, 1)
+			require.ErrorIs(g, seen.attempts[0].Err, lost)
+			require.ErrorIs(g, seen.attempts[0].Err, refusal)
+			seen.attempts[0].Err = nil
+			require.Equal(g, []outbox.Attempt{{ID: "k", Number: 1}}, seen.attempts)
+		})
+	}
 }
 
 // Attempts that end during one write to the queue are settled together, with the events that return to it.

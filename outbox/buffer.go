@@ -217,9 +217,7 @@ func (r *run) late(ch *chain) {
 		if ch.lane.running >= ch.lane.window {
 			r.release(ch.lane)
 		}
-		if r.more {
-			r.signal()
-		}
+		r.refill(ch.lane, now)
 		if !ch.slow {
 			ch.timer.Reset(slowAfter)
 		}

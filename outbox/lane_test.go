@@ -296,6 +296,27 @@ func TestALineThatHangsLeavesTheOtherPlaceOfItsDestination(t *testing.T) {
 	})
 }
 
+// The event behind a stuck one returns to the queue. The relay then claims another event in its place.
+func TestTheReturnOfAnEventMakesRoomForAnother(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var seen record
+		g.enqueue(outbox.Event{ID: "a1", OrderingKey: "a"}, outbox.Event{ID: "a2", OrderingKey: "a"},
+			outbox.Event{ID: "b1"})
+		stop := g.relay(&counted{Queue: g.queue}, func(ctx context.Context, ev outbox.Event) error {
+			if seen.add(ev); ev.ID == "a1" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}, outbox.PerDestination(2), outbox.Drain(0), outbox.PollInterval(time.Hour))
+		defer stop()
+		time.Sleep(time.Second - 1)
+		require.Equal(g, []string{"a1"}, seen.all())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.Equal(g, []string{"a1", "b1"}, seen.all())
+	})
+}
+
 // A relay claims as many events of a destination as it has delivered in the last second. It knows that of the second
 // before the present one.
 func TestAPauseReducesTheEventsThatAreClaimed(t *testing.T) {
@@ -356,7 +377,7 @@ func TestADestinationThatHangsForASecondGetsNoMoreEvents(t *testing.T) {
 	}
 }
 
-// A claim is a round trip. The relay makes one when half of its buffer is free, and one when the attempt gets stuck.
+// A claim is a round trip. The relay makes one when half of its buffer is free.
 func TestAStuckAttemptIsNoReasonForMoreClaims(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		const events, half = 1024, 64 / 2

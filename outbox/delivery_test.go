@@ -246,6 +246,21 @@ func (l *leaving) Purge(ctx context.Context, _ time.Duration, _ int) (int, error
 	return 0, ctx.Err()
 }
 
+// The pauses between the tries double from 50 ms.
+func TestSettlementIsTriedFiveTimesWithinTheQueueTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]int{100 * time.Millisecond: 2, outbox.DefaultQueueTimeout: 5} {
+		inBubble(t, func(g *rig) {
+			g.enqueue(outbox.Event{ID: "k"})
+			tries := 0
+			stop := g.relay(spoiled{Queue: g.queue, settle: func() error { tries++; return store.ErrUnavailable }},
+				func(context.Context, outbox.Event) error { return nil }, outbox.QueueTimeout(timeout))
+			time.Sleep(5 * time.Second)
+			stop()
+			require.Equal(g, want, tries, timeout)
+		})
+	}
+}
+
 func TestSettlementIsTriedAgain(t *testing.T) {
 	for _, c := range []struct {
 		rule    string

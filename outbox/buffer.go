@@ -213,11 +213,14 @@ func (r *run) late(ch *chain) {
 	}
 	switch {
 	case took >= stuckAfter:
+		before := r.buffered
 		r.drop(ch)
 		if ch.lane.running >= ch.lane.window {
 			r.release(ch.lane)
 		}
-		r.refill(ch.lane, now)
+		if r.buffered < before {
+			r.refill(ch.lane, now)
+		}
 		if !ch.slow {
 			ch.timer.Reset(slowAfter)
 		}

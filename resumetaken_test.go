@@ -2,6 +2,7 @@ package redo_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,7 @@ func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
 			require.NoError(t, other.Forget(t.Context(), "a"))
 		}, 1},
 		"the store is down: the key makes it safe": {func(_ *testing.T, _ *redo.Client, st *failingFind) {
-			st.down = true
+			st.down.Store(true)
 		}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,11 +75,11 @@ func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
 // A failingFind is a store that can't be read while it is down.
 type failingFind struct {
 	*memstore.Store
-	down bool
+	down atomic.Bool
 }
 
 func (s *failingFind) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	if s.down {
+	if s.down.Load() {
 		return store.Record{}, store.ErrUnavailable
 	}
 	return s.Store.Find(ctx, id)

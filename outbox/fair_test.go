@@ -220,7 +220,7 @@ func TestHealthyDrainTakesFewRoundTrips(t *testing.T) {
 	}{
 		"without order":        {unordered, 0, 100, 150, 200 * time.Millisecond},
 		"in 100 lines":         {func(i int) string { return fmt.Sprint(i % 100) }, 0, 150, 150, 200 * time.Millisecond},
-		"in a line alone":      {func(int) string { return "a" }, 0, 70, 1500, 2 * time.Second},
+		"in a line alone":      {func(int) string { return "a" }, 0, 61, 1500, 2 * time.Second},
 		"with slow settlement": {unordered, 50 * time.Millisecond, 100, 150, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

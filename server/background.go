@@ -62,10 +62,11 @@ func (b *Background) Len() int {
 
 // Shutdown waits until no request with a key is running and every outcome is recorded, or until ctx ends. It then ends
 // the remaining attempts, and the middleware's logger gets an error for each of their keys. The returned error contains
-// their number, and wraps the context's. Call Shutdown after http.Server.Shutdown and before the store is closed.
-// http.Server.Shutdown does not wait for a handler whose HTTP/2 connection the client has closed, or that
-// http.TimeoutHandler has left running. An outcome that the store refuses after Shutdown is logged as an error and not
+// their number, and wraps the context's. An outcome that the store refuses after Shutdown is logged as an error and not
 // kept.
+//
+// Call Shutdown after http.Server.Shutdown and before the store is closed. That method does not wait for a handler
+// whose HTTP/2 connection the client has closed, or that http.TimeoutHandler has left running.
 func (b *Background) Shutdown(ctx context.Context) error {
 	b.mu.Lock()
 	if b.finished == nil {

@@ -27,8 +27,8 @@ func (r *Retention) Learn(d time.Duration) {
 }
 
 // Left returns how long a request may still be sent whose key was first sent at the time born. A request without a key
-// has no limit. Of the two clocks the one that shows the higher age counts: the monotonic clock stops while the machine
-// is suspended, and the wall clock can be set back.
+// has no limit. The monotonic clock stops while the machine is suspended, and the wall clock can be set back. The one
+// that shows the higher age counts.
 func (r *Retention) Left(keyed bool, born, now time.Time) time.Duration {
 	if !keyed {
 		return math.MaxInt64

@@ -229,7 +229,7 @@ func WithLimiter(l limit.Limiter) Option {
 // for nil: no breaker.
 func WithBreaker(b limit.Breaker) Option {
 	return optionFunc(func(c *config) error {
-		if b != nil && null.Is(b) {
+		if null.Hidden(b) {
 			return errors.New("redo: WithBreaker: the breaker is a nil pointer")
 		}
 		c.breaker = b
@@ -254,7 +254,7 @@ func WithLogger(l *slog.Logger) Option {
 // WithObserver reports operations and attempts to o. Default, and for nil: no observer.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(c *config) error {
-		if o != nil && null.Is(o) {
+		if null.Hidden(o) {
 			return errors.New("redo: WithObserver: the observer is a nil pointer")
 		}
 		c.observer = o

@@ -60,14 +60,10 @@ func (c *config) read(r *http.Request) (*http.Request, tap) {
 	}
 	ctx := context.WithValue(r.Context(), tapKey{}, t)
 	if ctx.Value(http.ServerContextKey) == nil {
-		ctx = context.WithValue(ctx, http.ServerContextKey, noServer)
+		ctx = context.WithValue(ctx, http.ServerContextKey, wire.NoServer)
 	}
 	return r.WithContext(ctx), t
 }
-
-// noServer is the http.ServerContextKey of a request that another server than net/http's has received, for example by
-// HTTP/3. Without such a key httputil.ReverseProxy ends a response that broke off as if it were whole.
-var noServer = new(http.Server)
 
 // keyed returns a copy of the request with a key.
 func keyed(r *http.Request, key string) *http.Request {

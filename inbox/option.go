@@ -129,7 +129,7 @@ func (c *config) validate() error {
 	check(c.timeout > 0, "HandlerTimeout", "%v is not positive", c.timeout)
 	check(c.storeTimeout > 0, "StoreTimeout", "%v is not positive", c.storeTimeout)
 	check(c.fingerprint != nil, "Fingerprint", "the function must not be nil")
-	check(c.observer == nil || !null.Is(c.observer), "Observe", "the observer is a nil pointer")
+	check(!null.Hidden(c.observer), "Observe", "the observer is a nil pointer")
 	return errors.Join(wrong...)
 }
 

@@ -173,7 +173,7 @@ func (c *config) validate() error {
 	}
 	check(c.hintCap >= 0 && c.hintCap <= maxWait, "HintCap", "%v, it must be from 0 to %v", c.hintCap, maxWait)
 	check(c.retention >= 0, "Retention", "%v is negative", c.retention)
-	check(c.observer == nil || !null.Is(c.observer), "Observe", "the observer is a nil pointer")
+	check(!null.Hidden(c.observer), "Observe", "the observer is a nil pointer")
 	return errors.Join(wrong...)
 }
 

@@ -130,7 +130,7 @@ func (c *config) validate() error {
 		"InFlightStatus", "%d is neither 409 nor 425", c.inFlightStatus)
 	c.check(c.maxBody >= 0, "MaxBody", "%d is negative", c.maxBody)
 	c.check(c.maxResponse >= 0, "MaxResponse", "%d is negative", c.maxResponse)
-	c.check(c.observer == nil || !null.Is(c.observer), "Observe", "the observer is a nil pointer")
+	c.check(!null.Hidden(c.observer), "Observe", "the observer is a nil pointer")
 	c.check(!c.canonicalJSON || c.fingerprint == nil, "CanonicalJSON", "it does not go together with Fingerprint")
 	c.check(!c.failOpen || c.transactional == nil, "Transactional",
 		"it does not go together with FailOpen: nothing may run outside of the transaction")

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
@@ -53,15 +54,10 @@ func (r *requestContext) Value(key any) any {
 	}
 	v := r.Context.Value(key)
 	if v == nil && key == http.ServerContextKey {
-		return noServer
+		return wire.NoServer
 	}
 	return v
 }
-
-// noServer is the http.ServerContextKey of a request that another server than net/http's has received, for example by
-// HTTP/3. If an upstream's response breaks off, httputil.ReverseProxy panics only under such a key. Without the panic
-// the first part of the response would be recorded as the whole.
-var noServer = new(http.Server)
 
 // start makes the contexts. A stop must follow.
 func (c *execution) start() {

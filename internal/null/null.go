@@ -14,3 +14,6 @@ func Is(v any) bool {
 		return false
 	}
 }
+
+// Hidden reports whether v is not nil and holds nil, so that a comparison with nil does not find it.
+func Hidden(v any) bool { return v != nil && Is(v) }

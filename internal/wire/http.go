@@ -26,6 +26,11 @@ func IdempotentMethod(method string) bool {
 	return SafeMethod(method) || method == http.MethodPut || method == http.MethodDelete
 }
 
+// NoServer is the value of http.ServerContextKey for a request that another server than net/http's has received, for
+// example by HTTP/3. If an upstream's response breaks off, httputil.ReverseProxy panics only under such a value.
+// Otherwise it ends the first part of the response as if that were the whole.
+var NoServer = new(http.Server)
+
 // Token reports whether s is a token (RFC 9110 section 5.6.2): the syntax of header names and methods.
 func Token(s string) bool {
 	for i := range len(s) {

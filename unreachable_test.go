@@ -99,7 +99,7 @@ func TestRefusedSocketIsRetriedAndWasNotApplied(t *testing.T) {
 	defer func() { require.NoError(t, client.Close()) }()
 	e := fail(t, client, post(t, t.Context(), srv.URL, payment))
 	require.Equal(t, taxonomy.Unavailable, e.Code)
-	require.ErrorIs(t, e, syscall.ECONNREFUSED)
+	require.ErrorContains(t, e, "refused") // Windows has an error of its own
 	require.Equal(t, redo.NotApplied, e.Effect)
 	require.Len(t, e.Attempts, 3, "nothing was written, so that it needs no key")
 }

@@ -299,6 +299,7 @@ func TestAResponseThatEndsEarlyIsNotMadeWhole(t *testing.T) {
 func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMP", dir) // on Windows
 	g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, r.ParseMultipartForm(1))
 		left, err := os.ReadDir(dir)

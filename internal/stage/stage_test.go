@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -147,16 +146,4 @@ func TestEqualReportsOfOneProcessAreOneLine(t *testing.T) {
 		}
 		return lines
 	}())
-}
-
-// A stopped part responds when it continues. A part that has ended gets no signal.
-func TestAPartIsStopped(t *testing.T) {
-	p, _, _ := startPart(t, &strings.Builder{})
-	require.NoError(t, p.Signal(syscall.SIGSTOP))
-	require.NoError(t, p.Signal(syscall.SIGCONT))
-	n, err := Ask[int](p, "sum a b")
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
-	p.Kill()
-	require.ErrorIs(t, p.Signal(syscall.SIGSTOP), os.ErrProcessDone)
 }

@@ -15,6 +15,9 @@ import (
 )
 
 func TestBlankFileIsBboltsOwn(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there bbolt lengthens each file that it opens")
+	}
 	path := tempFile(t)
 	db, err := bbolt.Open(path, 0o600, nil)
 	require.NoError(t, err)
@@ -87,7 +90,7 @@ func TestOpenEmptiesNothingElse(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, content, 0o600))
 			_, err := Open(path)
 			require.ErrorIs(t, err, store.ErrUnavailable)
-			require.True(t, bytes.Equal(content, readAll(t, path)), "a refused file was changed")
+			requireUnchanged(t, content, path)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/redo-go/redo/internal/envelope"
@@ -168,7 +169,7 @@ func TestVerify(t *testing.T) {
 			err := s.Verify(t.Context())
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorIs(t, err, store.ErrDamaged)
-			require.ErrorContains(t, err, s.path)
+			require.ErrorContains(t, err, strconv.Quote(s.path))
 			if name == "a damaged record" {
 				require.ErrorContains(t, err, claim("k").ID.String())
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -54,8 +56,8 @@ func (s sample) consult(t testing.TB, content []byte, opts ...Option) (wasRefuse
 	st, err := Open(path, opts...)
 	if err != nil {
 		require.ErrorIs(t, err, store.ErrUnavailable)
-		require.ErrorContains(t, err, path)
-		require.True(t, string(content) == string(readAll(t, path)), "a refused file was changed")
+		require.ErrorContains(t, err, strconv.Quote(path))
+		requireUnchanged(t, content, path)
 		return true
 	}
 	for _, want := range s.records {
@@ -165,6 +167,9 @@ func TestDamageThatBboltMeetsIsAnError(t *testing.T) {
 }
 
 func TestFileCutShortWhileOpenIsAnError(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there an open file can't be cut short")
+	}
 	path := tempFile(t)
 	s := mustOpen(t, path)
 	for i := range 60 {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestFailedSyncEndsTheStore(t *testing.T) {
 		err := call()
 		require.ErrorIs(t, err, store.ErrUnavailable, name)
 		require.ErrorIs(t, err, syscall.EIO, name)
-		require.ErrorContains(t, err, path, name)
+		require.ErrorContains(t, err, strconv.Quote(path), name)
 	}
 	require.NoError(t, s.Close())
 	s = mustOpen(t, path)

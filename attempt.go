@@ -223,7 +223,9 @@ func (a *attempt) result(resp *http.Response, err error) result {
 		res.verdict = taxonomy.Classify(answer)
 	}
 	if res.resp != nil && answer.Caller == nil && !res.local {
-		res.classify(k)
+		if res.classify(k); res.verdict.Class != taxonomy.ClassSuccess && resp.StatusCode/100 == 2 {
+			res.Received = a.Demote(resp, res.Received) // the 2xx means a failure
+		}
 	}
 	res.elapsed = time.Since(a.start)
 	return res
@@ -268,11 +270,6 @@ func (r *result) classify(k *call) {
 	}
 	if r.verdict.Code == "" && (r.verdict.Class != taxonomy.ClassSuccess || r.resp.StatusCode >= 400) {
 		r.verdict.Code = cmp.Or(first, taxonomy.Provider+".failure") // an error's code is never empty
-	}
-	if r.verdict.Class != taxonomy.ClassSuccess && r.resp.StatusCode/100 == 2 {
-		// The 2xx means a failure, so its response is like that of an error: closed, with the head of its body readable.
-		_ = r.resp.Body.Close()
-		r.Received, r.resp.Body = exchange.Received{Head: body}, exchange.ErrorBody(body, nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package redo_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -72,5 +73,34 @@ func TestReportAndCallerReadTheSameHeadOfALongBody(t *testing.T) {
 		head := strings.Repeat("x", 64<<10)
 		require.Equal(t, head, drain(t, e.Response))
 		require.Equal(t, head, drain(t, report.Err().Response))
+	}
+}
+
+// Under an SDK it is the whole body: half of a JSON document that ends without an error is a broken one to the SDK.
+func TestTransportReturnsALongSuccessWholeThatAClassifierTakesForAFailure(t *testing.T) {
+	page := `{"errors":[],"data":"` + strings.Repeat("x", 200<<10) + `"}`
+	for _, class := range []taxonomy.Class{taxonomy.ClassTerminal, taxonomy.ClassTransient} {
+		for _, stored := range []int{64 << 10, 512 << 10} { // WithMaxStoredBody
+			for _, named := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, %d bytes stored, named %t", class, stored, named), func(t *testing.T) {
+					client := connect(t, tripper(func(r *http.Request) (*http.Response, error) { return answer(r, 200, page), nil }),
+						quick, redo.WithStore(openStore(t)), redo.WithMaxStoredBody(stored),
+						redo.WithClassifier(func(_ *http.Response, head []byte, _ taxonomy.Verdict) taxonomy.Verdict {
+							require.Len(t, head, 64<<10)
+							return taxonomy.Verdict{Code: "PROVIDER.errors", Class: class}
+						}))
+					ctx, report := redo.WithReport(t.Context())
+					if named {
+						ctx = redo.WithOperation(ctx, "op")
+					}
+					resp, err := under(client).Do(post(t, ctx, "http://bank.test/", payment))
+					require.NoError(t, err)
+					require.Equal(t, len(page), len(drain(t, resp)))
+					head, err := io.ReadAll(report.Err().Response.Body)
+					require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the report has only the head")
+					require.Len(t, head, 64<<10)
+				})
+			}
+		}
 	}
 }

@@ -124,6 +124,18 @@ func (x *Exchange) receiveError(resp *http.Response) (Received, error) {
 	return Received{head, err}, err
 }
 
+// Demote makes a success that was received like the response of an error, because it means a failure. The caller gets the
+// head of its body. Under an outer client it gets all of a longer one.
+func (x *Exchange) Demote(resp *http.Response, got Received) Received {
+	head := got.Head[:min(len(got.Head), MaxErrorBody)]
+	if x.Outer && (got.Cut != nil || len(got.Head) > len(head)) {
+		return Received{head, io.ErrUnexpectedEOF}
+	}
+	_ = resp.Body.Close()
+	resp.Body = ErrorBody(head, nil)
+	return Received{Head: head}
+}
+
 // receiveWhole reads the body to its end, up to limit bytes after decompression.
 func (x *Exchange) receiveWhole(resp *http.Response, limit int) (Received, error) {
 	b, err := wire.ReadBody(resp.Body, resp.ContentLength, limit)

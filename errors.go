@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,19 +122,21 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the code, the cause, and the causes of earlier attempts. Timeouts and cancellations of earlier
-// attempts are left out: the call did not end by them.
+// attempts are left out: the call did not end by them. So are the errors of attempts that sent nothing if another
+// attempt did: an SDK takes a failed connection as proof that it may send a request without a key again.
 func (e *Error) Unwrap() []error {
 	errs := make([]error, 0, 2+len(e.Attempts))
 	errs = append(errs, e.Code)
 	if e.Err != nil {
 		errs = append(errs, e.Err)
 	}
+	sent := slices.ContainsFunc(e.Attempts, func(a Attempt) bool { return a.WireSends > 0 })
 	for _, a := range e.Attempts {
 		timeout, ok := errors.AsType[interface {
 			error
 			Timeout() bool
 		}](a.Err)
-		if a.Err != nil && !errors.Is(a.Err, context.Canceled) && !(ok && timeout.Timeout()) {
+		if a.Err != nil && (a.WireSends > 0 || !sent) && !errors.Is(a.Err, context.Canceled) && !(ok && timeout.Timeout()) {
 			errs = append(errs, a.Err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,40 @@ func TestAnEarlierTimeoutIsNoCauseOfTheCall(t *testing.T) {
 		require.Len(t, e.Attempts, 2)
 		require.ErrorIs(t, e.Attempts[0].Err, ErrAttemptTimeout)
 	})
+}
+
+// An SDK takes a failed connection as proof that nothing was sent, and repeats a POST without a key.
+func TestAnEarlierFailureToConnectIsNoCauseOfACallThatWasSent(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for _, c := range []struct {
+		name    string
+		results []error
+		dial    bool
+	}{
+		{"then sent", []error{refused, io.EOF}, false},
+		{"never sent", []error{refused, refused, refused}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				results := c.results
+				client := open(t, WithProfile(Profile{Name: "keyless", NoKeys: true}), WithRetry(RetryPolicy{MaxAttempts: 3}),
+					WithTransport(roundTrip(func(*http.Request) (*http.Response, error) {
+						err := results[0]
+						results = results[1:]
+						return nil, err
+					})))
+				sdk := &http.Client{Transport: client.Transport()}
+				_, err := sdk.Post("http://bank.test/", "", strings.NewReader("{}")) //nolint:bodyclose // there is none
+				e, ok := errors.AsType[*Error](err)
+				require.True(t, ok)
+				require.Len(t, e.Attempts, len(c.results))
+				require.Equal(t, c.dial, e.Effect == NotApplied)
+				require.Equal(t, c.dial, errors.Is(err, syscall.ECONNREFUSED))
+				_, dial := errors.AsType[*net.OpError](err)
+				require.Equal(t, c.dial, dial)
+			})
+		})
+	}
 }
 
 func TestErrorIsANetError(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -22,6 +23,7 @@ const (
 	syntaxError     = 1064
 	packetTooLarge  = 1153
 	lockWaitTimeout = 1205
+	lockTableFull   = 1206
 	deadlock        = 1213
 	noSavepoint     = 1305
 	sessionKilled   = 1927 // MariaDB
@@ -72,11 +74,8 @@ func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) err
 // row of a duplicate key, and has locked or removed one that is not found. The driver returns ErrBadConn only if
 // nothing was sent. sql.ErrConnDone follows after a freeBy that lost the connection.
 func again(err error) bool {
-	switch number(err) {
-	case deadlock, duplicateKey, lockWaitTimeout, recordChanged:
-		return true
-	}
-	return errors.Is(err, sql.ErrNoRows) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
+	return is(err, deadlock, duplicateKey, lockWaitTimeout, recordChanged) || errors.Is(err, sql.ErrNoRows) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
 }
 
 // failure translates an error. writes reports whether something may have been changed.
@@ -98,6 +97,8 @@ func (s *Store) failure(ctx context.Context, err error, writes bool) error {
 	}
 	return fmt.Errorf("mysqlstore: %w: %w", store.ErrUnavailable, err) // the server has undone the statement
 }
+
+func is(err error, numbers ...uint16) bool { return slices.Contains(numbers, number(err)) }
 
 // number returns the number of an error that the server has returned, or zero.
 func number(err error) uint16 {

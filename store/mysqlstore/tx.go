@@ -135,13 +135,16 @@ func (t *transaction) Gone(err error) bool { return number(err) == noSavepoint }
 
 // Restart rolls back again, because the server commits an open transaction before a BEGIN.
 func (t *transaction) Restart(err error) bool {
-	if n := number(err); n != deadlock && n != recordChanged {
-		return false
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()
-	_, _ = t.tx.ExecContext(ctx, "ROLLBACK AND CHAIN") // it fails only if the connection is lost
-	return true
+	whole := is(err, deadlock, recordChanged, lockTableFull)
+	if is(err, lockWaitTimeout) { // InnoDB undoes only the statement, unless the server has this setting
+		_ = t.tx.QueryRowContext(ctx, "SELECT @@innodb_rollback_on_timeout").Scan(&whole)
+	}
+	if whole {
+		_, _ = t.tx.ExecContext(ctx, "ROLLBACK AND CHAIN") // it fails only if the connection is lost
+	}
+	return whole
 }
 
 func (t *transaction) Failure(ctx context.Context, err error) error {

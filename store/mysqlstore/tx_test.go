@@ -17,7 +17,12 @@ import (
 // begun is an open transaction that has had one effect.
 func begun(t *testing.T) (place, *mysqlstore.Store, store.Tx[*sqltx.Tx], store.Grant) {
 	t.Helper()
-	p := newPlace(t, mysqltest.DSN(t))
+	return begunOn(t, mysqltest.DSN(t))
+}
+
+func begunOn(t *testing.T, dsn string) (place, *mysqlstore.Store, store.Tx[*sqltx.Tx], store.Grant) {
+	t.Helper()
+	p := newPlace(t, dsn)
 	st := p.open(t)
 	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL PRIMARY KEY, n INT NOT NULL DEFAULT 0)")
 	tx, g, err := st.Begin(t.Context(), unleased("k"))
@@ -216,6 +221,48 @@ func TestConnectionIsBackInThePoolWhenATransactionHasEnded(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, end(tx, t.Context()))
 			require.Zero(t, db.Stats().InUse, "after %s %d", name, n)
+		}
+	}
+}
+
+// By default a lock that is not granted in time undoes its statement, and the handler may go on. With
+// innodb_rollback_on_timeout InnoDB rolls the whole transaction back. Nothing that the program writes later is kept.
+func TestALockTimeoutThatRollsBackLeavesTheIDFree(t *testing.T) {
+	for _, dsn := range []string{mysqltest.Private(t, "--innodb-rollback-on-timeout").DSN, mysqltest.DSN(t)} {
+		for name, end := range endings {
+			t.Run(name, func(t *testing.T) {
+				p, st, tx, _ := begunOn(t, dsn)
+				whole := p.count(t, "SELECT @@innodb_rollback_on_timeout") == 1
+				run(t, tx, "SET SESSION innodb_lock_wait_timeout = 1")
+				p.exec(t, "INSERT INTO effects (id_key) VALUES ('locked')")
+				other, err := p.admin.BeginTx(t.Context(), nil)
+				require.NoError(t, err)
+				defer other.Rollback()
+				_, err = other.Exec("UPDATE effects SET n = 1 WHERE id_key = 'locked'")
+				require.NoError(t, err)
+				_, err = tx.Tx().ExecContext(t.Context(), "UPDATE effects SET n = 2 WHERE id_key = 'locked'")
+				require.ErrorContains(t, err, "1205")
+				run(t, tx, "INSERT INTO effects (id_key) VALUES ('later')")
+				err = end(tx, t.Context())
+				want, verdict := 0, store.Acquired
+				switch {
+				case !whole:
+					require.NoError(t, err)
+					if name != "Rollback" {
+						verdict = store.Complete
+					}
+					if name == "Commit" {
+						want = 2
+					}
+				case name == "Rollback":
+					require.NoError(t, err)
+				default:
+					require.ErrorIs(t, err, store.ErrUnavailable)
+					require.NotErrorIs(t, err, store.ErrUnknown)
+				}
+				require.Equal(t, want, p.count(t, "SELECT COUNT(*) FROM effects WHERE id_key IN ('k', 'later')"))
+				reserve(t, st, unleased("k"), verdict)
+			})
 		}
 	}
 }

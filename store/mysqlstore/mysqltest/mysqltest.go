@@ -27,7 +27,7 @@ func Main(m *testing.M) int {
 		return m.Run()
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	s, err := newServer(dir)
+	s, err := newServer(dir, nil)
 	if shared.err = err; err != nil {
 		return m.Run()
 	}
@@ -45,15 +45,16 @@ func DSN(t testing.TB) string {
 	return shared.dsn
 }
 
-// Private returns a server that the test may kill. It skips the test if no server can be started.
-func Private(t testing.TB) *Server {
+// Private returns a server that the test may kill, started with more options. It skips the test if no server can be
+// started.
+func Private(t testing.TB, options ...string) *Server {
 	t.Helper()
 	dir, err := newDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s, err := newServer(dir)
+	s, err := newServer(dir, options)
 	if err != nil {
 		skip(t, err)
 	}

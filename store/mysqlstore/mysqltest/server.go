@@ -19,6 +19,7 @@ import (
 // A Server is a private MariaDB or MySQL on the loopback interface.
 type Server struct {
 	bin, dir string
+	options  []string
 	port     int
 	DSN      string // of its administrator, without a database
 	process  *exec.Cmd
@@ -30,8 +31,8 @@ var errNoServer = errors.New("there is no mariadbd and mariadb-install-db on PAT
 
 // newServer creates a data directory below dir and starts a server on it. The server does not run as root. If the test
 // does, the server runs as the user mysql.
-func newServer(dir string) (*Server, error) {
-	s := &Server{bin: os.Getenv("REDO_TEST_MYSQL_SERVER"), dir: dir}
+func newServer(dir string, options []string) (*Server, error) {
+	s := &Server{bin: os.Getenv("REDO_TEST_MYSQL_SERVER"), dir: dir, options: options}
 	install, args := s.bin, []string{"--no-defaults", "--initialize-insecure"}
 	if s.bin == "" {
 		var err error
@@ -95,6 +96,7 @@ func (s *Server) Start() error {
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=mysql")
 	}
+	args = append(args, s.options...)
 	s.log = &bytes.Buffer{}
 	s.process = exec.Command(s.bin, args...)
 	s.process.Dir, s.process.Stdout, s.process.Stderr = s.dir, s.log, s.log

@@ -36,6 +36,9 @@ func TestCheckRefusesWhatDoesNotFit(t *testing.T) {
 		"connections that commit nothing": {migration, func(cfg *mysql.Config) {
 			cfg.Params = map[string]string{"autocommit": "0"}
 		}, mysqlstore.ErrServer},
+		"connections that commit nothing after a COMMIT": {migration, func(cfg *mysql.Config) {
+			cfg.Params = map[string]string{"completion_type": "'CHAIN'"}
+		}, mysqlstore.ErrServer},
 		"connections that read what is not committed": {migration, func(cfg *mysql.Config) {
 			cfg.Params = map[string]string{isolationVariable(t): "'READ-UNCOMMITTED'"}
 		}, mysqlstore.ErrServer},
@@ -83,15 +86,18 @@ func isolationVariable(t *testing.T) string {
 func TestNothingIsGrantedWithoutACommit(t *testing.T) {
 	p := newPlace(t, mysqltest.DSN(t))
 	p.open(t) // it makes the table
-	st, err := mysqlstore.New(p.pool(t, p.dsn, func(cfg *mysql.Config) {
-		cfg.Params = map[string]string{"autocommit": "0"}
-	}))
-	require.NoError(t, err)
-	_, err = st.Reserve(t.Context(), claim("k"))
-	require.ErrorIs(t, err, mysqlstore.ErrServer)
-	require.ErrorIs(t, err, store.ErrUnavailable)
-	_, _, err = st.Begin(t.Context(), unleased("k"))
-	require.ErrorIs(t, err, mysqlstore.ErrServer)
+	for name, value := range map[string]string{"autocommit": "0", "completion_type": "'CHAIN'"} {
+		st, err := mysqlstore.New(p.pool(t, p.dsn, func(cfg *mysql.Config) {
+			cfg.Params = map[string]string{name: value}
+		}))
+		require.NoError(t, err)
+		_, err = st.Reserve(t.Context(), claim("k"))
+		require.ErrorIs(t, err, mysqlstore.ErrServer)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, name)
+		_, _, err = st.Begin(t.Context(), unleased("k"))
+		require.ErrorIs(t, err, mysqlstore.ErrServer)
+	}
 }
 
 // The other levels keep the promises.

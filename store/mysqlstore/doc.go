@@ -22,24 +22,23 @@
 //	Reserve that takes over, or reuses a row 7             1
 //	Begin that does                          8             0
 //
-// While there are expired records, one new record in eight deletes up to sixteen of them. That costs 4 round trips and
-// one commit more.
+// While there are expired records, every eighth new record deletes up to sixteen, with 4 round trips and one commit.
 //
 // # Transactions
 //
-// [Store.Begin] opens a transaction that holds a record. The caller writes through its *sqltx.Tx, and Commit
-// settles the record in it and commits both. Most programs call [store.Once] with the Store. The transaction holds
-// a lock of its session (GET_LOCK), which other claims check: a claim of the same ID is InFlight without a wait.
-// Only a Reserve at the same instant waits, and the Extend, Complete and Release of an earlier owner. Other IDs
-// are not affected. If the process or the connection dies, the server rolls back and frees the ID.
+// [Store.Begin] opens a transaction that holds a record. The caller writes through its *sqltx.Tx, and Commit settles
+// the record in it and commits both. Most programs call [store.Once]. The transaction holds a lock of its session
+// (GET_LOCK), which other claims check: a claim of the same ID is InFlight without a wait. Only a Reserve at the same
+// instant waits, and the Extend, Complete and Release of an earlier owner. Other IDs are not affected. If the process
+// or the connection dies, the server rolls back and frees the ID.
 //
-// The server commits before a statement such as CREATE TABLE, after which the outcome is unknown: see
-// [store.ErrTxEnded]. It rolls back the victim of a deadlock. Nothing that the caller writes later is kept: Rollback
-// returns nil, and Commit and Discard store.ErrUnavailable.
+// The server commits before a statement such as CREATE TABLE: the outcome is then [store.ErrTxEnded]. It rolls back the
+// victim of a deadlock, and with innodb_rollback_on_timeout a transaction that did not get a lock in time. Nothing that
+// the caller writes later is kept: Rollback returns nil, and Commit and Discard store.ErrUnavailable.
 //
 // # Server, clock, compatibility
 //
-// Check refuses a server that is read-only or too old, an sql_mode that is not strict, and a max_allowed_packet below
-// 4 MiB. Leases and retention are judged by the server's UTC_TIMESTAMP(6), which no time zone changes. The table
-// carries a version. A table of another version, or of another program, is refused and left alone.
+// Check refuses a server that is read-only or too old, an sql_mode that is not strict, a max_allowed_packet below 4
+// MiB, and connections whose autocommit or completion_type keeps writes from being committed. Leases and retention are
+// judged by the server's UTC_TIMESTAMP(6), in any time zone. A table of another version or program is left alone.
 package mysqlstore

@@ -10,10 +10,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-const (
-	markerOf = "redo mysqlstore "
-	marker   = markerOf + "1" // the table's comment
-)
+const markerOf = "redo mysqlstore "
+const marker = markerOf + "1" // the table's comment
 
 const migrationSQL = `CREATE TABLE {t} (
 	id          BIGINT NOT NULL AUTO_INCREMENT, -- no number is given out twice
@@ -64,10 +62,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-const noAutocommit = "autocommit is off in the connections, so that no write would be committed"
+const noCommit = "the connections need autocommit=1 and completion_type=NO_CHAIN, or writes are not committed"
 
-const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@session.sql_mode, @@session.autocommit,
-t.engine, t.table_comment
+const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@session.sql_mode, @@autocommit,
+@@completion_type, t.engine, t.table_comment
 FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?`
 
 // Check implements [store.Checker]. It returns nil if the server can be written to, keeps values whole, and has the
@@ -76,11 +74,11 @@ FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_sc
 func (s *Store) Check(ctx context.Context) error {
 	return s.run(ctx, false, func(conn *sql.Conn) error {
 		var readOnly, packet int64
-		var mode, variable, isolation string
+		var mode, completion, variable, isolation string
 		var autocommit bool
 		var engine, comment sql.NullString
 		err := conn.QueryRowContext(ctx, checkSQL, s.table).
-			Scan(&readOnly, &packet, &mode, &autocommit, &engine, &comment)
+			Scan(&readOnly, &packet, &mode, &autocommit, &completion, &engine, &comment)
 		if err == nil {
 			// The second name is that of MariaDB before 11.1.
 			err = conn.QueryRowContext(ctx, `SHOW SESSION VARIABLES
@@ -102,8 +100,8 @@ func (s *Store) Check(ctx context.Context) error {
 			return unfit(ErrServer, "the sql_mode %q is not strict, so that values may be cut", mode)
 		case strings.Contains(mode, "EMPTY_STRING_IS_NULL"):
 			return unfit(ErrServer, "the sql_mode %q stores an empty text as NULL", mode)
-		case !autocommit:
-			return unfit(ErrServer, noAutocommit)
+		case !autocommit || completion != "NO_CHAIN":
+			return unfit(ErrServer, noCommit)
 		case isolation == "READ-UNCOMMITTED":
 			return unfit(ErrServer, "%s is %s, so that a record may be read that is never committed", variable, isolation)
 		case !engine.Valid && !comment.Valid:

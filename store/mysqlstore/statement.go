@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	columns = `fingerprint, NULLIF(state, 0), result, meta, owner, GREATEST(fence, id), lease_until, created_at,
-	expires_at`
+	columns = `fingerprint, NULLIF(state,0), result, meta, owner, GREATEST(fence, id), lease_until, created_at, expires_at`
 	// nowSQL is the server's clock in microseconds. No time zone plays a part.
 	nowSQL = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 	// lockSQL names the lock of an open transaction. Names are common to all databases of a server.
@@ -34,7 +33,7 @@ type statements struct {
 func newStatements(table string) statements {
 	on := strings.NewReplacer("{t}", quoted(table), "{now}", nowSQL, "{lock}", lockSQL, "{cols}", columns).Replace
 	return statements{
-		find: on(`SELECT IF(@@session.autocommit, {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL,
+		find: on(`SELECT IF(@@autocommit AND @@completion_type = 'NO_CHAIN', {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL,
 	EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
 	r.id IS NOT NULL, {cols} FROM (SELECT 1 AS one) AS o LEFT JOIN {t} AS r ON r.scope = ? AND r.id_key = ?`),
 		insert: on(`INSERT INTO {t} (scope, id_key, fingerprint, meta, owner, lease_until, created_at, expires_at,

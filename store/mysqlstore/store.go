@@ -28,7 +28,7 @@ func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id stor
 	err = on.QueryRowContext(ctx, text, s.lockOf(id), []byte(id.Scope), []byte(id.Key)).
 		Scan(append([]any{&at, &now.Held, &now.expired, &now.row}, row.Dest()...)...)
 	if err == nil && !at.Valid {
-		err = fmt.Errorf("%w: %s: %w", ErrServer, noAutocommit, store.ErrUnavailable)
+		err = fmt.Errorf("%w: %s: %w", ErrServer, noCommit, store.ErrUnavailable)
 	}
 	if err == nil {
 		now.At = time.UnixMicro(at.Int64).UTC()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,7 @@ import (
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
+	"github.com/redo-go/redo/store/storetest"
 )
 
 // busy makes the pooler open all of its connections, so that it sends the next transactions over different ones.
@@ -146,4 +148,31 @@ func TestCallsWaitForThePoolersConnections(t *testing.T) {
 		require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
 	}
 	begin(t, beside, claim("a"), store.Complete)
+}
+
+// The server may commit and then fail, before its response reaches the pooler. The pooler responds with an error of its
+// own, which proves nothing about the commit.
+func TestCommitWhoseResponseDoesNotReachThePoolerIsUnknown(t *testing.T) {
+	for _, mode := range []string{byExec, bySimple} {
+		home := newPlace(t)
+		server, err := url.Parse(home.url)
+		require.NoError(t, err)
+		proxy := storetest.NewProxy(t, server.Host)
+		server.Host = proxy.Addr()
+		b := pgtest.NewPooler(t, server.String())
+		p := pooledCase{home, b, "redo_records"}.by(mode)
+		p.conns = 1
+		sound, st := home.open(t), p.open(t)
+		tx, g, err := st.Begin(t.Context(), unleased("k"))
+		require.NoError(t, err)
+		heal := proxy.Inject(storetest.ResponseLost)
+		err = tx.Commit(t.Context(), store.Outcome{Result: []byte("result")})
+		heal()
+		require.ErrorIs(t, err, store.ErrUnknown, mode)
+		require.NotErrorIs(t, err, store.ErrUnavailable, mode)
+		until(t, "the commit is visible", func() bool {
+			r, err := sound.Find(t.Context(), g.Lease.ID)
+			return err == nil && r.State == store.StateComplete && r.Fence == g.Lease.Fence
+		})
+	}
 }

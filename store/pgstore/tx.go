@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
@@ -289,7 +288,7 @@ func (t *heldTx[T]) undo(ctx context.Context) error {
 
 // unsettled ends a transaction that failed to settle its record or, if settled is true, to commit.
 func (t *heldTx[T]) unsettled(ctx context.Context, err error, settled bool) error {
-	_, answered := errors.AsType[*pgconn.PgError](err)
+	answered := pgtable.ByServer(err)
 	switch {
 	case errors.Is(err, errEnded):
 		return t.ended(ctx)
@@ -302,7 +301,7 @@ func (t *heldTx[T]) unsettled(ctx context.Context, err error, settled bool) erro
 		err = fmt.Errorf("pgstore: the record of %v has expired, or is another's: %w", t.lease.ID, store.ErrLost)
 	}
 	// If the server has refused the record, it has not executed the COMMIT behind it. That also holds for the message
-	// with which it ends a session.
+	// with which it ends a session, but not for the message of a pooler.
 	committed := (settled || !answered) && !errors.Is(err, pgtable.ErrRace)
 	return t.failed(ctx, err, committed)
 }

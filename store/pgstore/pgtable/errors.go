@@ -1,6 +1,7 @@
 package pgtable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,17 @@ func Code(err error) string {
 // back. It is false if the session ended: the server may have committed before.
 func Answered(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.SeverityUnlocalized != "FATAL" && pg.SeverityUnlocalized != "PANIC" &&
-		!strings.HasPrefix(pg.Code, "08")
+	return ok && severity(pg) != "FATAL" && severity(pg) != "PANIC" && !strings.HasPrefix(pg.Code, "08")
+}
+
+// severity returns the severity of an error. Poolers may send only the field that Postgres translates.
+func severity(pg *pgconn.PgError) string { return cmp.Or(pg.SeverityUnlocalized, pg.Severity) }
+
+// ByServer reports whether Postgres itself sent the error, also if it ended the session. The error of a pooler that has
+// lost its connection to the server has class 08, or lacks a field that Postgres always sends.
+func ByServer(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.SeverityUnlocalized != "" && !strings.HasPrefix(pg.Code, "08")
 }
 
 // unsent reports whether the statement was not sent. A closed connection proves nothing, although pgx calls it safe to

@@ -53,8 +53,14 @@ func TestFailureSaysWhatIsKnown(t *testing.T) {
 			canceled, io.EOF, false, kinds{context.Canceled}, kinds{unknown, unavailable},
 		},
 		"a write whose session ended": {live, server("FATAL", "57P01"), true, kinds{unknown}, nil},
-		"a refused write":             {live, server("ERROR", "53200"), true, kinds{unavailable}, kinds{unknown}},
-		"a refused value":             {live, server("ERROR", "23514"), true, nil, kinds{unavailable, unknown}},
+		"a write whose session a pooler ended": {
+			live, &pgconn.PgError{Severity: "FATAL", Code: "58000"}, true, kinds{unknown}, nil,
+		},
+		"a write that a pooler refused": {
+			live, &pgconn.PgError{Severity: "ERROR", Code: "53300"}, true, kinds{unavailable}, kinds{unknown},
+		},
+		"a refused write": {live, server("ERROR", "53200"), true, kinds{unavailable}, kinds{unknown}},
+		"a refused value": {live, server("ERROR", "23514"), true, nil, kinds{unavailable, unknown}},
 		"a missing table": {
 			live, server("ERROR", "42P01"), true, kinds{pgtable.ErrNoTable, unavailable}, nil,
 		},

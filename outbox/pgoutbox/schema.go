@@ -19,7 +19,7 @@ var (
 	ErrForeign = pgtable.ErrForeign
 	// ErrVersion: this release does not work with the table's version.
 	ErrVersion = pgtable.ErrVersion
-	// ErrStandby: the server is a standby. The queue must be on the primary.
+	// ErrStandby: the server is a standby, or its transactions are read-only by default. The queue must be on the primary.
 	ErrStandby = pgtable.ErrStandby
 )
 
@@ -134,9 +134,9 @@ func (q *Queue) Migrate(ctx context.Context) error {
 	return q.checkCursor(ctx)
 }
 
-// Check returns nil if the server is a primary, and the log is a logged table of this release's version or the next.
-// The table must have no row security for the role. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable],
-// [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
+// Check returns nil if the server is a primary whose transactions may write, and the log is a logged table of this
+// release's version or the next. The table must have no row security for the role. Its errors wrap
+// store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
 func (q *Queue) Check(ctx context.Context) error {
 	if err := q.table.Check(ctx, pgtable.Pool(q.pool)); err != nil {
 		return err

@@ -67,3 +67,19 @@ func TestMigrationsOfManyProcessesAtEachLevel(t *testing.T) {
 		}
 	}
 }
+
+// A role or a database may be set to read only, as during a move to another server. Each claim would fail.
+func TestCheckRefusesTransactionsThatMayNotWrite(t *testing.T) {
+	p := newPlace(t)
+	p.open(t) // it makes the table
+	st, err := pgstore.New(pgtest.NewPool(t, p.url, 1, func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}), pgstore.WithSchema(p.schema))
+	require.NoError(t, err)
+	_, reserved := st.Reserve(t.Context(), claim("k"))
+	for _, err := range []error{reserved, st.Check(t.Context()), st.Migrate(t.Context())} {
+		require.ErrorIs(t, err, pgstore.ErrStandby)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+	}
+	require.ErrorContains(t, st.Check(t.Context()), "default_transaction_read_only")
+}

@@ -94,7 +94,8 @@ SELECT pg_is_in_recovery(),
 	coalesce(obj_description(c.oid, 'pg_class'), ''),
 	coalesce(has_schema_privilege(c.relnamespace, 'USAGE')
 		AND (SELECT coalesce(bool_and(has_table_privilege(c.oid, p)), true) FROM unnest($3::text[]) AS p), false),
-	coalesce(row_security_active(c.oid), false)
+	coalesce(row_security_active(c.oid), false),
+	current_setting('transaction_read_only') = 'on'
 FROM (VALUES (1)) AS one
 LEFT JOIN pg_catalog.pg_class AS c ON c.relname = $2::text
 	AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)`
@@ -103,13 +104,13 @@ LEFT JOIN pg_catalog.pg_class AS c ON c.relname = $2::text
 type finding struct {
 	standby, schema, table     bool
 	kind, persistence, comment string
-	granted, hides             bool
+	granted, hides, readOnly   bool
 }
 
 func (t Table) find(ctx context.Context, conn *pgx.Conn) (f finding, err error) {
 	privileges := append([]string{}, t.Privileges...)
 	err = conn.QueryRow(ctx, checkSQL, t.Schema, t.Name, privileges).Scan(&f.standby, &f.schema, &f.table,
-		&f.kind, &f.persistence, &f.comment, &f.granted, &f.hides)
+		&f.kind, &f.persistence, &f.comment, &f.granted, &f.hides, &f.readOnly)
 	return f, err
 }
 
@@ -126,10 +127,11 @@ func (t Table) version(ctx context.Context, conn *pgx.Conn) (int, error) {
 	return version, err
 }
 
-// Check returns nil if the server is a primary, and the table is logged and has the privileges. The table must have no
-// row security for the role, and this release's version or the next. A release works with both, so that a deployment
-// can migrate first and replace its processes afterwards. Its errors wrap store.ErrUnavailable, and one of ErrNoTable,
-// ErrForeign, ErrVersion and ErrStandby if that is the reason. A partitioned table is accepted.
+// Check returns nil if the server is a primary whose transactions may write, and the table is logged and has the
+// privileges. The table must have no row security for the role, and this release's version or the next. A release works
+// with both, so that a deployment can migrate first and replace its processes afterwards. Its errors wrap
+// store.ErrUnavailable, and one of ErrNoTable, ErrForeign, ErrVersion and ErrStandby if that is the reason. A
+// partitioned table is accepted.
 func (t Table) Check(ctx context.Context, conns Conns) error {
 	var f finding
 	var unreadable pgx.ScanArgError
@@ -182,6 +184,8 @@ func (t Table) versionOf(f finding) (int, error) {
 	switch {
 	case f.standby:
 		return 0, t.Unfit(ErrStandby, "connect to the primary, for instance with target_session_attrs=read-write")
+	case f.readOnly:
+		return 0, t.Unfit(ErrStandby, "default_transaction_read_only is on: set it to off, or connect to the primary")
 	case !f.schema:
 		return 0, t.Unfit(ErrNoTable, "there is no such schema: create it first")
 	case !f.table:

@@ -26,13 +26,15 @@ func (q *Queue) Disable(ctx context.Context, destination string, why outbox.Fail
 	if len(destination) > outbox.MaxDestination || destination != storable(destination) {
 		return fmt.Errorf("pgoutbox: %w: the destination is no event's", store.ErrInvalid)
 	}
-	failure, err := encodeFailure(why)
-	if err != nil {
-		return err
-	}
-	return q.run(ctx, true, func(on *pgx.Conn) error {
-		_, err := on.Exec(ctx, q.sql.disable, destination, failure)
-		return err
+	return storing(func(text func(string) string) error {
+		failure, err := encodeFailure(why, text)
+		if err != nil {
+			return err
+		}
+		return q.run(ctx, true, func(on *pgx.Conn) error {
+			_, err := on.Exec(ctx, q.sql.disable, destination, failure)
+			return err
+		})
 	})
 }
 

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/redo-go/redo/outbox"
+	"github.com/redo-go/redo/store/pgstore/pgtable"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -146,6 +148,19 @@ func (q *Queue) Settle(ctx context.Context, ended ...outbox.Settlement) (lost []
 }
 
 func (q *Queue) settle(ctx context.Context, batch []outbox.Settlement) (settled map[outbox.Lease]bool, err error) {
+	err = storing(func(text func(string) string) error {
+		settled, err = q.settleWith(ctx, batch, text)
+		return err
+	})
+	if settled[outbox.Lease{}] {
+		q.notices.outside()
+	}
+	return settled, err
+}
+
+func (q *Queue) settleWith(
+	ctx context.Context, batch []outbox.Settlement, text func(string) string,
+) (settled map[outbox.Lease]bool, err error) {
 	n := len(batch)
 	seqs, fences, results, waits := make([]int64, n), make([]int64, n), make([]int16, n), make([]int64, n)
 	failures := make([]*string, n)
@@ -156,20 +171,17 @@ func (q *Queue) settle(ctx context.Context, batch []outbox.Settlement) (settled 
 			waits[i] = micros(s.Outcome.Wait)
 			fallthrough
 		case outbox.Dead:
-			text, err := encodeFailure(s.Outcome.Failure)
+			failure, err := encodeFailure(s.Outcome.Failure, text)
 			if err != nil {
 				return nil, err
 			}
-			failures[i] = &text
+			failures[i] = &failure
 		}
 	}
 	err = q.run(ctx, true, func(on *pgx.Conn) (err error) {
 		settled, err = leasesOf(ctx, on, q.sql.settle, seqs, fences, results, waits, failures)
 		return err
 	})
-	if settled[outbox.Lease{}] {
-		q.notices.outside()
-	}
 	return settled, err
 }
 
@@ -183,15 +195,44 @@ type storedFailure struct {
 	Elapsed  int64  `json:"elapsed,omitempty"`
 }
 
-func encodeFailure(f outbox.Failure) (string, error) {
-	text, err := json.Marshal(storedFailure{
-		Code: storable(string(f.Code)), Reason: storable(f.Reason), Status: f.Status, Response: storable(f.Response),
+// encodeFailure returns the failure as JSON, with its texts changed by text.
+func encodeFailure(f outbox.Failure, text func(string) string) (string, error) {
+	encoded, err := json.Marshal(storedFailure{
+		Code: text(string(f.Code)), Reason: text(f.Reason), Status: f.Status, Response: text(f.Response),
 		Elapsed: int64(f.Elapsed),
 	})
 	if err != nil {
 		return "", fmt.Errorf("pgoutbox: %w", err)
 	}
-	return string(text), nil
+	return string(encoded), nil
+}
+
+// storing calls write, which stores failures. A failure has bytes of a receiver's response. A database in another
+// encoding than UTF-8 may lack their characters. write is then called again, and stores ASCII only: the event would
+// be delivered for ever if its settlement failed.
+func storing(write func(text func(string) string) error) error {
+	err := write(storable)
+	if slices.Contains([]string{untranslatable, notInRepertoire, notSupported}, pgtable.Code(err)) {
+		return write(ascii)
+	}
+	return err
+}
+
+// SQLSTATE codes of texts that the database's encoding does not have.
+const (
+	untranslatable  = "22P05"
+	notInRepertoire = "22021"
+	notSupported    = "0A000" // of an escape in JSON, if the encoding is SQL_ASCII
+)
+
+// ascii replaces all characters but those of ASCII.
+func ascii(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII {
+			return '?'
+		}
+		return r
+	}, storable(text))
 }
 
 // storable replaces the bytes that a text of Postgres can't hold.

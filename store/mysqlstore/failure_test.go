@@ -1,11 +1,14 @@
 package mysqlstore_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
@@ -229,4 +232,38 @@ func TestCloseClosesItsOwnPoolOnly(t *testing.T) {
 	require.Equal(t, before+1, p.count(t, connections))
 	require.NoError(t, st.Close())
 	require.Eventually(t, func() bool { return p.count(t, connections) == before }, 5*time.Second, time.Millisecond)
+}
+
+// The driver's own limit is that of its configuration. A server with a lower one breaks the connection, so that the
+// outcome looked unknown at each repetition.
+func TestAResultOverThePacketIsRefused(t *testing.T) {
+	srv := mysqltest.Private(t, "--max-allowed-packet=4M")
+	for _, interpolate := range []bool{true, false} {
+		p := newPlace(t, srv.DSN)
+		p.open(t)
+		st, err := mysqlstore.New(p.pool(t, p.dsn, func(cfg *mysql.Config) { cfg.InterpolateParams = interpolate }))
+		require.NoError(t, err)
+		require.NoError(t, st.Check(t.Context()))
+		for n, fits := range map[int]bool{4<<20 - 64<<10: true, 4 << 20: false, 40 << 20: false} {
+			o := store.Outcome{Result: bytes.Repeat([]byte("r"), n)}
+			l := reserve(t, st, claim(fmt.Sprint(n)), store.Acquired).Lease
+			tx, g, err := st.Begin(t.Context(), unleased(fmt.Sprint("tx ", n)))
+			require.NoError(t, err)
+			completed, committed := st.Complete(t.Context(), l, o), tx.Commit(t.Context(), o)
+			if fits {
+				require.NoError(t, completed)
+				require.NoError(t, committed)
+				r, err := st.Find(t.Context(), g.Lease.ID)
+				require.NoError(t, err)
+				require.Len(t, r.Result, n)
+				continue
+			}
+			for _, err := range []error{completed, committed} {
+				require.ErrorIs(t, err, store.ErrInvalid)
+				require.ErrorContains(t, err, "max_allowed_packet of 4194304 bytes")
+			}
+			require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}), "the record is pending")
+			reserve(t, st, unleased(fmt.Sprint("tx ", n)), store.Acquired)
+		}
+	}
 }

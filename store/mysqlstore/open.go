@@ -28,6 +28,7 @@ type Store struct {
 	text   statements
 	closed atomic.Bool
 	made   atomic.Uint64 // new records that met expired ones
+	packet atomic.Int64  // max_allowed_packet, once it was read
 }
 
 // An Option changes how Open, New and Migration set a store up.

@@ -62,10 +62,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-const noCommit = "the connections need autocommit=1 and completion_type=NO_CHAIN, or writes are not committed"
-
-const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@session.sql_mode, @@autocommit,
-@@completion_type, t.engine, t.table_comment
+const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@sql_mode, t.engine, t.table_comment
 FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?`
 
 // Check implements [store.Checker]. It returns nil if the server can be written to, keeps values whole, and has the
@@ -74,11 +71,10 @@ FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_sc
 func (s *Store) Check(ctx context.Context) error {
 	return s.run(ctx, false, func(conn *sql.Conn) error {
 		var readOnly, packet int64
-		var mode, completion, variable, isolation string
-		var autocommit bool
+		var mode, variable, isolation string
 		var engine, comment sql.NullString
 		err := conn.QueryRowContext(ctx, checkSQL, s.table).
-			Scan(&readOnly, &packet, &mode, &autocommit, &completion, &engine, &comment)
+			Scan(&readOnly, &packet, &mode, &engine, &comment)
 		if err == nil {
 			// The second name is that of MariaDB before 11.1.
 			err = conn.QueryRowContext(ctx, `SHOW SESSION VARIABLES
@@ -100,8 +96,6 @@ func (s *Store) Check(ctx context.Context) error {
 			return unfit(ErrServer, "the sql_mode %q is not strict, so that values may be cut", mode)
 		case strings.Contains(mode, "EMPTY_STRING_IS_NULL"):
 			return unfit(ErrServer, "the sql_mode %q stores an empty text as NULL", mode)
-		case !autocommit || completion != "NO_CHAIN":
-			return unfit(ErrServer, noCommit)
 		case isolation == "READ-UNCOMMITTED":
 			return unfit(ErrServer, "%s is %s, so that a record may be read that is never committed", variable, isolation)
 		case !engine.Valid && !comment.Valid:
@@ -113,7 +107,9 @@ func (s *Store) Check(ctx context.Context) error {
 		case engine.String != "InnoDB":
 			return unfit(ErrForeign, "its engine is %s, not InnoDB", engine.String)
 		}
-		_, err = s.find(ctx, conn, s.text.lockRow+" SKIP LOCKED", store.ID{}) // fails unless the columns exist
+		if _, err = s.find(ctx, conn, s.text.find, store.ID{}); err == nil { // it fails unless the columns exist
+			_, err = s.find(ctx, conn, s.text.lockRow+" SKIP LOCKED", store.ID{})
+		}
 		if number(err) == syntaxError {
 			return unfit(ErrServer, "it must be MySQL 8.0.1, MariaDB 10.6, or later: %v", err)
 		}

@@ -33,12 +33,13 @@ type statements struct {
 func newStatements(table string) statements {
 	on := strings.NewReplacer("{t}", quoted(table), "{now}", nowSQL, "{lock}", lockSQL, "{cols}", columns).Replace
 	return statements{
-		find: on(`SELECT IF(@@autocommit AND @@completion_type = 'NO_CHAIN', {now}, NULL), IS_USED_LOCK({lock}) IS NOT NULL,
-	EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
+		find: on(`SELECT IF(@@autocommit AND @@completion_type = 'NO_CHAIN', {now}, NULL), @@max_allowed_packet,
+	IS_USED_LOCK({lock}) IS NOT NULL, EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
 	r.id IS NOT NULL, {cols} FROM (SELECT 1 AS one) AS o LEFT JOIN {t} AS r ON r.scope = ? AND r.id_key = ?`),
 		insert: on(`INSERT INTO {t} (scope, id_key, fingerprint, meta, owner, lease_until, created_at, expires_at,
 	state, fence, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)`),
-		lockRow: on(`SELECT {now}, {lock} IS NULL, 0, 1, {cols} FROM {t}` + ofID + ` FOR UPDATE`), // find's columns
+		lockRow: on(`SELECT {now}, @@max_allowed_packet, {lock} IS NULL, 0, 1, {cols}
+	FROM {t}` + ofID + ` FOR UPDATE`), // find's columns
 		draw: on(`INSERT INTO {t} (scope, id_key, fingerprint, state, owner, fence, revision, created_at)
 	VALUES (?, '', '', 0, '', 0, 0, 0)`),
 		undraw:   on(`DELETE FROM {t} WHERE scope = ? AND id_key = ''`),

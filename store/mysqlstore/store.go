@@ -23,14 +23,15 @@ type snapshot struct {
 
 // find reads an ID's row by one of the statements find and lockRow.
 func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id store.ID) (now snapshot, err error) {
-	var at sql.NullInt64
+	var at, packet sql.NullInt64
 	var row sqltx.Row
 	err = on.QueryRowContext(ctx, text, s.lockOf(id), []byte(id.Scope), []byte(id.Key)).
-		Scan(append([]any{&at, &now.Held, &now.expired, &now.row}, row.Dest()...)...)
+		Scan(append([]any{&at, &packet, &now.Held, &now.expired, &now.row}, row.Dest()...)...)
 	if err == nil && !at.Valid {
-		err = fmt.Errorf("%w: %s: %w", ErrServer, noCommit, store.ErrUnavailable)
+		err = fmt.Errorf("%w: it needs autocommit=1 and completion_type=NO_CHAIN: %w", ErrServer, store.ErrUnavailable)
 	}
 	if err == nil {
+		s.packet.Store(packet.Int64)
 		now.At = time.UnixMicro(at.Int64).UTC()
 		now.Record, err = row.Record(id, now.At)
 	}
@@ -157,17 +158,20 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 	return s.move(ctx, s.text.extend, l, meta, n, n, n)
 }
 
-// Complete implements [store.Store]. A lazy outcome is written like any other.
+// Complete implements [store.Store], also for a lazy outcome. A result over max_allowed_packet is store.ErrInvalid.
 func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	return s.move(ctx, s.text.complete, l, outcome(o)...)
+	return s.run(ctx, true, func(conn *sql.Conn) error { return s.settle(ctx, conn, l, o) })
 }
 
-// outcome returns the parameters of complete before those of the lease.
-func outcome(o store.Outcome) []any {
-	return []any{sqltx.State(o), o.Result, sqltx.Micros(o.Retention), sqltx.Micros(o.Retention)}
+func (s *Store) settle(ctx context.Context, on sqltx.Queryer, l store.Lease, o store.Outcome) error {
+	if err := sqltx.FitsPacket(o.Result, s.packet.Load()); err != nil {
+		return err // the server would break the connection
+	}
+	n := sqltx.Micros(o.Retention)
+	return sqltx.Move(ctx, on, s.text.complete, l, sqltx.State(o), o.Result, n, n)
 }
 
 // Release implements [store.Store].

@@ -128,7 +128,7 @@ func (t *transaction) Commit(ctx context.Context) error {
 }
 
 func (t *transaction) Settle(ctx context.Context, o store.Outcome) error {
-	return sqltx.Move(ctx, t.tx, t.s.text.complete, t.lease, outcome(o)...)
+	return t.s.settle(ctx, t.tx, t.lease, o)
 }
 
 func (t *transaction) Gone(err error) bool { return number(err) == noSavepoint }

@@ -41,6 +41,13 @@ var errNothing = errors.New("sqlitestore: nothing to commit")
 // claim returns the verdict that keeps the ID from being claimed. Otherwise it calls own in this goroutine's turn,
 // which own ends. It calls own again if another writer has the file's lock.
 func (s *Store) claim(ctx context.Context, c store.Claim, own func() (store.Grant, error)) (store.Grant, error) {
+	var obstacle error // another program's lock
+	failed := func(err error) (store.Grant, error) {
+		if err == ctx.Err() { //nolint:errorlint // this very value, which names no obstacle
+			err = sqltx.Ended(err, obstacle)
+		}
+		return store.Grant{}, err
+	}
 	for attempt := 0; ; attempt++ {
 		var now snapshot
 		err := s.repeat(ctx, func() (err error) {
@@ -48,7 +55,7 @@ func (s *Store) claim(ctx context.Context, c store.Claim, own func() (store.Gran
 			return err
 		})
 		if err != nil {
-			return store.Grant{}, err
+			return failed(err)
 		}
 		now.Held = attempt > 0 && now.began // a writer was in the way, and this is the ID that it holds
 		if g := now.Judge(c); !g.Verdict.Owned() {
@@ -60,12 +67,13 @@ func (s *Store) claim(ctx context.Context, c store.Claim, own func() (store.Gran
 		g, err := own()
 		if !busy(err) {
 			if err != nil {
-				g = store.Grant{}
+				return failed(s.failure(ctx, err))
 			}
-			return g, s.failure(ctx, err)
+			return g, nil
 		}
+		obstacle = err
 		if err := sqltx.Pause(ctx, attempt); err != nil {
-			return store.Grant{}, err
+			return failed(err)
 		}
 	}
 }

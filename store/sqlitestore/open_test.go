@@ -252,3 +252,34 @@ func TestNilOptionsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrInvalid)
 	}
 }
+
+// Another program may keep the file's lock, for one long transaction or for good (locking_mode=EXCLUSIVE). The error of
+// the call names the lock, and not the end of its context alone.
+func TestALockOfAnotherProgramIsNamed(t *testing.T) {
+	path := newFile(t)
+	st := open(t, path)
+	other := connect(t, path)
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	_, err := other.Exec("BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	named := func(call func(ctx context.Context) error) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		err := call(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "database is locked")
+	}
+	named(func(ctx context.Context) error { _, err := st.Reserve(ctx, claim("k")); return err })
+	named(func(ctx context.Context) error { _, _, err := st.Begin(ctx, claim("k")); return err })
+	named(func(ctx context.Context) error { _, err := st.Purge(ctx, 1); return err })
+	require.NoError(t, st.Close())
+	_, err = other.Exec("COMMIT; PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT")
+	require.NoError(t, err)
+	named(func(ctx context.Context) error { _, err := sqlitestore.Open(ctx, path); return err })
+	named(func(ctx context.Context) error {
+		_, err := sqlitestore.Open(ctx, path, sqlitestore.WithMigrate())
+		return err
+	})
+}

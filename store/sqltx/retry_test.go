@@ -67,3 +67,23 @@ func TestStateOfAnOutcome(t *testing.T) {
 	require.EqualValues(t, store.StateComplete, sqltx.State(store.Outcome{}))
 	require.EqualValues(t, store.StateFailed, sqltx.State(store.Outcome{Failed: true}))
 }
+
+// A context that ends while another program has a lock would otherwise be the whole error.
+func TestRepeatNamesTheObstacleThatTheContextOutlasted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := fmt.Errorf("database is locked: %w", store.ErrUnavailable)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := sqltx.Repeat(ctx, func() (bool, error) { return true, busy })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "database is locked")
+		require.NotErrorIs(t, err, store.ErrUnavailable, "the caller's context ended, and not the store")
+		calls := 0
+		err = sqltx.Repeat(ctx, func() (bool, error) {
+			calls++
+			return true, busy
+		})
+		require.Equal(t, context.DeadlineExceeded, err, "there was no attempt")
+		require.Zero(t, calls)
+	})
+}

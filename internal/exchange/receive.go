@@ -124,8 +124,8 @@ func (x *Exchange) receiveError(resp *http.Response) (Received, error) {
 	return Received{head, err}, err
 }
 
-// Demote makes a success that was received like the response of an error, because it means a failure. The caller gets the
-// head of its body. Under an outer client it gets all of a longer one.
+// Demote makes a success that was received like the response of an error, because it means a failure. The caller gets
+// the head of its body. Under an outer client it gets all of a longer one.
 func (x *Exchange) Demote(resp *http.Response, got Received) Received {
 	head := got.Head[:min(len(got.Head), MaxErrorBody)]
 	if x.Outer && (got.Cut != nil || len(got.Head) > len(head)) {

@@ -28,8 +28,8 @@ func Repeat(ctx context.Context, attempt func() (again bool, err error)) error {
 	}
 }
 
-// Ended returns the error of a call whose context ended while an obstacle kept it waiting. It wraps ended, the context's
-// error, alone. It has the text of the obstacle, which names the lock, unless that is nil.
+// Ended returns the error of a call whose context ended while an obstacle kept it waiting. It wraps ended, the
+// context's error, alone. It has the text of the obstacle, which names the lock, unless that is nil.
 func Ended(ended, obstacle error) error {
 	if obstacle == nil {
 		return ended

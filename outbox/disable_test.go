@@ -320,15 +320,16 @@ func TestDestinationRestsAfterAsManyFailuresAsTheBreakerHas(t *testing.T) {
 func TestRetryAfterOf429HoldsForTheDestination(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		g.fill("d", 100, unordered)
-		tries, start := 0, time.Now()
+		var tries atomic.Int64
+		start := time.Now()
 		defer g.relay(g.queue, func(context.Context, outbox.Event) error {
-			if tries++; time.Since(start) < 10*time.Minute {
+			if tries.Add(1); time.Since(start) < 10*time.Minute {
 				return &redo.Error{Code: taxonomy.RateLimited, StatusCode: 429, RetryAt: start.Add(10 * time.Minute)}
 			}
 			return nil
 		}, outbox.PerDestination(1))()
 		time.Sleep(9 * time.Minute)
-		require.Equal(g, 1, tries)
+		require.EqualValues(g, 1, tries.Load())
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		g.stats(0, 0)

@@ -142,3 +142,34 @@ func TestNoEventOvertakesADeliveryThatHasLostItsLease(t *testing.T) {
 		})
 	}
 }
+
+// lastLost reports the leases of all events but the first as lost with each renewal.
+type lastLost struct{ outbox.Queue }
+
+func (q lastLost) Extend(_ context.Context, _ time.Duration, leases ...outbox.Lease) ([]outbox.Lease, error) {
+	return slices.DeleteFunc(leases, func(l outbox.Lease) bool { return l.Seq == 1 }), nil
+}
+
+// An event that waits behind another one has no attempt that could be cut. It returns to the queue and is not tried.
+func TestAnEventThatWaitsInTheRelayCanLoseItsLease(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.fill("d", 3, func(int) string { return "a" })
+		var seen record
+		var watch recorder
+		q := &counted{Queue: lastLost{g.queue}}
+		stop := g.relay(q, func(_ context.Context, ev outbox.Event) error {
+			if seen.add(ev); ev.ID == "d-00000" {
+				time.Sleep(500 * time.Millisecond)
+			}
+			return nil
+		}, outbox.LeaseTTL(900*time.Millisecond), outbox.Observe(&watch))
+		time.Sleep(time.Minute)
+		stop()
+		require.Equal(g, []string{"d-00000", "d-00001", "d-00002"}, seen.all())
+		require.Equal(g, map[outbox.Result]int{outbox.Sent: 3, outbox.Released: 2}, q.results)
+		for _, a := range watch.attempts {
+			require.Equal(g, 1, a.Number)
+		}
+		g.stats(0, 0)
+	})
+}

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -177,4 +179,32 @@ func TestLogIsInTheContractsWordsAndShowsNoPayload(t *testing.T) {
 			require.Len(g, lines[i]["payload_hash"], 66)
 		}
 	})
+}
+
+// A reader of the log finds a failed attempt by its attributes. No other line has them.
+func TestEachLineOfTheLogHasTheAttributesOfItsResult(t *testing.T) {
+	common := []string{
+		"time", "level", "msg", "idempotency_key", "payload_hash", "operation", "attempt", "from_state", "to_state",
+	}
+	for rule, c := range map[string]struct {
+		err  error
+		more []string
+	}{
+		"sent":     {nil, nil},
+		"waiting":  {taxonomy.Unavailable, []string{"error_code", "retry_delay", "error"}},
+		"dead":     {outbox.Reject(taxonomy.Gone), []string{"error_code", "error"}},
+		"released": {outbox.NotSent(taxonomy.Unavailable), []string{"error_code", "error"}},
+	} {
+		inBubble(t, func(g *rig) {
+			var out bytes.Buffer
+			g.enqueue(outbox.Event{ID: "k"})
+			stop := g.relay(g.queue, func(context.Context, outbox.Event) error { return c.err },
+				outbox.Logger(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			synctest.Wait()
+			stop()
+			var line map[string]any
+			require.NoError(g, json.Unmarshal(out.Bytes(), &line), "one line: %s", &out)
+			require.ElementsMatch(g, slices.Concat(common, c.more), slices.Collect(maps.Keys(line)), rule)
+		})
+	}
 }

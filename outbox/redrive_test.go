@@ -212,4 +212,6 @@ func TestFanOut(t *testing.T) {
 		_, err := outbox.FanOut(outbox.Event{ID: "k"}, destinations...)
 		require.ErrorIs(t, err, store.ErrInvalid, rule)
 	}
+	_, err = outbox.FanOut(outbox.Event{ID: "k"}, "a", "b", "a")
+	require.ErrorContains(t, err, "destination 3 twice", "the first is number 1")
 }

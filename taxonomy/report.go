@@ -35,7 +35,7 @@ func readReport(a Answer) report {
 	for _, name := range [...]string{headerErrorType, headerErrorCode} {
 		word := strings.TrimSpace(a.Header.Get(name))
 		c := r.lookup(word)
-		if rank(c) > 0 && rank(c) >= rank(r.code) {
+		if rank(c) >= rank(r.code) {
 			r.code = c
 		}
 		r.unsettled = r.unsettled || !c.known() && isUnsettled(word)

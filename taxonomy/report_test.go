@@ -71,7 +71,7 @@ func TestUnsettledWordsWithdrawNotApplied(t *testing.T) {
 	}
 	for _, word := range []string{
 		"login_process_failed", "processing_error", "unknown_parameter", "impending", "in_range", "amount_too_small",
-		"https://in-progress.test/errors/amount", "VALIDATION.amount", "",
+		"https://in-progress.test/errors/amount", "VALIDATION.amount", "amount:pending", ":pending", "",
 	} {
 		requireUnprocessable(t, word, NotApplied)
 	}
@@ -146,4 +146,19 @@ func TestNoWordPanics(t *testing.T) {
 			Classify(Answer{Status: 409, Header: http.Header{"Error-Code": {word}, "X-Amzn-Errortype": {word}}})
 		}, word)
 	}
+}
+
+// A refusal has one of the members that are read, and rarely two.
+func TestAnAbsentMemberCostsNoAllocation(t *testing.T) {
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if _, ok := objectOf(nil); ok || firstOf(nil) != nil || wordOf(nil) != "" {
+			t.Error("an absent member has a value")
+		}
+	}))
+}
+
+func TestAWordIsSeparatedInOneAllocation(t *testing.T) {
+	const word = "https://api.test/errors#TransferIsStillInProgress"
+	require.Equal(t, " https api test errors transfer is still in progress ", separate(word))
+	require.InDelta(t, 1, testing.AllocsPerRun(100, func() { separate(word) }), 0)
 }

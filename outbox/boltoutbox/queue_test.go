@@ -67,6 +67,19 @@ func TestClaimTakesOneOfEachLineBeforeTheSecondOfAny(t *testing.T) {
 	require.Empty(t, ids, "a3 waits for those before it")
 }
 
+// The claim has room for one event. That of the first destination is older.
+func TestADestinationWithoutRoomTakesNoPlaceOfAClaim(t *testing.T) {
+	for _, key := range []string{"", "line"} {
+		q := newQueue(t)
+		require.NoError(t, q.Append(t.Context(), many(2, "full", key)...))
+		require.NoError(t, q.Append(t.Context(), outbox.Event{ID: "free", Destination: "free", OrderingKey: key}))
+		_, ids := claim(t, q, outbox.Claim{Max: 1, Room: map[string]int{"full": 0}})
+		require.Equal(t, []string{"free"}, ids)
+		_, ids = claim(t, q, outbox.Claim{Max: 1})
+		require.Equal(t, []string{key + "0"}, ids)
+	}
+}
+
 func TestLineIsDueWhenAllItsLeasesHaveEnded(t *testing.T) {
 	q := newQueue(t)
 	require.NoError(t, q.Append(t.Context(), many(3, "d", "a")...))

@@ -99,6 +99,18 @@ func TestClaimOfLateEventsWithoutLinesIsNoStatementOfLines(t *testing.T) {
 	require.Equal(t, []string{"ReadyLines", "Lines"}, sent.of(d.q, "ReadyLines", "Lines"))
 }
 
+// Nothing else may be claimed then.
+func TestAClaimThatLateEventsFillLooksForNoLine(t *testing.T) {
+	d, sent := newTracedDesk(t)
+	d.enqueue(outbox.Event{ID: "a"}, outbox.Event{ID: "b"})
+	for most, want := range map[int][]string{2: nil, 3: {"ReadyLines"}} {
+		d.settle(outbox.Released, d.claim("a", "b")...)
+		sent.forget()
+		d.settle(outbox.Released, d.claimed(outbox.Claim{Max: most}, "a", "b")...)
+		require.Equal(t, want, sent.of(d.q, "ReadyLines"), most)
+	}
+}
+
 // A wait is never shortened, and not lengthened by more than is needed.
 func TestMicrosecondsAreRoundedUp(t *testing.T) {
 	for d, want := range map[time.Duration]int64{

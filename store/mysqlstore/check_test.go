@@ -187,3 +187,18 @@ func TestReadOnlyServerIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	reserve(t, app, claim("k"), store.InFlight)
 }
+
+// A replica on shared storage is not read_only, but its InnoDB is. What it reads may be out of date.
+func TestServerWhoseInnoDBIsReadOnlyIsRefused(t *testing.T) {
+	srv := mysqltest.Private(t)
+	p := newPlace(t, srv.DSN)
+	st := p.open(t)
+	t.Cleanup(func() { require.NoError(t, srv.Restart()) }) // the place must be removed
+	require.NoError(t, srv.Restart("--innodb-read-only"))
+	_, err := st.Reserve(t.Context(), claim("k"))
+	for _, err := range []error{err, st.Check(t.Context()), st.Migrate(t.Context())} {
+		require.ErrorIs(t, err, mysqlstore.ErrReadOnly)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnknown)
+	}
+}

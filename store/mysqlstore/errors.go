@@ -30,7 +30,9 @@ const (
 )
 
 // kind has the errors that mean something of the table or the server: no such table, unknown column, read-only.
-var kind = map[uint16]error{1146: ErrNoTable, 1054: ErrForeign, 1290: ErrReadOnly, 1792: ErrReadOnly, 1836: ErrReadOnly}
+var kind = map[uint16]error{
+	1146: ErrNoTable, 1054: ErrForeign, 1036: ErrReadOnly, 1290: ErrReadOnly, 1792: ErrReadOnly, 1836: ErrReadOnly,
+}
 
 var errClosed = fmt.Errorf("mysqlstore: closed: %w", store.ErrUnavailable)
 

@@ -62,7 +62,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-const checkSQL = `SELECT @@global.read_only, @@global.max_allowed_packet, @@sql_mode, t.engine, t.table_comment
+const checkSQL = `SELECT @@read_only + @@innodb_read_only, @@max_allowed_packet, @@sql_mode, t.engine, t.table_comment
 FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?`
 
 // Check implements [store.Checker]. It returns nil if the server can be written to, keeps values whole, and has the
@@ -73,8 +73,7 @@ func (s *Store) Check(ctx context.Context) error {
 		var readOnly, packet int64
 		var mode, variable, isolation string
 		var engine, comment sql.NullString
-		err := conn.QueryRowContext(ctx, checkSQL, s.table).
-			Scan(&readOnly, &packet, &mode, &engine, &comment)
+		err := conn.QueryRowContext(ctx, checkSQL, s.table).Scan(&readOnly, &packet, &mode, &engine, &comment)
 		if err == nil {
 			// The second name is that of MariaDB before 11.1.
 			err = conn.QueryRowContext(ctx, `SHOW SESSION VARIABLES

@@ -248,8 +248,7 @@ func (s *Store) free(ctx context.Context, conn *sql.Conn, n int) (deleted int, e
 	return deleted, err
 }
 
-// Purge implements [store.Store], in transactions of at most 1,000 records. Any number may run at a time and share the
-// work.
+// Purge implements [store.Store], in transactions of at most 1,000 records. Several may run at a time.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	return sqltx.Purge(limit, func(batch int) (n int, err error) {
 		err = s.run(ctx, true, func(conn *sql.Conn) error {

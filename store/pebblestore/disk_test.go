@@ -125,6 +125,49 @@ func TestFailedSyncOfOpenIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnavailable)
 }
 
+// The directory may not be there after a power cut, although Open has returned a Store.
+func TestAnErrorOfMakingTheDirectoryIsOpens(t *testing.T) {
+	var named atomic.Bool
+	for name, fails := range map[string]func(op errorfs.Op) bool{
+		"making it":          func(op errorfs.Op) bool { return op.Kind == errorfs.OpMkdirAll },
+		"opening its parent": func(op errorfs.Op) bool { return op.Kind == errorfs.OpOpenDir && op.Path == "/data" },
+		"syncing its parent": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSync && op.Path == "/data" },
+		"listing it":         func(op errorfs.Op) bool { return op.Kind == errorfs.OpList },
+		"opening it":         func(op errorfs.Op) bool { return op.Kind == errorfs.OpOpenDir && op.Path == "/data/x" },
+		"syncing it":         func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSync && op.Path == "/data/x" },
+		"writing its format": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, newName)
+		},
+		"syncing its format": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileSync && strings.HasSuffix(op.Path, newName)
+		},
+		"naming its format": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpRename && strings.HasSuffix(op.Path, newName)
+		},
+		"syncing its format's name": func(op errorfs.Op) bool {
+			if op.Kind == errorfs.OpRename && strings.HasSuffix(op.Path, newName) {
+				named.Store(true)
+			}
+			return named.Load() && op.Kind == errorfs.OpFileSync && op.Path == "/data/x"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := newFaultyDisk(t)
+			disk.set(func(op errorfs.Op) error {
+				if fails(op) {
+					return errDisk
+				}
+				return nil
+			})
+			_, err := Open("/data/x", withFS(disk))
+			require.ErrorIs(t, err, errDisk)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			disk.on.Store(nil)
+			mustReserve(t, mustOpen(t, "/data/x", withFS(disk)), claim("k"), store.Acquired)
+		})
+	}
+}
+
 // Pebble repeats a flush that failed. Nothing acknowledged depends on it, because the log has it.
 func TestFailedFlushIsRepeated(t *testing.T) {
 	disk := newFaultyDisk(t)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/internal/envelope"
@@ -97,4 +98,22 @@ func TestFilterIsMadeAnewWhenHalfOfItsKeysMayBeDeleted(t *testing.T) {
 	s.helpers.Wait()
 	require.NotSame(t, first, s.filter)
 	require.Less(t, s.filter.keys, 12)
+}
+
+// An open iterator keeps files that Pebble has compacted.
+func TestTheKeysOfAFilterAreReadInPages(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	s.helpers.Wait()
+	b := s.db.NewBatch()
+	for i := range keysScanned + 1 {
+		require.NoError(t, b.Set(fmt.Appendf([]byte{recordsPrefix}, "%06d", i), []byte("a record"), nil))
+	}
+	require.NoError(t, b.Commit(pebble.NoSync))
+	var page keyPage
+	require.NoError(t, s.scanKeys(&page))
+	require.Len(t, page.keys, keysScanned)
+	require.True(t, page.more)
+	require.NoError(t, s.scanKeys(&page))
+	require.Equal(t, [][]byte{fmt.Appendf(nil, "%06d", keysScanned)}, page.keys)
+	require.False(t, page.more)
 }

@@ -132,6 +132,27 @@ func TestOpenTakes(t *testing.T) {
 	}
 }
 
+// A umask may take permissions away, and adds none.
+func TestANewDirectoryIsItsOwnersAlone(t *testing.T) {
+	path := tempDir(t)
+	mustOpen(t, path)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// Inside a process a lock goes by the directory's name. Two Stores of one directory would damage it.
+func TestANewDirectoryIsLockedUnderEachOfItsNames(t *testing.T) {
+	parent := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(parent, link))
+	mustOpen(t, filepath.Join(link, "test.redo"))
+	for _, name := range []string{parent, link} {
+		_, err := Open(filepath.Join(name, "test.redo"))
+		require.ErrorIs(t, err, ErrInUse)
+	}
+}
+
 func TestFenceIsNeverGivenOutAgain(t *testing.T) {
 	path, last := tempDir(t), uint64(0)
 	for range 4 {

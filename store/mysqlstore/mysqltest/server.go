@@ -125,6 +125,23 @@ func (s *Server) Start() error {
 	}
 }
 
+// Restart shuts the server down and starts it with other options than [Private] has set.
+func (s *Server) Restart(options ...string) error {
+	db, err := sql.Open("mysql", s.DSN)
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec("SHUTDOWN")
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := s.process.Wait(); err != nil {
+		return fmt.Errorf("%w\n%s", err, s.log)
+	}
+	s.options = options
+	return s.Start()
+}
+
 // Kill ends the server with SIGKILL and waits until it is gone.
 func (s *Server) Kill() error {
 	if err := s.process.Process.Kill(); err != nil {

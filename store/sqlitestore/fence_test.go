@@ -1,0 +1,109 @@
+package sqlitestore
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/sqltx"
+)
+
+func opened(t *testing.T, path string) *Store {
+	t.Helper()
+	st, err := Open(t.Context(), path, WithMigrate())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+func keyed(key string) store.Claim {
+	return store.Claim{ID: store.ID{Scope: "scope", Key: key}, Retention: time.Hour}
+}
+
+// A power failure may make the file forget fences of an earlier Store, and none of this one's.
+func TestOnlyTheFirstFenceOfAStoreIsFarFromTheOneBefore(t *testing.T) {
+	for name, fence := range map[string]func(st *Store, c store.Claim) uint64{
+		"Reserve": func(st *Store, c store.Claim) uint64 {
+			g, err := st.Reserve(t.Context(), c)
+			require.NoError(t, err)
+			return g.Lease.Fence
+		},
+		"Begin": func(st *Store, c store.Claim) uint64 {
+			tx, g, err := st.Begin(t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+			return g.Lease.Fence
+		},
+		"a Begin that is rolled back": func(st *Store, c store.Claim) uint64 {
+			tx, g, err := st.Begin(t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, tx.Rollback(t.Context()))
+			return g.Lease.Fence
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "fences.db")
+		st, later := opened(t, path), opened(t, path)
+		var drawn []uint64
+		for _, key := range []string{"a", "b", "c"} {
+			drawn = append(drawn, fence(st, keyed(key)))
+		}
+		for _, key := range []string{"d", "e"} {
+			drawn = append(drawn, fence(later, keyed(key)))
+		}
+		const f = firstStep
+		require.Equal(t, []uint64{f, f + 1, f + 2, 2*f + 2, 2*f + 3}, drawn, name)
+	}
+}
+
+// The connection for draws does not sync its commits.
+func TestOnlyTheFirstDrawOfAStoreIsSynced(t *testing.T) {
+	st := opened(t, filepath.Join(t.TempDir(), "draws.db"))
+	require.NoError(t, st.draws.Close())
+	_, err := st.draw(t.Context(), keyed("a").ID)
+	require.NoError(t, err, "another connection has made it")
+	_, err = st.draw(t.Context(), keyed("b").ID)
+	require.Error(t, err)
+}
+
+// A claim would take an ID that is still announced for one that an open transaction holds.
+func TestATransactionThatHasEndedAnnouncesNoID(t *testing.T) {
+	for name, end := range map[string]func(tx store.Tx[*sqltx.Tx]) error{
+		"Commit":   func(tx store.Tx[*sqltx.Tx]) error { return tx.Commit(t.Context(), store.Outcome{}) },
+		"Discard":  func(tx store.Tx[*sqltx.Tx]) error { return tx.Discard(t.Context(), store.Outcome{}) },
+		"Rollback": func(tx store.Tx[*sqltx.Tx]) error { return tx.Rollback(t.Context()) },
+	} {
+		st := opened(t, filepath.Join(t.TempDir(), "ended.db"))
+		announced := func() bool {
+			now, err := st.read(t.Context(), st.reads, keyed("k").ID)
+			require.NoError(t, err)
+			return now.began
+		}
+		tx, _, err := st.Begin(t.Context(), keyed("k"))
+		require.NoError(t, err)
+		require.True(t, announced(), name)
+		require.NoError(t, end(tx), name)
+		require.False(t, announced(), name)
+	}
+}
+
+// The turn is not free before the transaction ends, so that a wait for it would be of no use.
+func TestAClaimOfAnIDThatThisStoreHoldsDoesNotWaitForTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, err := Open(t.Context(), filepath.Join(t.TempDir(), "held.db"), WithMigrate())
+		require.NoError(t, err)
+		defer st.Close()
+		tx, _, err := st.Begin(context.Background(), keyed("k"))
+		require.NoError(t, err)
+		start := time.Now()
+		g, err := st.Reserve(context.Background(), keyed("k"))
+		require.NoError(t, err)
+		require.Equal(t, store.InFlight, g.Verdict)
+		require.Zero(t, time.Since(start))
+		require.NoError(t, tx.Rollback(context.Background()))
+	})
+}

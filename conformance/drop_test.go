@@ -167,7 +167,7 @@ func TestServerThatIsLongDownAfterACrashBreaksNoRule(t *testing.T) {
 		died   bool
 	}{
 		{"it is never up again", 0, "the target died during the run", true},
-		{"it is up again after the lease", 6 * time.Second,
+		{"it is up again after the lease", 3 * time.Second,
 			"the target accepted no connection within 2.001s after the crash: a longer lease covers its restart", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

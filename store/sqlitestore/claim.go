@@ -40,55 +40,45 @@ var errNothing = errors.New("sqlitestore: nothing to commit")
 
 // claim returns the verdict that keeps the ID from being claimed. Otherwise it calls own in this goroutine's turn,
 // which own ends. It calls own again if another writer has the file's lock.
-func (s *Store) claim(ctx context.Context, c store.Claim, own func() (store.Grant, error)) (store.Grant, error) {
-	var obstacle error // another program's lock
-	failed := func(err error) (store.Grant, error) {
-		if err == ctx.Err() { //nolint:errorlint // this very value, which names no obstacle
-			err = sqltx.Ended(err, obstacle)
-		}
-		return store.Grant{}, err
-	}
-	for attempt := 0; ; attempt++ {
-		var now snapshot
-		err := s.repeat(ctx, func() (err error) {
-			now, err = s.read(ctx, s.reads, c.ID)
-			return err
-		})
-		if err != nil {
-			return failed(err)
-		}
-		now.Held = attempt > 0 && now.began // a writer was in the way, and this is the ID that it holds
-		if g := now.Judge(c); !g.Verdict.Owned() {
-			return g, nil
-		}
-		if !s.await(ctx, attempt) {
-			continue
-		}
-		g, err := own()
-		if !busy(err) {
+func (s *Store) claim(
+	ctx context.Context, c store.Claim, own func() (store.Grant, error),
+) (g store.Grant, err error) {
+	inTheWay := false // a writer was
+	err = s.repeat(ctx, func() error {
+		for {
+			now, err := s.read(ctx, s.reads, c.ID)
 			if err != nil {
-				return failed(s.failure(ctx, err))
+				return err
 			}
-			return g, nil
+			now.Held = inTheWay && now.began // this is the ID that the writer holds
+			if g = now.Judge(c); !g.Verdict.Owned() {
+				return nil
+			}
+			come := s.await(ctx, inTheWay)
+			inTheWay = true
+			if come {
+				g, err = own()
+				return err
+			}
 		}
-		obstacle = err
-		if err := sqltx.Pause(ctx, attempt); err != nil {
-			return failed(err)
-		}
+	})
+	if err != nil {
+		g = store.Grant{}
 	}
+	return g, err
 }
 
 // turnLimit bounds a claim's wait for its turn, after which it reads the record again.
 const turnLimit = 50 * time.Millisecond
 
-// await waits for this goroutine's turn, not at all in the first attempt, and reports whether it has come.
-func (s *Store) await(ctx context.Context, attempt int) bool {
+// await reports whether this goroutine's turn has come. If wait is true, it waits for the turn.
+func (s *Store) await(ctx context.Context, wait bool) bool {
 	select {
 	case s.turn <- struct{}{}:
 		return true
 	default:
 	}
-	if attempt == 0 {
+	if !wait {
 		return false
 	}
 	select {

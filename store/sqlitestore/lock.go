@@ -25,8 +25,10 @@ func (s *Store) repeat(ctx context.Context, f func() error) error {
 		if s.closed.Load() {
 			return false, errClosed
 		}
-		err = f()
-		return busy(err), s.failure(ctx, err)
+		if err = f(); busy(err) {
+			return true, err // it names the lock
+		}
+		return false, s.failure(ctx, err)
 	})
 }
 

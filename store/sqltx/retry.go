@@ -10,31 +10,25 @@ import (
 )
 
 // Repeat calls attempt until it reports that its error is final, and returns that. It pauses in between. If the context
-// ends before an attempt, it returns the error of [Ended] with the error of the attempt before.
+// ends first, it returns the context's error. That then has the text of the last obstacle, which names the lock.
 func Repeat(ctx context.Context, attempt func() (again bool, err error)) error {
 	var obstacle error
 	for n := 0; ; n++ {
-		if err := ctx.Err(); err != nil {
-			return Ended(err, obstacle)
+		again, err := false, ctx.Err()
+		if err == nil {
+			again, err = attempt()
 		}
-		again, err := attempt()
-		if !again {
-			return err
+		if again {
+			obstacle = err
+			if err = Pause(ctx, n); err == nil {
+				continue
+			}
 		}
-		obstacle = err
-		if err := Pause(ctx, n); err != nil {
-			return Ended(err, obstacle)
+		if err != nil && err == ctx.Err() && obstacle != nil { //nolint:errorlint // this very value names no obstacle
+			return fmt.Errorf("%w while it waited: %s", err, obstacle.Error())
 		}
+		return err
 	}
-}
-
-// Ended returns the error of a call whose context ended while an obstacle kept it waiting. It wraps ended, the
-// context's error, alone. It has the text of the obstacle, which names the lock, unless that is nil.
-func Ended(ended, obstacle error) error {
-	if obstacle == nil {
-		return ended
-	}
-	return fmt.Errorf("%w while it waited: %s", ended, obstacle.Error())
 }
 
 // Pause waits before a statement is made again. It waits for 1 ms after attempt zero, and twice as long after each

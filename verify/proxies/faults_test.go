@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/conformance"
 	"github.com/redo-go/redo/servertest"
 )
@@ -77,8 +76,7 @@ func TestAProxyThatGivesUpEarlyCausesNoSecondEffect(t *testing.T) {
 func TestAClosedConnectionOfTheProxyCausesNoSecondEffect(t *testing.T) {
 	srv := servertest.New(t, servertest.ScriptNext(servertest.StaleKeepAlive()))
 	url := nginx(t).start(t, hostOf(srv), hostOf(srv))
-	client, err := redo.New()
-	require.NoError(t, err)
+	client := newClient(t)
 	require.Nil(t, send(t, client, url, `{"amount":1}`))
 	require.Nil(t, send(t, client, url, `{"amount":2}`))
 	assert.Equal(t, 2, srv.Ledger().Total())

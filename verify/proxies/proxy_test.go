@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/internal/freeport"
+	"github.com/redo-go/redo/verify/internal/dbserver"
 )
 
 // page is the page whose settings the tests use.
@@ -125,17 +126,13 @@ func (p product) start(t *testing.T, first, second string) string {
 	}
 }
 
-// program finds a program, also where only root has it on PATH.
+// program finds a program. It skips the test if there is none, unless REDO_TEST_REQUIRE is set.
 func program(t *testing.T, name string) string {
 	t.Helper()
-	for _, at := range []string{name, "/usr/sbin/" + name} {
-		if path, err := exec.LookPath(at); err == nil {
-			return path
-		}
+	path, err := dbserver.Find(name)
+	if err != nil && os.Getenv("REDO_TEST_REQUIRE") != "1" {
+		t.Skip(err)
 	}
-	if os.Getenv("REDO_TEST_REQUIRE") == "1" {
-		t.Fatal(name + " is not installed")
-	}
-	t.Skip(name + " is not installed")
-	return ""
+	require.NoError(t, err)
+	return path
 }

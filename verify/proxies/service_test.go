@@ -1,7 +1,6 @@
 package proxies
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,19 +35,24 @@ func (s service) behind(t *testing.T, p product) string {
 // effects returns how many effects the servers have made.
 func (s service) effects() int { return s.first.Ledger().Total() + s.second.Ledger().Total() }
 
-// order makes one call with redo's client and returns its error.
-func order(t *testing.T, url string, opts ...redo.Option) *redo.Error {
+// newClient returns redo's client, which is closed when the test ends.
+func newClient(t *testing.T, opts ...redo.Option) *redo.Client {
 	t.Helper()
 	client, err := redo.New(opts...)
 	require.NoError(t, err)
-	return send(t, client, url, `{"amount":1000}`)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return client
+}
+
+// order makes one call with a new client and returns its error.
+func order(t *testing.T, url string, opts ...redo.Option) *redo.Error {
+	t.Helper()
+	return send(t, newClient(t, opts...), url, `{"amount":1000}`)
 }
 
 func send(t *testing.T, client *redo.Client, url, body string) *redo.Error {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url+"/orders", strings.NewReader(body))
-	require.NoError(t, err)
-	resp, err := client.Do(req)
+	resp, err := client.Do(newRequest(t, url, body))
 	if err == nil {
 		require.NoError(t, resp.Body.Close())
 		return nil
@@ -58,13 +62,10 @@ func send(t *testing.T, client *redo.Client, url, body string) *redo.Error {
 	return e
 }
 
-func hostOf(s *servertest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
-
 // post sends one request with a key, and no other.
 func post(t *testing.T, url, key string) (*http.Response, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/orders", strings.NewReader(`{"amount":1}`))
-	require.NoError(t, err)
+	req := newRequest(t, url, `{"amount":1}`)
 	req.Header.Set("Idempotency-Key", key)
 	resp, err := http.DefaultClient.Do(req)
 	if err == nil {
@@ -72,3 +73,12 @@ func post(t *testing.T, url, key string) (*http.Response, error) {
 	}
 	return resp, err
 }
+
+func newRequest(t *testing.T, url, body string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/orders", strings.NewReader(body))
+	require.NoError(t, err)
+	return req
+}
+
+func hostOf(s *servertest.Server) string { return strings.TrimPrefix(s.URL, "http://") }

@@ -80,9 +80,7 @@ func TestARateLimitOfTheProxyNeedsTheStatus429(t *testing.T) {
 
 func TestABodyOverTheLimitOfTheProxyIsNotApplied(t *testing.T) {
 	s := newService(t, nil)
-	client, err := redo.New()
-	require.NoError(t, err)
-	e := send(t, client, s.behind(t, nginx(t)), `{"note":"`+strings.Repeat("x", 1<<20)+`"}`)
+	e := send(t, newClient(t), s.behind(t, nginx(t)), `{"note":"`+strings.Repeat("x", 1<<20)+`"}`)
 	require.NotNil(t, e)
 	assert.Equal(t, redo.NotApplied, e.Effect, "%v", e)
 	assert.Zero(t, s.effects())

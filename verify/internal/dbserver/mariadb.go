@@ -17,11 +17,11 @@ import (
 // MariaDB starts a MariaDB. Its URL is a data source name without a database. A commit is written and not synced,
 // because a killed server loses no write that the kernel has.
 func MariaDB() (*Server, error) {
-	binary, err := find("mariadbd")
+	binary, err := Find("mariadbd")
 	if err != nil {
 		return nil, err
 	}
-	install, err := find("mariadb-install-db")
+	install, err := Find("mariadb-install-db")
 	if err != nil {
 		return nil, err
 	}

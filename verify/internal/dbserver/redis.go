@@ -18,7 +18,7 @@ func Redis(args ...string) (*Server, error) {
 	if name := os.Getenv("REDO_TEST_REDIS_SERVER"); name != "" {
 		names = []string{name}
 	}
-	binary, err := find(names...)
+	binary, err := Find(names...)
 	if err != nil {
 		return nil, err
 	}

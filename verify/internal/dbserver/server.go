@@ -162,8 +162,8 @@ func credential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
-// find returns the first program that is on PATH or in a directory of Debian's servers.
-func find(names ...string) (string, error) {
+// Find returns the path of the first program that is on PATH or in a directory of Debian's servers.
+func Find(names ...string) (string, error) {
 	for _, name := range names {
 		for _, path := range []string{name, "/usr/sbin/" + name, "/usr/bin/" + name} {
 			if found, err := exec.LookPath(path); err == nil {

@@ -122,8 +122,8 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the code, the cause, and the causes of earlier attempts. Timeouts and cancellations of earlier
-// attempts are left out: the call did not end by them. So are the errors of attempts that sent nothing if another
-// attempt did: an SDK takes a failed connection as proof that it may send a request without a key again.
+// attempts are left out: the call did not end by them. If an attempt sent the request, the errors of those that sent
+// nothing are left out too. An SDK takes a failed connection as proof that it may repeat a request without a key.
 func (e *Error) Unwrap() []error {
 	errs := make([]error, 0, 2+len(e.Attempts))
 	errs = append(errs, e.Code)

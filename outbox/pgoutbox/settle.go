@@ -208,8 +208,8 @@ func encodeFailure(f outbox.Failure, text func(string) string) (string, error) {
 }
 
 // storing calls write, which stores failures. A failure has bytes of a receiver's response. A database in another
-// encoding than UTF-8 may lack their characters. write is then called again, and stores ASCII only: the event would
-// be delivered for ever if its settlement failed.
+// encoding than UTF-8 may lack their characters. Then storing calls write again, for ASCII only. The event would be
+// delivered for ever if its settlement failed.
 func storing(write func(text func(string) string) error) error {
 	err := write(storable)
 	if slices.Contains([]string{untranslatable, notInRepertoire, notSupported}, pgtable.Code(err)) {

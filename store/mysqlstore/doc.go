@@ -32,13 +32,13 @@
 // instant waits, and the Extend, Complete and Release of an earlier owner. Other IDs are not affected. If the process
 // or the connection dies, the server rolls back and frees the ID.
 //
-// The server commits before a statement such as CREATE TABLE: the outcome is then [store.ErrTxEnded]. It rolls back the
-// victim of a deadlock, and with innodb_rollback_on_timeout a transaction that did not get a lock in time. Nothing that
-// the caller writes later is kept: Rollback returns nil, and Commit and Discard store.ErrUnavailable.
+// The server commits before a statement such as CREATE TABLE. The outcome is then unknown: see [store.ErrTxEnded]. It
+// rolls back the victim of a deadlock, and with innodb_rollback_on_timeout a transaction that waited too long for a lock.
+// Nothing that the caller writes later is kept: Rollback returns nil, and Commit and Discard store.ErrUnavailable.
 //
 // # Server, clock, compatibility
 //
-// Check refuses a server that is read-only or too old, an sql_mode that is not strict, a max_allowed_packet below 4
-// MiB, and connections whose autocommit or completion_type keeps writes from being committed. Leases and retention are
-// judged by the server's UTC_TIMESTAMP(6), in any time zone. A table of another version or program is left alone.
+// Check refuses a server that is read-only or too old, an sql_mode that is not strict, and a max_allowed_packet below
+// 4 MiB. It refuses an autocommit or completion_type that keeps writes from being committed. The server's
+// UTC_TIMESTAMP(6) judges leases and retention, in any time zone. A table of another version or program is left alone.
 package mysqlstore

@@ -29,8 +29,8 @@ const (
 	sessionKilled   = 1927 // MariaDB
 )
 
-// kind has the errors that mean something of the table or the server: no such table, unknown column, read-only.
-var kind = map[uint16]error{
+// kinds are the errors that mean something of the table or the server: no such table, unknown column, read-only.
+var kinds = map[uint16]error{
 	1146: ErrNoTable, 1054: ErrForeign, 1036: ErrReadOnly, 1290: ErrReadOnly, 1792: ErrReadOnly, 1836: ErrReadOnly,
 }
 
@@ -86,8 +86,8 @@ func (s *Store) failure(ctx context.Context, err error, writes bool) error {
 	writes = writes && !errors.As(err, new(read))
 	n, ended := number(err), ctx.Err()
 	switch responded := n != 0 && n != shutdown && n != sessionKilled; {
-	case kind[n] != nil:
-		return fmt.Errorf("%w: %w: %w", kind[n], store.ErrUnavailable, err)
+	case kinds[n] != nil:
+		return fmt.Errorf("%w: %w: %w", kinds[n], store.ErrUnavailable, err)
 	case n == packetTooLarge || errors.Is(err, mysql.ErrPktTooLarge):
 		return fmt.Errorf("mysqlstore: %w: %w", store.ErrInvalid, err)
 	case !responded && writes:

@@ -97,9 +97,9 @@ SELECT has_sequence_privilege(q.seqrelid, 'USAGE') FROM pg_catalog.pg_sequence A
 WHERE q.seqrelid = to_regclass($1::text) AND q.seqincrement = 1 AND q.seqcache = 1 AND NOT q.seqcycle`
 
 // Check implements [store.Checker]. It returns nil if the server is a primary whose transactions may write, and the
-// table is logged, open to the role, without row security for it, and of this release's version or the next. Its errors
-// wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the
-// reason.
+// table fits. The table must be logged, open to the role, without row security for it, and of this release's version or
+// the next. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby]
+// if that is the reason.
 func (s *records) Check(ctx context.Context) error {
 	if err := s.table.Check(ctx, s.with); err != nil {
 		return err

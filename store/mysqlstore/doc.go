@@ -33,7 +33,7 @@
 // or the connection dies, the server rolls back and frees the ID.
 //
 // The server commits before a statement such as CREATE TABLE. The outcome is then unknown: see [store.ErrTxEnded]. It
-// rolls back the victim of a deadlock, and with innodb_rollback_on_timeout a transaction that waited too long for a lock.
+// rolls back the victim of a deadlock, and with innodb_rollback_on_timeout a transaction whose lock came too late.
 // Nothing that the caller writes later is kept: Rollback returns nil, and Commit and Discard store.ErrUnavailable.
 //
 // # Server, clock, compatibility

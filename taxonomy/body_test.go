@@ -57,6 +57,10 @@ func packed(t testing.TB, text string) []byte {
 // A caller that sets Accept-Encoding itself gets the body as it is on the wire.
 func TestABodyInGzipIsRead(t *testing.T) {
 	document := packed(t, `{"code":"CONFLICT.idempotency.in_flight"}`)
+	long := func(n int) []byte {
+		const head, tail = `{"code":"CONFLICT.idempotency.in_flight","pad":"`, `"}`
+		return packed(t, head+strings.Repeat("x", n-len(head)-len(tail))+tail)
+	}
 	inFlight := Verdict{Code: InFlight, Class: ClassTransient, Said: true}
 	conflict := Verdict{Code: ConflictState}
 	for name, c := range map[string]struct {
@@ -70,7 +74,9 @@ func TestABodyInGzipIsRead(t *testing.T) {
 		"one that is cut off":          {"gzip", document[:len(document)-9], conflict},
 		"one that is no gzip":          {"gzip", []byte(`{"code":"CONFLICT.idempotency.in_flight"}`), conflict},
 		"none":                         {"gzip", nil, conflict},
-		"a bomb":                       {"gzip", packed(t, `{"code":"x","pad":"`+strings.Repeat("x", 10<<20)+`"}`), conflict},
+		"64 KiB":                       {"gzip", long(64 << 10), inFlight},
+		"one byte more":                {"gzip", long(64<<10 + 1), conflict},
+		"a bomb":                       {"gzip", long(10 << 20), conflict},
 		"another coding":               {"br", document, conflict},
 	} {
 		t.Run(name, func(t *testing.T) {

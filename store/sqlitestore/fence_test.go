@@ -70,6 +70,16 @@ func TestOnlyTheFirstDrawOfAStoreIsSynced(t *testing.T) {
 	require.Error(t, err)
 }
 
+// A transaction that is over before it takes its ID has drawn a fence too.
+func TestADrawFollowsTheOneBefore(t *testing.T) {
+	st := opened(t, filepath.Join(t.TempDir(), "follows.db"))
+	first, err := st.draw(t.Context(), keyed("a").ID)
+	require.NoError(t, err)
+	second, err := st.draw(t.Context(), keyed("b").ID)
+	require.NoError(t, err)
+	require.Equal(t, first+1, second)
+}
+
 // A claim would take an ID that is still announced for one that an open transaction holds.
 func TestATransactionThatHasEndedAnnouncesNoID(t *testing.T) {
 	for name, end := range map[string]func(tx store.Tx[*sqltx.Tx]) error{

@@ -124,8 +124,5 @@ var (
 
 // unavailable adds store.ErrUnavailable to an error that has no meaning of the contract yet.
 func unavailable(err error) error {
-	if errors.Is(err, store.ErrUnavailable) {
-		return err
-	}
 	return fmt.Errorf("sqlitestore: %w: %w", store.ErrUnavailable, err)
 }

@@ -44,7 +44,7 @@ type sdk struct {
 // all are the SDKs that every case runs.
 func all() []sdk {
 	return []sdk{stripeSDK, openaiSDK, uploadSDK, anthropicSDK, streamSDK, secretsSDK, snsSDK, paypalSDK, googleSDK,
-		razorpaySDK}
+		razorpaySDK, restySDK}
 }
 
 // A target holds the parameters of an SDK's client.

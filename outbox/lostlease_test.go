@@ -25,12 +25,12 @@ func TestADeliveryWithoutALeaseIsNoFailureOfTheDestination(t *testing.T) {
 			inBubble(t, func(g *rig) {
 				g.enqueue(outbox.Event{ID: "k", Destination: "d"})
 				down := true
-				q := spoiled{Queue: g.queue, extend: func() error {
+				q := &counted{Queue: spoiled{Queue: g.queue, extend: func() error {
 					if down {
 						return lost
 					}
 					return nil
-				}}
+				}}}
 				var seen record
 				var watch recorder
 				stop := g.relay(q, func(ctx context.Context, ev outbox.Event) error {
@@ -52,6 +52,7 @@ func TestADeliveryWithoutALeaseIsNoFailureOfTheDestination(t *testing.T) {
 				require.Empty(g, first.Code)
 				require.ErrorIs(g, first.Err, store.ErrLost)
 				require.Equal(g, 2, watch.attempts[1].Number, "the attempt stays counted")
+				require.Equal(g, map[outbox.Result]int{outbox.Sent: 1}, q.results, "the lost lease was not settled")
 			})
 		})
 	}

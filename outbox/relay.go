@@ -143,8 +143,8 @@ func (r *run) relay(ctx context.Context) {
 				failures = 0
 			}
 		}
-		if !again && !r.pause(ctx, pause(r.poll, failures, chance.Float64()), failures == 0) {
-			return
+		if !again {
+			r.pause(ctx, pause(r.poll, failures, chance.Float64()), failures == 0)
 		}
 	}
 }

@@ -150,6 +150,22 @@ func TestADroppedLetterIsForgottenAndItsEventIsNot(t *testing.T) {
 	})
 }
 
+// A dead letter was settled when it died. An event that waits is settled by its drop.
+func TestADropIsTheEndOfAnEventThatWaits(t *testing.T) {
+	for failure, settled := range map[error]time.Duration{inbox.Reject(errHandler): 0, errHandler: second / 2} {
+		bubble(t, func(t *testing.T, st *memstore.Store) {
+			in := newInbox(t, st)
+			_, _ = in.Receive(t.Context(), event, returns(failure))
+			failed := time.Now()
+			time.Sleep(second / 2)
+			require.NoError(t, in.Drop(t.Context(), event.Source, event.ID))
+			r, err := in.Receive(t.Context(), event, unused)
+			require.NoError(t, err)
+			require.Equal(t, settled, r.ProcessedAt.Sub(failed))
+		})
+	}
+}
+
 func TestALetterThatTheStoreCannotReadNowIsNotMissing(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {
 		bury(t, newInbox(t, st))

@@ -94,6 +94,20 @@ func TestHandlerWhoseRollbackIsRefused(t *testing.T) {
 	}
 }
 
+// The log shows the fault in the program also if no response names it.
+func TestAPanicAfterARefusedRollbackIsLoggedAsAnError(t *testing.T) {
+	log, logger := logged()
+	b := newBook(nil)
+	g := newBookRig(t, b, func(w http.ResponseWriter, r *http.Request) {
+		tx, _ := server.Tx[*pen](r.Context())
+		require.ErrorIs(t, tx.Rollback(), store.ErrTxEnded)
+		after(applied, func(http.ResponseWriter, *http.Request) { panic("no reason") })(w, r)
+	}, logger)
+	require.Panics(t, func() { g.do() })
+	require.Contains(t, log.String(), "level=ERROR")
+	require.Contains(t, log.String(), store.ErrTxEnded.Error())
+}
+
 // A handler that comes back to its own route must not wait for itself.
 func TestHandlerThatAsksForAKeyItself(t *testing.T) {
 	for _, c := range []struct {

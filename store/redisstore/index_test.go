@@ -111,6 +111,25 @@ func TestReservedAnewIsListedOnce(t *testing.T) {
 	require.EqualValues(t, 2, indexed(t, url, p))
 }
 
+// Pending reads the records in pages. A loop must not take the end of the store for the end of the list.
+func TestAListEndsWithAnErrorIfTheStoreIsClosedMeanwhile(t *testing.T) {
+	url := sharedURL(t)
+	st := open(t, url, redisstore.WithPrefix(prefix(t, url)))
+	const more = 100 // than a page has
+	for i := range more {
+		acquire(t, st, claim(fmt.Sprint(i)))
+	}
+	listed, last := 0, error(nil)
+	for _, err := range st.Pending(t.Context(), "") {
+		if last = err; err == nil {
+			listed++
+		}
+		require.NoError(t, st.Close())
+	}
+	require.ErrorIs(t, last, store.ErrUnavailable)
+	require.Less(t, listed, more)
+}
+
 // Expired records leave the index with later creations in their shard, or with a Purge.
 func TestIndexIsTidied(t *testing.T) {
 	url := sharedURL(t)

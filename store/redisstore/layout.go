@@ -43,9 +43,7 @@ func (s *Store) join(ctx context.Context, repair bool) error {
 	if err != nil {
 		return err
 	}
-	if known := s.layout.Load(); known == nil || known.secret != l.secret {
-		s.layout.Store(l)
-	}
+	s.layout.Store(l)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,33 @@ func TestATransactionThatHasEndedAnnouncesNoID(t *testing.T) {
 		require.NoError(t, end(tx), name)
 		require.False(t, announced(), name)
 	}
+}
+
+// A draw is of no use if the transaction can't begin.
+func TestATransactionThatCanNotBeginAnnouncesNoID(t *testing.T) {
+	st := opened(t, filepath.Join(t.TempDir(), "begin.db"))
+	_, err := st.draw(t.Context(), keyed("first").ID)
+	require.NoError(t, err)
+	require.NoError(t, st.writes.Close())
+	_, _, err = st.Begin(t.Context(), keyed("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	now, err := st.read(t.Context(), st.reads, keyed("k").ID)
+	require.NoError(t, err)
+	require.False(t, now.began)
+}
+
+// Reads of one Store do not wait for each other.
+func TestReadsHaveSeveralConnections(t *testing.T) {
+	st := opened(t, filepath.Join(t.TempDir(), "reads.db"))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range maxReads - 1 {
+		tx, err := st.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback()) }()
+	}
+	_, err := st.Find(ctx, keyed("k").ID)
+	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
 // The turn is not free before the transaction ends, so that a wait for it would be of no use.

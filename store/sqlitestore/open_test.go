@@ -3,6 +3,7 @@ package sqlitestore_test
 import (
 	"context"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,19 @@ func TestOpenRefusesPathsThatNameNoFile(t *testing.T) {
 		_, err := sqlitestore.Open(t.Context(), path, sqlitestore.WithMigrate())
 		require.ErrorIs(t, err, store.ErrInvalid)
 	}
+}
+
+// A relative path has no meaning in a directory that is gone. Without this error another file could be opened.
+func TestOpenRefusesARelativePathInADirectoryThatIsGone(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows removes no directory that a process is in")
+	}
+	gone := t.TempDir()
+	t.Chdir(gone)
+	require.NoError(t, os.Remove(gone))
+	_, err := sqlitestore.Open(t.Context(), "store.db", sqlitestore.WithMigrate())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "getwd")
 }
 
 func TestANewFileIsItsOwnersAlone(t *testing.T) {

@@ -142,7 +142,7 @@ func (q *Queue) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, e
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	due := 0
+	var due int
 	err := q.view(ctx, func(f *file) error {
 		first := c
 		first.Max = 1

@@ -1,6 +1,7 @@
 package boltoutbox_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -54,6 +55,27 @@ func settle(t testing.TB, q *boltoutbox.Queue, o outbox.Outcome, ds ...outbox.De
 	lost, err := q.Settle(t.Context(), ended...)
 	require.NoError(t, err)
 	require.Empty(t, lost)
+}
+
+// A relay that is woken for nothing asks the file once more.
+func TestOnlyAChangeThatMakesAnEventDueWakesARelay(t *testing.T) {
+	q := newQueue(t)
+	ctx, stop := context.WithCancel(t.Context())
+	woken, ended := make(chan struct{}, 100), make(chan error)
+	go func() { ended <- q.Watch(ctx, func() { woken <- struct{}{} }) }()
+	<-woken // it watches
+	require.NoError(t, q.Append(t.Context(), many(2, "d", "line")...))
+	require.Len(t, woken, 1)
+	ds, _ := claim(t, q, outbox.Claim{Max: 1})
+	_, err := q.Extend(t.Context(), time.Hour, ds[0].Lease)
+	require.NoError(t, err)
+	settle(t, q, outbox.Outcome{Result: outbox.Waiting, Wait: time.Hour}, ds...)
+	require.NoError(t, q.Disable(t.Context(), "d", outbox.Failure{Code: "GONE", Reason: "gone"}))
+	require.Len(t, woken, 1, "no event has become due")
+	require.NoError(t, q.Enable(t.Context(), "d"))
+	require.Len(t, woken, 2)
+	stop()
+	require.NoError(t, <-ended)
 }
 
 func TestClaimTakesOneOfEachLineBeforeTheSecondOfAny(t *testing.T) {

@@ -2,8 +2,10 @@ package pebblestore
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
@@ -38,6 +40,39 @@ func TestDropRemovesTheIndexEntriesToo(t *testing.T) {
 	require.NoError(t, s.Drop(t.Context(), claim("damaged").ID))
 	require.NoError(t, s.Verify(t.Context()))
 	require.Equal(t, []string{"sound"}, pendingKeys(t, s, ""))
+}
+
+// A context whose Done is called by who waits.
+type awaited struct {
+	context.Context
+	waits func()
+}
+
+func (c awaited) Done() <-chan struct{} {
+	c.waits()
+	return c.Context.Done()
+}
+
+// Another change of the ID may be under way. Drop judges the record again after it.
+func TestDropGoesOnAfterAnotherChangeOfTheRecord(t *testing.T) {
+	dir := tempDir(t)
+	s := mustOpen(t, dir)
+	id := mustReserve(t, s, claim("damaged"), store.Acquired).Lease.ID
+	require.NoError(t, s.Close())
+
+	s = mustOpen(t, dir, WithLazyDelay(time.Hour))
+	damage(t, s, "damaged")
+	key := envelope.AppendKey(nil, id)
+	s.mu.Lock()
+	s.put(key, nil, nil, true)
+	s.mu.Unlock()
+	waited := 0
+	require.NoError(t, s.Drop(awaited{t.Context(), func() { waited++; s.overdue() }}, id))
+	require.Equal(t, 2, waited, "for the other change, and for its own")
+	left, err := s.entries(key)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.NoError(t, s.Verify(t.Context()))
 }
 
 func TestVerifyNoticesALostEntryOfEachIndex(t *testing.T) {

@@ -98,6 +98,11 @@ func TestFilterIsMadeAnewWhenHalfOfItsKeysMayBeDeleted(t *testing.T) {
 	s.helpers.Wait()
 	require.NotSame(t, first, s.filter)
 	require.Less(t, s.filter.keys, 12)
+
+	second := s.filter
+	mustReserve(t, s, claim("next"), store.Acquired)
+	s.helpers.Wait()
+	require.Same(t, second, s.filter, "a new filter lasts for its first part at least")
 }
 
 // An open iterator keeps files that Pebble has compacted.

@@ -130,6 +130,29 @@ func TestAListEndsWithAnErrorIfTheStoreIsClosedMeanwhile(t *testing.T) {
 	require.Less(t, listed, more)
 }
 
+// The later pages are read when the loop has come to them.
+func TestAListLeavesOutWhatHasChangedSinceItBegan(t *testing.T) {
+	url := sharedURL(t)
+	st := open(t, url, redisstore.WithPrefix(prefix(t, url)))
+	const more = 100 // than a page has
+	for i := range more {
+		acquire(t, st, claim(fmt.Sprint(i)))
+	}
+	settled, anew := acquire(t, st, claim("settled")).Lease, acquire(t, st, claim("anew")).Lease
+	var listed []string
+	for r, err := range st.Pending(t.Context(), "") {
+		require.NoError(t, err)
+		if len(listed) == 0 {
+			require.NoError(t, st.Complete(t.Context(), settled, store.Outcome{}))
+			require.NoError(t, st.Release(t.Context(), anew))
+			acquire(t, st, claim("anew"))
+		}
+		listed = append(listed, r.ID.Key)
+	}
+	require.Len(t, listed, more)
+	require.Equal(t, fmt.Sprint(more-1), listed[more-1])
+}
+
 // Expired records leave the index with later creations in their shard, or with a Purge.
 func TestIndexIsTidied(t *testing.T) {
 	url := sharedURL(t)

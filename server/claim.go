@@ -18,7 +18,7 @@ func (c *execution) tryReserve() (store.Grant, error) {
 		return g, nil
 	}
 	if c.claim.Owner == "" {
-		c.claim.Owner = newOwner()
+		c.claim.Owner = c.nonce.newOwner()
 	}
 	c.asked = time.Now()
 	ctx := c.callContext(c.asked)

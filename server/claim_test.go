@@ -148,6 +148,18 @@ func TestReserveWhoseResponseWasLost(t *testing.T) {
 		}
 		require.Len(t, owners, 3)
 	})
+	// Copies of a process, each restored from one snapshot, have the same state. An owner that is made from it is that
+	// of a claim in each copy. A copy whose Reserve got no response would then take another's lease for its own.
+	t.Run("no part of an owner is state of the process", func(t *testing.T) {
+		st := &spy{Store: memstore.New()}
+		g := newRig(t, st, nil)
+		g.do(withKey("k1"))
+		first := st.last.Owner
+		g.do(withKey("k2"))
+		const few = 8 // 40 random bits
+		require.NotEqual(t, first[:few], st.last.Owner[:few])
+		require.NotEqual(t, first[len(first)-few:], st.last.Owner[len(first)-few:])
+	})
 }
 
 // A store that hangs is reported as such. The client has not cancelled anything.

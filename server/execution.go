@@ -26,6 +26,7 @@ type execution struct {
 	payload []byte
 	started time.Time
 	claim   store.Claim
+	nonce   ownerNonce
 	event   Event
 	err     error // for the log
 	faulty  bool  // err is an error in the program, for the log

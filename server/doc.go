@@ -24,9 +24,10 @@
 // makes the handler run twice in a process that knows of the first run, unless more keys wait than the Limit of its
 // [Background], or StoreTimeout is not below LeaseTTL. A program that stops calls [Background.Shutdown].
 //
-// An outage that lasts longer than the lease hides the first run from other processes. A handler closes that gap by
-// calling [Applied] after its effect. Applied returns after the mark is in the store, and the handler never runs
-// again for a marked key.
+// An outage that lasts longer than the lease hides the first run from other processes. On a platform that stops the
+// process between requests, as AWS Lambda does, a shorter one does so too. A handler closes that gap by calling
+// [Applied] after its effect. Applied returns after the mark is in the store, and the handler never runs again for a
+// marked key.
 //
 // A handler that panics releases its key, unless it has called Applied or written a status below 400. If a handler's
 // time ends before it has written anything, the client gets 504 and the key is released. In both cases, on a route

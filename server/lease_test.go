@@ -217,6 +217,24 @@ func TestHandlerContext(t *testing.T) {
 			requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
 		})
 	})
+	// A framework or a platform has set it, for example that of a function's invocation.
+	t.Run("outlives a deadline of the request's context, and by choice does not", func(t *testing.T) {
+		for want, opts := range map[time.Duration][]server.Option{
+			time.Minute: nil, time.Second: {server.CancelOnDisconnect()},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				request, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				g := newRig(t, memstore.New(), func(_ http.ResponseWriter, r *http.Request) {
+					began := time.Now()
+					<-r.Context().Done()
+					require.Equal(t, want, time.Since(began))
+				}, opts...)
+				g.do(func(r *http.Request) { *r = *r.WithContext(request) })
+				require.Equal(t, 1, g.ran())
+			})
+		}
+	})
 	for _, c := range []struct {
 		rule, value string
 		want        time.Duration

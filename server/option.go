@@ -222,14 +222,16 @@ func ReplayHeader(f func(name string) bool) Option {
 }
 
 // HandlerTimeout sets how long the handler may run before its context ends. The default is one minute, or the
-// retention if that is shorter. A client's X-Request-Timeout shortens it. The handler's context does not end when
-// the client disconnects: see CancelOnDisconnect.
+// retention if that is shorter. A client's X-Request-Timeout shortens it. The end of the request's context does not
+// end the handler's: neither when the client disconnects, nor at a deadline that a framework or a platform has set. See
+// CancelOnDisconnect.
 func HandlerTimeout(d time.Duration) Option {
 	return optionFunc(func(c *config) { c.handlerTimeout, c.ownTimeout = d, true })
 }
 
-// CancelOnDisconnect ends the handler's context when the client's connection ends, as net/http does. By default the
-// handler runs on, so that its outcome is recorded when the client retries.
+// CancelOnDisconnect ends the handler's context when the client's connection ends, as net/http does. It also ends it at
+// a deadline of the request's context. By default the handler runs on, so that its outcome is recorded when the client
+// retries.
 func CancelOnDisconnect() Option {
 	return optionFunc(func(c *config) { c.cancelOnDisconnect = true })
 }

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
+	"github.com/aws/aws-lambda-go/lambdaurl"
 	"github.com/go-chi/chi/v5"
 
 	"github.com/redo-go/redo/server"
@@ -67,4 +69,18 @@ func Example() {
 	// charging 7
 	// 201 stored
 	// 201 replayed
+}
+
+// A function on AWS Lambda serves a mux. Recovery is outside of everything.
+func Example_lambda() {
+	charge := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+	mw, err := server.New(memstore.New(), server.Required(), server.Principal(principal),
+		server.HandlerTimeout(15*time.Second)) // the function's limit is 30 seconds
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /charges/{id}", mw(charge))
+	lambdaurl.Start(recoverer(authenticate(mux)))
 }

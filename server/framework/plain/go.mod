@@ -6,6 +6,7 @@ go 1.26.0
 replace github.com/redo-go/redo => ../../../
 
 require (
+	github.com/aws/aws-lambda-go v1.55.1
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/gorilla/mux v1.8.1

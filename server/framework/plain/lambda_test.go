@@ -10,7 +10,9 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambdaurl"
 
+	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/server/framework/internal/frametest"
+	"github.com/redo-go/redo/store/memstore"
 )
 
 func TestLambdaURL(t *testing.T) {
@@ -28,6 +30,38 @@ func TestLambdaURL(t *testing.T) {
 		},
 		Principal: principal,
 	})
+}
+
+// sortQuery is for httpadapter, which makes the query of a REST API's or a load balancer's event from a map.
+func sortQuery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.RawQuery = r.URL.Query().Encode()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Without it a retry whose parameters come in another order is another request.
+func TestASortedQueryHasNoOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		outside func(http.Handler) http.Handler
+		status  int
+	}{
+		"sorted":  {sortQuery, http.StatusOK},
+		"as sent": {func(h http.Handler) http.Handler { return h }, http.StatusConflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mw, err := server.New(memstore.New(), server.SharedKeys(), server.SilentOK())
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs := 0
+			h := test.outside(mw(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ })))
+			frametest.Post(h, "/charges?currency=EUR&region=eu")
+			if status := frametest.Post(h, "/charges?region=eu&currency=EUR"); status != test.status || runs != 1 {
+				t.Errorf("status %d, %d runs, want %d and one run", status, runs, test.status)
+			}
+		})
+	}
 }
 
 // functionURL serves a handler as the platform does: through events, with each body in base64, as those of forms.

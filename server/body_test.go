@@ -28,6 +28,14 @@ func withReader(body io.Reader, length int64) func(*http.Request) {
 	return func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), length }
 }
 
+// withLength is withReader with the header that each client sends.
+func withLength(body io.Reader, length int64) func(*http.Request) {
+	return func(r *http.Request) {
+		withReader(body, length)(r)
+		r.Header.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
+}
+
 func TestBody(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -58,6 +66,13 @@ func TestBody(t *testing.T) {
 		requireReplayed(t, g.do(withBody(long)), 200, long)
 		requireProblem(t, g.do(withReader(strings.NewReader(long+"b"), 0)), 409,
 			"CONFLICT.idempotency.payload_mismatch")
+	})
+	t.Run("a body that a layer outside has replaced is whole, if that deleted the header Content-Length", func(t *testing.T) {
+		for _, encoded := range []int64{1, 9999} {
+			g := newRig(t, memstore.New(), echo)
+			requireStored(t, g.do(withReader(strings.NewReader(long), encoded)), 200, long)
+			requireReplayed(t, g.do(withBody(long)), 200, long)
+		}
 	})
 	t.Run("a handler that does not read it is safe too", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil)
@@ -94,8 +109,9 @@ func TestBody(t *testing.T) {
 		{"whose connection breaks", withReader(iotest.ErrReader(&net.OpError{
 			Op: "read", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, Err: failed,
 		}), -1), 400, "VALIDATION.bad_request"},
-		{"shorter than its length", withReader(strings.NewReader("b"), 2), 400, "VALIDATION.bad_request"},
-		{"longer than its length", withReader(strings.NewReader("bbb"), 2), 400, "VALIDATION.bad_request"},
+		{"shorter than its length", withLength(strings.NewReader("b"), 2), 400, "VALIDATION.bad_request"},
+		{"longer than its length", withLength(strings.NewReader("bbb"), 2), 400, "VALIDATION.bad_request"},
+		{"of which nothing is left", withReader(strings.NewReader(""), 2), 400, "VALIDATION.bad_request"},
 		{"that was read outside as a form", func(r *http.Request) {
 			withReader(strings.NewReader("a=1"), -1)(r)
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

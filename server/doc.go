@@ -80,7 +80,8 @@
 // The body of a request with a key is read whole, up to [MaxBody], and identified by a hash of its bytes. Most
 // clients choose another boundary for a multipart body in each attempt, and a compressed body may have other bytes.
 // Give [Fingerprint] a function that hashes the significant content. The handler's request has a GetBody, so that the
-// handler can forward it.
+// handler can forward it. A layer outside that replaces the body must correct the request's ContentLength or delete its
+// header Content-Length. Otherwise the body counts as cut off, and the response is 400.
 //
 // A client that announces a large body and sends none costs a buffer of 64 KiB: larger ones are made as the data
 // arrives. It also costs a connection. An http.Server has no time limits by default. Set ReadHeaderTimeout,

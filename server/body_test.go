@@ -67,7 +67,7 @@ func TestBody(t *testing.T) {
 		requireProblem(t, g.do(withReader(strings.NewReader(long+"b"), 0)), 409,
 			"CONFLICT.idempotency.payload_mismatch")
 	})
-	t.Run("a body that a layer outside has replaced is whole, if that deleted the header Content-Length", func(t *testing.T) {
+	t.Run("a body that was decoded outside is whole if its header Content-Length is gone", func(t *testing.T) {
 		for _, encoded := range []int64{1, 9999} {
 			g := newRig(t, memstore.New(), echo)
 			requireStored(t, g.do(withReader(strings.NewReader(long), encoded)), 200, long)

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -31,6 +32,16 @@ func TestLazyClaimSharesTheSyncOfTheNextChange(t *testing.T) {
 	<-g.arrived
 	g.pass <- struct{}{}
 	require.NoError(t, <-completed)
+}
+
+func TestLazyClaimAndItsOutcomeShareASync(t *testing.T) {
+	s := mustOpen(t, tempDir(t), WithLazyDelay(time.Hour))
+	l := mustReserve(t, s, lazyClaim("k"), store.Acquired).Lease
+	before := s.groups
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, s.Complete(ctx, l, store.Outcome{}), "it does not wait for the claim")
+	require.Equal(t, before+1, s.groups)
 }
 
 // A lazy claim takes no fence that the directory has not reserved: a crash could give it out again.

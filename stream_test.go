@@ -294,6 +294,7 @@ func TestStreamOutlivesTheAttemptsTime(t *testing.T) {
 // The sender of a stream may wait for a response before it writes the next message. To read its body ahead would wait
 // for ever, so it gets no key of its own and is sent once.
 func TestAStreamThatIsSentIsNotReadAhead(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=1,http2server=1") // the environment may switch HTTP/2 off
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := bufio.NewReader(r.Body)
 		for {

@@ -18,6 +18,7 @@ import (
 // http.Server.Shutdown does not wait for the handlers of an HTTP/2 connection that the client has closed. The effects of
 // such a handler must not come after the store is closed.
 func TestShutdownWaitsForAHandlerWhoseConnectionIsGone(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=1,http2server=1") // the environment may switch HTTP/2 off
 	begun, release := make(chan struct{}), make(chan struct{})
 	st := newFaults(nil)
 	g := newRig(t, st, func(w http.ResponseWriter, r *http.Request) {

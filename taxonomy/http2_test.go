@@ -103,6 +103,7 @@ func servePeer(conn net.Conn, hangUp bool, answer func(stream uint32) [][]byte) 
 }
 
 func TestHTTP2ErrorsThatNetHTTPReallyMakes(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=1,http2server=1") // the environment may switch HTTP/2 off
 	const (
 		endHeaders = 0x4
 		status200  = 0x88 // HPACK: the static table's ":status: 200"

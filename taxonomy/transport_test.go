@@ -67,6 +67,7 @@ func hijacked(t *testing.T, serve func(net.Conn)) string {
 }
 
 func TestErrorsThatNetHTTPReallyMakes(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=1,http2server=1") // the environment may switch HTTP/2 off
 	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	cases := []struct {
 		name string

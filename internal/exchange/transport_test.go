@@ -59,6 +59,7 @@ func (m *mortal) Write(b []byte) (int, error) {
 
 // A retry is of no use on the connection that lost the first attempt.
 func TestAnHTTP2ConnectionThatDiesSilentlyIsReplaced(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=1,http2server=1") // the environment may switch HTTP/2 off
 	synctest.Test(t, func(t *testing.T) {
 		plain := &http.Protocols{}
 		plain.SetUnencryptedHTTP2(true)

@@ -54,7 +54,6 @@ func TestStreamOfAStoredOperationIsHandedOverAtOnce(t *testing.T) {
 		{"NDJSON with a parameter", ndjson + "; charset=utf-8", nil, 0},
 		{"events", "text/event-stream", nil, 0},
 		{"events of AWS", "application/vnd.amazon.eventstream", nil, 0},
-		{"a stream of Connect", "application/connect+json", nil, 0},
 		{"NDJSON past a classifier", ndjson, []redo.Option{classifier}, 0},
 		{"JSON is read for the record", "application/json", nil, 2 * time.Second},
 	} {
@@ -212,6 +211,51 @@ func TestGRPCCallIsSettledByItsOwnStatus(t *testing.T) {
 				require.Equal(t, sent[0], sent[1])
 			})
 		})
+	}
+}
+
+// gRPC-Web and the streams of Connect have the status of the call in the last message of the body.
+func TestCallThatFailsInItsBodyIsSentAgain(t *testing.T) {
+	const web, stream = "application/grpc-web+proto", "application/connect+json"
+	const message, ok = "\x00\x00\x00\x00\x02{}", "\x80\x00\x00\x00\x0fgrpc-status: 0\r"
+	const failed = "\x80\x00\x00\x00\x0fgrpc-status: 9\r"
+	const end, failure = "\x02\x00\x00\x00\x02{}", "\x02\x00\x00\x00\x0c{\"error\":{}}"
+	for _, c := range []struct{ name, contentType, first, then string }{
+		{"gRPC-Web", web, failed, message + ok},
+		{"gRPC-Web, after a message", web, message + failed, message + ok},
+		{"a response of gRPC-Web that breaks off", web, message, message + ok},
+		{"a stream of Connect", stream, message + failure, message + message + end},
+	} {
+		for _, closed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, closed at its last byte: %v", c.name, closed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					respond := func(body string) http.HandlerFunc {
+						return func(w http.ResponseWriter, _ *http.Request) {
+							w.Header().Set("Content-Type", c.contentType)
+							_, _ = io.WriteString(w, body)
+						}
+					}
+					srv, st := serving(t, respond(c.first), respond(c.then)), openStore(t)
+					client := connect(t, srv.Transport(), redo.WithStore(st))
+					for i, body := range []string{c.first, c.then, c.then} { // the last one comes from the store
+						resp, err := under(client).Do(named(t, srv, "op", payment))
+						require.NoError(t, err)
+						got := make([]byte, len(body))
+						_, err = io.ReadFull(resp.Body, got)
+						require.NoError(t, err)
+						require.Equal(t, body, string(got))
+						if !closed {
+							require.Empty(t, drain(t, resp))
+						}
+						require.NoError(t, resp.Body.Close())
+						require.Equal(t, i > 0, record(t, st, "op").State == store.StateComplete)
+					}
+					sent := keys(srv)
+					require.Len(t, sent, 2)
+					require.Equal(t, sent[0], sent[1])
+				})
+			})
+		}
 	}
 }
 

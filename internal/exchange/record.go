@@ -11,15 +11,18 @@ import (
 // the caller has read the body to its end or closes it. whole is false if body is not the whole body. An error of end
 // is returned by the Read or the Close that called it.
 //
-// A response of gRPC is not whole without its trailers, which are not kept. If its status is not that of a success, or
-// was not read, Record does not call end: the response shows no effect then.
+// The response of an RPC may hold a failure although its HTTP status is 200. If the status of the call is not that of
+// a success, or was not read, Record does not call end: the response shows no effect then. A response of gRPC is not
+// whole without its trailers, which are not kept.
 func Record(resp *http.Response, limit int, end func(body []byte, whole bool) error) io.ReadCloser {
-	return &recording{ReadCloser: resp.Body, resp: resp, limit: limit, end: end, whole: true}
+	return &recording{
+		ReadCloser: resp.Body, rpc: wire.RPCOf(resp), limit: limit, end: end, whole: true,
+	}
 }
 
 type recording struct {
 	io.ReadCloser
-	resp  *http.Response
+	rpc   *wire.RPC // nil for another protocol
 	limit int
 	end   func([]byte, bool) error // nil once it was called
 	head  []byte
@@ -28,6 +31,9 @@ type recording struct {
 
 func (r *recording) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
+	if r.rpc != nil {
+		r.rpc.Add(p[:n])
+	}
 	if r.whole && len(r.head)+n <= r.limit {
 		r.head = append(r.head, p[:n]...)
 	} else {
@@ -49,17 +55,18 @@ func (r *recording) Close() error {
 	return err
 }
 
-// finish calls end, unless it was called before or a call of gRPC did not succeed.
+// finish calls end, unless it was called before or an RPC did not succeed.
 func (r *recording) finish(whole bool) error {
 	end := r.end
 	if end == nil {
 		return nil
 	}
 	r.end = nil
-	if status, rpc := wire.GRPCStatus(r.resp); rpc && status != "0" {
-		return nil
-	} else if rpc {
-		whole = false
+	if r.rpc != nil {
+		if r.rpc.Status() != "0" {
+			return nil
+		}
+		whole = r.rpc.Ended() // a caller may close the body without a read of its end
 	}
 	if r.whole = r.whole && whole; !r.whole {
 		r.head = nil

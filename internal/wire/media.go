@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cmp"
 	"mime"
 	"net/http"
 	"strings"
@@ -20,11 +19,11 @@ func NoStore(h http.Header) bool {
 }
 
 // Streams reports whether a response is meant to be read as it comes: its length is unknown, and its type is that of
-// a sequence. A response of gRPC always is, since only its end shows whether the call succeeded.
+// a sequence. A response of an [RPC] always is, since only its end shows whether the call succeeded.
 func Streams(resp *http.Response) bool {
 	mediaType := mediaTypeOf(resp.Header)
 	switch {
-	case isGRPC(mediaType):
+	case isRPCStream(mediaType):
 		return true
 	case resp.ContentLength >= 0:
 		return false
@@ -36,17 +35,7 @@ func Streams(resp *http.Response) bool {
 		"application/vnd.amazon.eventstream": // of AWS, such as the tokens of Bedrock
 		return true
 	}
-	return isRPCStream(mediaType)
-}
-
-// GRPCStatus returns the status of a gRPC call, "0" for a success. It is in the trailers, or in the header if the
-// response has no message. The HTTP status of a failed call is 200 too. The status is empty until the body was read to
-// its end. For another protocol, rpc is false. gRPC-Web is another one: it has its status in the body.
-func GRPCStatus(resp *http.Response) (status string, rpc bool) {
-	if !isGRPC(mediaTypeOf(resp.Header)) {
-		return "", false
-	}
-	return cmp.Or(resp.Trailer.Get("Grpc-Status"), resp.Header.Get("Grpc-Status")), true
+	return false
 }
 
 // SendsStream reports whether a request's body is a stream of messages of gRPC or Connect. Its sender may wait for a

@@ -35,35 +35,11 @@ func TestStreams(t *testing.T) {
 		{0, "text/event-stream", false},
 		{7, "text/event-stream", false},
 		{0, "application/grpc", true},
-		{0, "application/grpc-web", false},
+		{0, "application/grpc-web", true},
+		{7, "application/connect+json", true},
 	} {
 		resp := &http.Response{ContentLength: c.length, Header: http.Header{"Content-Type": {c.contentType}}}
 		require.Equal(t, c.want, Streams(resp), "%d bytes of %q", c.length, c.contentType)
-	}
-}
-
-func TestGRPCStatus(t *testing.T) {
-	for name, c := range map[string]struct {
-		contentType     string
-		header, trailer http.Header
-		status          string
-		rpc             bool
-	}{
-		"in the trailers":      {"application/grpc+proto", nil, http.Header{"Grpc-Status": {"0"}}, "0", true},
-		"in the header":        {"application/grpc; x=y", http.Header{"Grpc-Status": {"14"}}, nil, "14", true},
-		"not read yet":         {"application/grpc", nil, http.Header{"Grpc-Status": nil}, "", true},
-		"gRPC-Web":             {"application/grpc-web+proto", nil, http.Header{"Grpc-Status": {"0"}}, "", false},
-		"another protocol":     {"application/json", http.Header{"Grpc-Status": {"14"}}, nil, "", false},
-		"no type":              {"", nil, nil, "", false},
-		"a type that is alike": {"application/grpcx", nil, nil, "", false},
-	} {
-		resp := &http.Response{Header: http.Header{"Content-Type": {c.contentType}}, Trailer: c.trailer}
-		for k, v := range c.header {
-			resp.Header[k] = v
-		}
-		status, rpc := GRPCStatus(resp)
-		require.Equal(t, c.status, status, name)
-		require.Equal(t, c.rpc, rpc, name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -256,6 +257,56 @@ func TestCallThatFailsInItsBodyIsSentAgain(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Resume is often followed by a Close at once.
+func TestResumeEveryReadsTheStatusOfACall(t *testing.T) {
+	web := func(status string) func(*http.Response) {
+		return func(resp *http.Response) {
+			resp.Header.Set("Content-Type", "application/grpc-web")
+			resp.Body = io.NopCloser(strings.NewReader("\x80\x00\x00\x00\x0fgrpc-status: " + status + "\r"))
+		}
+	}
+	rpc := func(status string) func(*http.Response) {
+		return func(resp *http.Response) {
+			resp.Header.Set("Content-Type", "application/grpc")
+			resp.Trailer = http.Header{"Grpc-Status": {status}}
+		}
+	}
+	cut := func(resp *http.Response) {
+		web("0")(resp)
+		resp.Body = io.NopCloser(io.MultiReader(resp.Body, iotest.ErrReader(io.ErrUnexpectedEOF)))
+	}
+	silent := func(resp *http.Response) {
+		from, _ := io.Pipe()
+		web("")(resp)
+		resp.Body = from
+	}
+	for name, answers := range map[string][]func(*http.Response){
+		"gRPC-Web": {web("9"), web("0")}, "gRPC": {rpc("9"), rpc("0")}, "cut off after its status": {cut},
+		"silent": {silent, web("0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, sent, got := openStore(t), 0, resumptions{}
+				leaveBehind(t, st, "a")
+				resumeFor(t, 10*time.Minute, time.Minute, got.report, resuming(t, tripper(
+					func(r *http.Request) (*http.Response, error) {
+						resp := answer(r, 200, "")
+						answers[sent](resp)
+						sent++
+						return resp, nil
+					}), st))
+				require.Len(t, got["a"], len(answers))
+				require.Equal(t, len(answers), sent)
+				require.Error(t, got["a"][0])
+				if sent > 1 {
+					require.NoError(t, got["a"][1])
+				}
+				require.Equal(t, store.StateComplete, record(t, st, "a").State)
+			})
+		})
 	}
 }
 

@@ -1,8 +1,11 @@
 package exchange
 
 import (
+	"cmp"
+	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/redo-go/redo/internal/wire"
 )
@@ -12,13 +15,16 @@ import (
 // is returned by the Read or the Close that called it.
 //
 // The response of an RPC may hold a failure although its HTTP status is 200. If the status of the call is not that of
-// a success, or was not read, Record does not call end: the response shows no effect then. A response of gRPC is not
-// whole without its trailers, which are not kept.
+// a success, or was not read, Record does not call end: the response shows no effect then. Close reads on for up to a
+// second to find it. A response of gRPC is not whole without its trailers, which are not kept.
 func Record(resp *http.Response, limit int, end func(body []byte, whole bool) error) io.ReadCloser {
 	return &recording{
 		ReadCloser: resp.Body, rpc: wire.RPCOf(resp), limit: limit, end: end, whole: true,
 	}
 }
+
+// closePatience bounds the time for which Close reads on.
+const closePatience = time.Second
 
 type recording struct {
 	io.ReadCloser
@@ -32,7 +38,7 @@ type recording struct {
 func (r *recording) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if r.rpc != nil {
-		r.rpc.Add(p[:n])
+		_, _ = r.rpc.Write(p[:n])
 	}
 	if r.whole && len(r.head)+n <= r.limit {
 		r.head = append(r.head, p[:n]...)
@@ -48,9 +54,22 @@ func (r *recording) Read(p []byte) (int, error) {
 }
 
 func (r *recording) Close() error {
-	err := r.ReadCloser.Close()
-	if ended := r.finish(false); ended != nil {
-		return ended
+	read := r.readOn()
+	closed := r.ReadCloser.Close()
+	return cmp.Or(r.finish(false), read, closed)
+}
+
+// readOn reads the rest of an RPC whose caller closes it before its status was read, as the caller of a resumed
+// operation may do. It returns an error if the call did not succeed.
+func (r *recording) readOn() error {
+	if r.end == nil || r.rpc == nil || r.rpc.Ended() {
+		return nil
+	}
+	timer := time.AfterFunc(closePatience, func() { _ = r.ReadCloser.Close() })
+	defer timer.Stop()
+	_, err := io.Copy(io.Discard, r)
+	if status := r.rpc.Status(); status != "0" {
+		err = fmt.Errorf("redo: the RPC ended with the status %q: the operation stays pending", status)
 	}
 	return err
 }

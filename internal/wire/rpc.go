@@ -54,7 +54,7 @@ func RPCOf(resp *http.Response) *RPC {
 }
 
 // Status returns the status of the call, "0" for a success. It is empty until the part of the body that holds it was
-// given to Add, or until the body of a call of gRPC was read to its end.
+// written, or until the body of a call of gRPC was read to its end.
 func (r *RPC) Status() string {
 	if r.last == 0 {
 		return cmp.Or(r.resp.Trailer.Get("Grpc-Status"), r.resp.Header.Get("Grpc-Status"))
@@ -66,11 +66,16 @@ func (r *RPC) Status() string {
 // trailers come after the body.
 func (r *RPC) Ended() bool { return r.status != "" }
 
-// Add reads the next bytes of the body.
-func (r *RPC) Add(p []byte) {
-	if r.last == 0 {
-		return
+// Write takes the next bytes of the body. It returns no error.
+func (r *RPC) Write(p []byte) (int, error) {
+	if r.last != 0 {
+		r.scan(p)
 	}
+	return len(p), nil
+}
+
+// scan reads the messages in p.
+func (r *RPC) scan(p []byte) {
 	if r.base64 {
 		p = r.decode(p)
 	}

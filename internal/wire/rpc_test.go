@@ -99,8 +99,9 @@ func TestRPCStatus(t *testing.T) {
 			r := RPCOf(resp)
 			for rest := []byte(c.body); len(rest) > 0; {
 				n := min(step, len(rest))
-				r.Add(rest[:n])
-				rest = rest[n:]
+				written, err := r.Write(rest[:n])
+				require.NoError(t, err)
+				rest = rest[written:]
 			}
 			require.Equal(t, c.status, r.Status(), "%s, %d bytes at a time", name, step)
 			require.Equal(t, c.ended, r.Ended(), name)

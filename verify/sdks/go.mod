@@ -6,6 +6,7 @@ go 1.26.0
 replace github.com/redo-go/redo => ../../
 
 require (
+	connectrpc.com/connect v1.21.1
 	github.com/anthropics/anthropic-sdk-go v1.84.0
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/aws/aws-sdk-go-v2/service/secretsmanager v1.50.10
@@ -20,6 +21,7 @@ require (
 	github.com/stripe/stripe-go/v85 v85.0.0
 	golang.org/x/oauth2 v0.37.0
 	google.golang.org/api v0.305.0
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
@@ -66,5 +68,4 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261005182115-fad411399dd8 // indirect
 	google.golang.org/grpc v1.84.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 )

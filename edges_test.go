@@ -234,6 +234,29 @@ func TestAnswerWithMoreHeadersThanAreKeptIsStillASuccess(t *testing.T) {
 	})
 }
 
+func TestRPCOfKnownLengthThatBreaksOffIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const body = "\x80\x00\x00\x00\x0fgrpc-status: 0\r"
+		respond := func(n int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc-web")
+				w.Header().Set("Content-Length", "20")
+				_, _ = io.WriteString(w, body[:n])
+				_ = http.NewResponseController(w).Flush()
+				if n < len(body) {
+					panic(http.ErrAbortHandler)
+				}
+			}
+		}
+		srv, st := serving(t, respond(6), respond(len(body))), openStore(t)
+		resp, err := under(connect(t, srv.Transport(), redo.WithStore(st))).Do(named(t, srv, "op", payment))
+		require.NoError(t, err)
+		require.Equal(t, body, drain(t, resp))
+		require.Len(t, srv.Requests(), 2)
+		require.Equal(t, store.StateComplete, record(t, st, "op").State)
+	})
+}
+
 func TestAttemptTimeoutCoversAResultThatIsReadForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t,

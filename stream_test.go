@@ -248,7 +248,8 @@ func TestCallThatFailsInItsBodyIsSentAgain(t *testing.T) {
 						if !closed {
 							require.Empty(t, drain(t, resp))
 						}
-						require.NoError(t, resp.Body.Close())
+						err = resp.Body.Close() // an error if the status was not found
+						require.True(t, err == nil || i == 0, err)
 						require.Equal(t, i > 0, record(t, st, "op").State == store.StateComplete)
 					}
 					sent := keys(srv)
@@ -265,6 +266,7 @@ func TestResumeEveryReadsTheStatusOfACall(t *testing.T) {
 	web := func(status string) func(*http.Response) {
 		return func(resp *http.Response) {
 			resp.Header.Set("Content-Type", "application/grpc-web")
+			resp.ContentLength = -1
 			resp.Body = io.NopCloser(strings.NewReader("\x80\x00\x00\x00\x0fgrpc-status: " + status + "\r"))
 		}
 	}

@@ -24,7 +24,7 @@ type Reading struct {
 	// Whole, if not zero, is the number of bytes up to which the whole body is read. A longer one is an error.
 	Whole int
 	// Head, if not zero, is the number of bytes up to which the body is read. The caller reads the rest of a longer
-	// one. A response that streams is not read.
+	// one. A response that streams is read only if its length is known.
 	Head int
 }
 
@@ -66,7 +66,7 @@ func (x *Exchange) receive(resp *http.Response, want Reading) (Received, error) 
 		return x.receiveError(resp)
 	case want.Whole > 0:
 		return x.receiveWhole(resp, want.Whole)
-	case want.Head > 0 && !wire.Streams(resp):
+	case want.Head > 0 && (resp.ContentLength >= 0 || !wire.Streams(resp)):
 		return x.receiveHead(resp, want.Head)
 	case resp.Body == http.NoBody:
 		x.clock.release()

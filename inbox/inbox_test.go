@@ -388,3 +388,14 @@ func TestAnIDCanBeDerivedFromThePayload(t *testing.T) {
 	require.Equal(t, store.Raw("", "", "", []byte("a")).String(), inbox.DeriveID([]byte("a")))
 	require.NotEqual(t, inbox.DeriveID([]byte("a")), inbox.DeriveID([]byte("b")))
 }
+
+func TestAnErrorNamesItsEvent(t *testing.T) {
+	for want, e := range map[string]inbox.Error{
+		`inbox: event "payments"/"": `:  {Source: "payments"},
+		`inbox: event ""/"ev_1": `:      {ID: "ev_1"},
+		`inbox: VALIDATION.bad_request`: {},
+	} {
+		e.Code = taxonomy.BadRequest
+		require.Contains(t, e.Error(), want)
+	}
+}

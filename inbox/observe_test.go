@@ -131,6 +131,8 @@ func TestEachDeliveryIsObservedAndLoggedOnce(t *testing.T) {
 			require.Contains(t, log.String(), "idempotency_key="+step.want.ID, step.name)
 			require.Contains(t, log.String(), "source="+step.want.Source, step.name)
 			require.NotContains(t, log.String(), "secret", step.name)
+			settled := step.want.Status != 0 && step.want.Code == taxonomy.PayloadMismatch
+			require.Equal(t, settled, strings.Contains(log.String(), "settled event came"), step.name)
 			for attr, logged := range map[string]bool{
 				" payload_hash=": step.want.Status != 0, " error_code=": step.want.Code != "",
 				" retry_delay=": step.want.RetryAfter > 0, " error=": step.want.Err != nil,

@@ -407,11 +407,14 @@ func TestRotationShowsNoKey(t *testing.T) {
 // The record may be under the other secret, so an outage of the store must not let the handler run.
 func TestRotationRunsNothingWithoutTheStore(t *testing.T) {
 	rotations(t, func(t *testing.T, st *faults, process process) {
-		st.on = failing("Find", store.ErrUnavailable)
-		g := process(nil, secondStep)
-		requireProblem(t, g.do(), 503, "DEPENDENCY.unavailable")
-		require.Zero(t, g.ran())
-		st.heal()
-		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+		for _, method := range []string{"Find", "Reserve"} {
+			key := withKey(method)
+			st.on = failing(method, store.ErrUnavailable)
+			g := process(nil, secondStep)
+			requireProblem(t, g.do(key), 503, "DEPENDENCY.unavailable")
+			require.Zero(t, g.ran(), method)
+			st.heal()
+			requireStored(t, g.do(key), 201, `{"id":"rf_123"}`)
+		}
 	})
 }

@@ -174,6 +174,20 @@ func TestOuterLayerAfterAPanic(t *testing.T) {
 	})
 }
 
+// The adapter of a framework tells the middleware that the framework's timeout has left the handler running.
+func TestTimeoutOfAFrameworkInside(t *testing.T) {
+	log, logger := logged()
+	g := newRig(t, memstore.New(), func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestTimeout)
+		w.(interface{ Abandoned() }).Abandoned()
+	}, logger)
+	requireReleased(t, g.do(), 408)
+	require.Contains(t, log.String(), "level=ERROR")
+	require.Contains(t, log.String(), "use HandlerTimeout")
+	requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
+	require.Equal(t, 1, g.ran())
+}
+
 func TestTimeoutHandlerInside(t *testing.T) {
 	// slow is a handler that makes its effect after http.TimeoutHandler has given it up.
 	slow := func(effects chan<- string) http.Handler {

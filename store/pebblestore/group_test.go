@@ -124,6 +124,23 @@ func TestResponseWaitsForTheDurableChangeItSaw(t *testing.T) {
 	require.NoError(t, <-other)
 }
 
+func TestAContextEndsTheWaitForADurableChange(t *testing.T) {
+	s, g := gated(t)
+	first := reserving(t.Context(), s, "k")
+	<-g.arrived
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	select {
+	case err := <-reserving(ctx, s, "k"):
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, store.ErrUnknown, "it has changed nothing")
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it waits on")
+	}
+	g.pass <- struct{}{}
+	require.NoError(t, <-first)
+}
+
 func TestContextThatEndsDuringASyncLeavesTheOutcomeUnknown(t *testing.T) {
 	s, g := gated(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -53,6 +53,7 @@ func TestADeliveryWithoutALeaseIsNoFailureOfTheDestination(t *testing.T) {
 				require.ErrorIs(g, first.Err, store.ErrLost)
 				require.Equal(g, 2, watch.attempts[1].Number, "the attempt stays counted")
 				require.Equal(g, map[outbox.Result]int{outbox.Sent: 1}, q.results, "the lost lease was not settled")
+				require.Positive(g, watch.counts["Extend"], "the renewals are observed")
 			})
 		})
 	}

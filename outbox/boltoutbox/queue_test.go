@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,18 @@ func settle(t testing.TB, q *boltoutbox.Queue, o outbox.Outcome, ds ...outbox.De
 	lost, err := q.Settle(t.Context(), ended...)
 	require.NoError(t, err)
 	require.Empty(t, lost)
+}
+
+func TestABucketsNameIsNeitherEmptyNorTheStoresOwn(t *testing.T) {
+	st := open(t, filepath.Join(t.TempDir(), "outbox.redo"))
+	for _, name := range []string{"", "redo", strings.Repeat("n", 32769)} {
+		_, err := boltoutbox.New(t.Context(), st, boltoutbox.WithBucket(name))
+		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+	for _, name := range []string{"redo-", "events", strings.Repeat("n", 32768)} {
+		_, err := boltoutbox.New(t.Context(), st, boltoutbox.WithBucket(name))
+		require.NoError(t, err)
+	}
 }
 
 // A relay that is woken for nothing asks the file once more.

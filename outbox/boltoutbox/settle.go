@@ -20,7 +20,7 @@ func (f *file) enqueue(events []outbox.Event) error {
 			ID: ev.ID, Type: ev.Type, Destination: ev.Destination, Key: ev.OrderingKey, Enqueued: f.now, Due: f.now,
 		}
 		f.set(f.ids, s.id(), number(seq))
-		f.set(f.events, number(seq), f.body(ev))
+		f.set(f.events, number(seq), encodeBody(ev))
 		f.wait(seq, s)
 	}
 	return nil

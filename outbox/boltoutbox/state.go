@@ -92,12 +92,9 @@ func decode(b []byte, v any) error {
 	return err
 }
 
-// body encodes a header, a line break and a payload.
-func (f *file) body(ev outbox.Event) []byte {
-	h, err := json.Marshal(ev.Header)
-	if err != nil {
-		f.fail(err)
-	}
+// encodeBody encodes a header, a line break and a payload.
+func encodeBody(ev outbox.Event) []byte {
+	h, _ := json.Marshal(ev.Header) // every header has a form in JSON
 	b := make([]byte, 0, len(h)+1+len(ev.Payload)+4)
 	return sealed(append(append(append(b, h...), '\n'), ev.Payload...))
 }

@@ -2,7 +2,9 @@ package sqlitestore_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -103,6 +105,13 @@ func TestOpenRefusesARelativePathInADirectoryThatIsGone(t *testing.T) {
 	_, err := sqlitestore.Open(t.Context(), "store.db", sqlitestore.WithMigrate())
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "getwd")
+}
+
+// The operating system's error says more than SQLite's.
+func TestOpenNamesTheReasonWhyAFileCanNotBeMade(t *testing.T) {
+	_, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "no", "store.db"), sqlitestore.WithMigrate())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestANewFileIsItsOwnersAlone(t *testing.T) {

@@ -21,9 +21,11 @@
 // it. A producer that has mended an event sends it under a new id.
 //
 // A delivery is acknowledged only after its outcome is on record. With [Transactional] the record and the handler's
-// writes are one commit. No crash then loses an acknowledged event or applies one twice. An [Inbox] leaves one gap.
-// If its process dies between the handler's effect and the record, or can't reach the store then for the whole
-// [StoreTimeout], another attempt follows.
+// writes are one commit. No crash then loses an acknowledged event or applies one twice.
+//
+// An [Inbox] leaves two gaps. Another attempt follows if its process dies between the handler's effect and the record,
+// or if the store does not take the record within StoreTimeout. A process that is paused for longer than [LeaseTTL]
+// does not see that another delivery has begun. Both attempts can then make the effect.
 //
 // # Attempts and dead letters
 //

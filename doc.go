@@ -33,8 +33,8 @@
 // # When it is safe
 //
 // A repetition is safe if the server honours the key and remembers it for at least as long as the operation is
-// pending. Profile.Retention is the time for which the server remembers a key. The client never resends a key that is
-// older. It never gives an unsettled operation a second key. Package profile describes public APIs.
+// pending. Profile.Retention is the time for which the server remembers a key. The client does not resend a key that is
+// about to reach that age. It never gives an unsettled operation a second key. Package profile describes public APIs.
 //
 // Without a store a key lasts for one call, unless [DerivedKeys] makes it from the name or [WithKey] sets it.
 //

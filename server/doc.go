@@ -15,7 +15,7 @@
 // the same end-to-end headers and the same bytes. Another request under the key is refused with 409. So is the same
 // one while the first is still running. The handler runs only after its key is reserved. Its response is sent only
 // after the store has recorded it. If the store can't be reached, the response is 503, unless the route has
-// [FailOpen].
+// [FailOpen]. A 5xx, and a status that [DefaultKeep] names, releases the key: the same request again runs the handler.
 //
 // # When the store or the handler fails
 //

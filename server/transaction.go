@@ -26,9 +26,10 @@ import (
 // The handler's outcome decides whether its writes and the record are committed. The response is sent after that:
 //
 //	outcome                                         its writes   the record          the next request
-//	2xx, 3xx                                        committed    the response        gets it replayed
+//	2xx, 3xx but 307 and 308                        committed    the response        gets it replayed
 //	4xx that Keep stores; Fail                      undone       the response        gets it replayed
-//	other 4xx and 5xx; Release; Unknown; timeout    undone       none                runs the handler
+//	307, 308, other 4xx, 5xx; Release; Unknown;
+//	a timeout                                       undone       none                runs the handler
 //	5xx that Keep stores                            undone       the response        gets it replayed
 //	any status after Applied                        committed    the response        gets it replayed
 //	a panic, Goexit                                 undone       none                runs the handler

@@ -31,6 +31,8 @@ func TestTransactionOutcomes(t *testing.T) {
 	}{
 		{"a 2xx commits", answer(201, "x"), nil, 201, commit},
 		{"a 3xx commits", answer(303, "x"), nil, 303, commit},
+		{"a 307 rolls back", answer(307, "x"), nil, 307, rollback},
+		{"a 308 rolls back", answer(308, "x"), nil, 308, rollback},
 		{"a terminal 4xx undoes and is recorded", answer(422, "x"), nil, 422, discard},
 		{"a 408 rolls back", answer(408, "x"), nil, 408, rollback},
 		{"a 425 rolls back", answer(425, "x"), nil, 425, rollback},
@@ -44,6 +46,7 @@ func TestTransactionOutcomes(t *testing.T) {
 		{"a 200 after Fail undoes and is recorded", after(server.Fail, answer(200, "x")), nil, 200, discard},
 		{"a 500 after Fail undoes and is recorded", after(server.Fail, answer(500, "x")), nil, 500, discard},
 		{"a 200 after Applied commits", after(applied, answer(200, "x")), nil, 200, commit},
+		{"a 307 after Applied commits", after(applied, answer(307, "x")), nil, 307, commit},
 		{"a 422 after Applied commits", after(applied, answer(422, "x")), nil, 422, commit},
 		{"a 429 after Applied commits", after(applied, answer(429, "x")), nil, 429, commit},
 		{"a 500 after Applied commits", after(applied, answer(500, "x")), nil, 500, commit},

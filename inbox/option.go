@@ -28,7 +28,7 @@ func (f optionFunc) apply(c *config) { f(c) }
 
 // Retention sets the time for which a settled event is remembered, counted from its settlement. The default is 4 days.
 // It must be longer than the producer's whole schedule of deliveries, because a later delivery is a new event. A
-// producer that redrives a dead letter starts its schedule anew. store.Forever is allowed.
+// producer that redrives a dead letter starts its schedule anew. [store.Forever] is allowed.
 func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
 
 // LetterRetention sets the time for which an unsettled event is kept, counted from its last attempt. Such an event

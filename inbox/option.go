@@ -12,7 +12,7 @@ import (
 
 // Defaults of the options.
 const (
-	DefaultRetention      = 4 * 24 * time.Hour
+	DefaultRetention      = 10 * 24 * time.Hour
 	DefaultMaxAttempts    = 10
 	DefaultLeaseTTL       = 30 * time.Second
 	DefaultHandlerTimeout = time.Minute
@@ -26,9 +26,10 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Retention sets the time for which a settled event is remembered, counted from its settlement. The default is 4 days.
-// It must be longer than the producer's whole schedule of deliveries, because a later delivery is a new event. A
-// producer that redrives a dead letter starts its schedule anew. [store.Forever] is allowed.
+// Retention sets the time for which a settled event is remembered, counted from its settlement. A later delivery is a
+// new event, so it must be longer than the producer's whole schedule of deliveries. A producer that redrives a dead
+// letter starts its schedule anew. The default is 10 days: two schedules of an outbox, and two days in which its
+// operator redrives. [store.Forever] is allowed.
 func Retention(d time.Duration) Option { return optionFunc(func(c *config) { c.retention = d }) }
 
 // LetterRetention sets the time for which an unsettled event is kept, counted from its last attempt. Such an event

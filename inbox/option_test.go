@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/outbox/memoutbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
@@ -26,7 +27,7 @@ func TestConstructorsNameEachWrongOption(t *testing.T) {
 	}{
 		{"nil option", []inbox.Option{nil}, "inbox: an option is nil"},
 		{"letters that outlive nothing", []inbox.Option{inbox.LetterRetention(time.Hour)},
-			"inbox: option LetterRetention: 1h0m0s is shorter than the retention, 96h0m0s"},
+			"inbox: option LetterRetention: 1h0m0s is shorter than the retention, 240h0m0s"},
 		{"a lease that outlives its record", []inbox.Option{inbox.LeaseTTL(time.Hour), inbox.Retention(time.Minute)},
 			"inbox: option LeaseTTL: 1h0m0s is longer than the retention, 1m0s"},
 		{"a retention of a nanosecond", []inbox.Option{inbox.Retention(1)},
@@ -139,4 +140,13 @@ func TestAStatusHasAName(t *testing.T) {
 	require.Equal(t, "dead-lettered", inbox.DeadLettered.String())
 	require.Equal(t, "no status", inbox.Status(0).String())
 	require.Equal(t, "Status(9)", inbox.Status(9).String())
+}
+
+// A producer's operator redrives a dead letter within two days. Its schedule starts anew then.
+func TestTheDefaultRetentionCoversARedrive(t *testing.T) {
+	var schedule time.Duration
+	for _, wait := range outbox.Schedule() {
+		schedule += wait * 12 / 10 // with its jitter
+	}
+	require.Greater(t, inbox.DefaultRetention, 2*schedule+48*time.Hour)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -65,21 +66,30 @@ func TestAnyIDOfAProducerIsAccepted(t *testing.T) {
 
 // An event that another program has enqueued is no event of the inbox, and hides none.
 func TestAForeignEventInTheQueueIsADeadLetter(t *testing.T) {
-	accepting(t, func(t *testing.T, a *acceptance) {
-		require.NoError(t, a.queue.Append(t.Context(), outbox.Event{ID: "foreign", Destination: "payments"}))
-		a.h.errs = []error{inbox.Reject(errHandler)}
-		a.accept(t, event, inbox.Accepted)
-		a.work(t, second)
-		require.Len(t, a.h.events, 1)
-		var ids []string
-		for l, err := range a.DeadLetters(t.Context(), "") {
-			ids = append(ids, l.ID)
-			require.Equal(t, l.ID == "foreign", errors.Is(err, inbox.Unreadable))
-		}
-		require.ElementsMatch(t, []string{"foreign", event.ID}, ids)
-		refusal := a.Drop(t.Context(), "payments", "foreign")
-		refused(t, refusal, inbox.Unreadable)
-	})
+	const received = "2026-11-27T09:00:00Z"
+	for _, h := range []http.Header{
+		nil,
+		{"Redo-Inbox-Id": {"%zz"}, "Redo-Inbox-Received": {received}},
+		{"Redo-Inbox-Id": {"id"}, "Redo-Inbox-Received": {"yesterday"}},
+		{"Redo-Inbox-Id": {""}, "Redo-Inbox-Received": {received}},
+	} {
+		accepting(t, func(t *testing.T, a *acceptance) {
+			foreign := outbox.Event{ID: "foreign", Destination: "payments", Header: h}
+			require.NoError(t, a.queue.Append(t.Context(), foreign))
+			a.h.errs = []error{inbox.Reject(errHandler)}
+			a.accept(t, event, inbox.Accepted)
+			a.work(t, second)
+			require.Len(t, a.h.events, 1)
+			var ids []string
+			for l, err := range a.DeadLetters(t.Context(), "") {
+				ids = append(ids, l.ID)
+				require.Equal(t, l.ID == "foreign", errors.Is(err, inbox.Unreadable))
+			}
+			require.ElementsMatch(t, []string{"foreign", event.ID}, ids)
+			refusal := a.Drop(t.Context(), "payments", "foreign")
+			refused(t, refusal, inbox.Unreadable)
+		})
+	}
 }
 
 // The handler calls another service by a redo client. That call's effect is not the event's.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,20 @@ func TestACodeMatchesItselfAndWhatIsAboveIt(t *testing.T) {
 	require.NotErrorIs(t, err, errors.New(string(InFlight)), "only a Code matches")
 	require.False(t, InFlight.In(""), "nothing is in the empty code")
 	require.False(t, Code("").In(Conflict))
+	require.False(t, Code("").In(""))
+}
+
+func TestNamesOfCodes(t *testing.T) {
+	for _, c := range []Code{"VALIDATION.azAZ09", "VALIDATION.a-b_c.d", Code("VALIDATION." + strings.Repeat("n", maxCode-11))} {
+		require.True(t, isCode(c), "%q", c)
+	}
+	for _, c := range []Code{
+		"", "VALIDATION", "VALIDATION.", "VALIDATION.a..b", "VALIDATION.a.", "OTHER.a", "VALIDATION.a b", "VALIDATION.é",
+		"VALIDATION.[", "VALIDATION.@", "VALIDATION.`", "VALIDATION.{", "VALIDATION./", "VALIDATION.:",
+		Code("VALIDATION." + strings.Repeat("n", maxCode-10)),
+	} {
+		require.False(t, isCode(c), "%q", c)
+	}
 }
 
 func TestFamily(t *testing.T) {

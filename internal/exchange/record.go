@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -68,10 +69,14 @@ func (r *recording) readOn() error {
 	timer := time.AfterFunc(closePatience, func() { _ = r.ReadCloser.Close() })
 	defer timer.Stop()
 	_, err := io.Copy(io.Discard, r)
-	if status := r.rpc.Status(); status != "0" {
-		err = fmt.Errorf("redo: the RPC ended with the status %q: the operation stays pending", status)
+	switch status := r.rpc.Status(); status {
+	case "0":
+		return err
+	case "":
+		return errors.New("redo: the body was closed before the status of the call: the operation stays pending")
+	default:
+		return fmt.Errorf("redo: the call failed with the status %q: the operation stays pending", status)
 	}
-	return err
 }
 
 // finish calls end, unless it was called before or an RPC did not succeed.

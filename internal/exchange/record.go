@@ -19,9 +19,7 @@ import (
 // a success, or was not read, Record does not call end: the response shows no effect then. Close reads on for up to a
 // second to find it. A response of gRPC is not whole without its trailers, which are not kept.
 func Record(resp *http.Response, limit int, end func(body []byte, whole bool) error) io.ReadCloser {
-	return &recording{
-		ReadCloser: resp.Body, rpc: wire.RPCOf(resp), limit: limit, end: end, whole: true,
-	}
+	return &recording{ReadCloser: resp.Body, rpc: wire.RPCOf(resp), limit: limit, end: end, whole: true}
 }
 
 // closePatience bounds the time for which Close reads on.

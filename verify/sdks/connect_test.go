@@ -14,8 +14,8 @@ import (
 	"github.com/redo-go/redo"
 )
 
-// A failed call of gRPC-Web has the HTTP status 200, and so has a failed stream of Connect. connect-go replaces the
-// error of a missing response by its own, so it does not run the common cases.
+// A failed call of gRPC-Web has the HTTP status 200, and so has a failed stream of Connect. The common cases do not
+// run with connect-go: it replaces the error of a missing response by its own.
 func TestFailedCallOfConnectGoIsSentAgain(t *testing.T) {
 	type message = wrapperspb.StringValue
 	for name, opts := range map[string][]connectrpc.ClientOption{

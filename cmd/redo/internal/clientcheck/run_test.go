@@ -3,8 +3,10 @@ package clientcheck_test
 import (
 	"context"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -59,6 +61,25 @@ func TestBenignClients(t *testing.T) {
 			require.Len(t, report.Results, len(clientcheck.Cases()))
 		})
 	}
+}
+
+// The port that refuses connections is none that a system gives to listeners on port 0. Such a port could become that
+// of another case's server meanwhile.
+func TestRefusingPortIsNoOtherServers(t *testing.T) {
+	t.Parallel()
+	c := right()
+	c.Flaw = "claims-success" // a pass shows no evidence
+	report, err := clientcheck.Run(t.Context(), clientcheck.Options{
+		Command: append([]string{"sh", "-c", `echo "$REDO_URL"; exec "$@"`, "sh"}, c.command(t)...),
+		Only:    []string{"client-refused"},
+	})
+	require.NoError(t, err)
+	runs := report.Results[len(report.Results)-1].Exchanges
+	at, err := url.Parse(runs[len(runs)-1].RequestBody)
+	require.NoError(t, err)
+	port, err := strconv.Atoi(at.Port())
+	require.NoError(t, err)
+	require.Less(t, port, 32768, "the first port that Linux gives out; other systems give out higher ones")
 }
 
 // A client that retries has no skipped case, so that each rule was tried.

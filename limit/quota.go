@@ -92,7 +92,7 @@ func (l *QuotaLimiter) giveBack() {
 	if l.window.IsZero() {
 		most = l.most
 	}
-	l.left = min(l.left+1, most-l.under)
+	l.left = max(0, min(l.left+1, most-l.under))
 	l.wake()
 }
 

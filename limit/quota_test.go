@@ -193,6 +193,19 @@ func TestQuotaLimiter(t *testing.T) {
 			require.Equal(t, l.most, l.left)
 		})
 	})
+	t.Run("gets back nothing of a quota that is used up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewQuotaLimiter()
+			for range 4 {
+				require.NoError(t, l.Wait(t.Context()))
+			}
+			Report(l, Destination{}, Response{Limited: true, Quota: true, Reset: time.Hour}) // three are under way
+			Report(l, Destination{}, Response{None: true})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.Error(t, l.Wait(ctx), "the quota is restored in an hour")
+		})
+	})
 	t.Run("believes no late response", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, start := NewQuotaLimiter(), time.Now()

@@ -3,12 +3,13 @@ package outbox
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -30,9 +31,9 @@ const HeaderType = "Event-Type"
 const userAgent = "redo-outbox (+https://github.com/redo-go/redo)"
 
 // HTTP returns a Publisher that sends each event as a POST to its Destination, through the client. Each delivery
-// is one operation, named "event:" and the id. Its key is the event's id in every attempt, in the header that the
-// client's profile names. It replaces a header of that name in the event. Content-Type is application/json unless
-// the event sets it. [HeaderType] is the event's Type, if it has one.
+// is one operation, named "event:", the id and a hash of the URL. Its key is the event's id in every attempt, in the
+// header that the client's profile names. It replaces a header of that name in the event. Content-Type is
+// application/json unless the event sets it. [HeaderType] is the event's Type, if it has one.
 //
 // A response from 200 to 299 acknowledges the event. So does a response which reports that the event was applied
 // before. After any other response the event is retried, and 410 disables the destination. No redirect is
@@ -106,14 +107,11 @@ func (p *httpPublisher) Publish(ctx context.Context, ev Event) error {
 	}
 	ctx, cancel := context.WithCancel(redo.WithoutRedirects(redo.WithPolicy(ctx, onlyOne)))
 	defer cancel()
-	ctx = redo.WithKey(redo.WithOperation(ctx, "event:"+ev.ID), ev.ID)
+	ctx = redo.WithKey(redo.WithOperation(ctx, operationName(ev.ID, target)), ev.ID)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(ev.Payload))
 	if err != nil {
-		// The error omits the URL, because it may hold a password and a query.
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err
-		}
-		return Reject(fmt.Errorf("outbox: the destination is no URL: %w: %w", err, taxonomy.BadURL))
+		// The parser's error may quote a part of a password.
+		return Reject(fmt.Errorf("outbox: the destination is no URL: %w", taxonomy.BadURL))
 	}
 	req.Header = headerOf(ev)
 	var wire connections
@@ -144,6 +142,13 @@ func (p *httpPublisher) Publish(ctx context.Context, ev Event) error {
 		status: resp.StatusCode, head: headOf(resp.Body), code: taxonomy.RedirectNotFollowed,
 		text: fmt.Sprintf("outbox: the response (status %d) is a redirect, which is not followed", resp.StatusCode),
 	}
+}
+
+// operationName differs for two URLs, because an event may have several destinations. A client with a store refuses a
+// name that it knows with another URL.
+func operationName(id, target string) string {
+	sum := sha256.Sum256([]byte(target))
+	return "event:" + id + ":" + hex.EncodeToString(sum[:8])
 }
 
 // connections counts the connections of one attempt. It also counts those of a transport below a signer's.

@@ -170,12 +170,13 @@ func TestHTTPAnswers(t *testing.T) {
 		require.Equal(t, outbox.DefaultHintCap, o.Wait)
 	})
 	t.Run("a destination that is no URL is final, and is not shown", func(t *testing.T) {
-		err := publisher(t, once(t)).Publish(t.Context(),
-			outbox.Event{ID: "k", Destination: "https://u:secret@h/%zz?secret"})
-		require.NotContains(t, err.Error(), "secret")
-		o := outbox.Judge(err)
-		require.Equal(t, outbox.Dead, o.Result)
-		require.Equal(t, taxonomy.BadURL, o.Failure.Code)
+		for _, to := range []string{"https://u:secret@h/%zz?secret", "https://u:secret/@h/", "https://u:secret?@h/"} {
+			err := publisher(t, once(t)).Publish(t.Context(), outbox.Event{ID: "k", Destination: to})
+			require.NotContains(t, err.Error(), "secret")
+			o := outbox.Judge(err)
+			require.Equal(t, outbox.Dead, o.Result)
+			require.Equal(t, taxonomy.BadURL, o.Failure.Code)
+		}
 	})
 	t.Run("a destination whose port can't be is final", func(t *testing.T) {
 		o := outbox.Judge(publisher(t, once(t)).Publish(t.Context(),
@@ -261,6 +262,31 @@ func TestHTTPThroughAClientWithAStore(t *testing.T) {
 		require.NoError(t, p.Publish(context.Background(), ev))
 	}
 	require.Equal(t, 2, sent)
+}
+
+// An event for several destinations has one id, and a corrected URL belongs to an event that was sent before.
+func TestHTTPThroughAClientWithAStoreToSeveralURLs(t *testing.T) {
+	var asked []string
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked = append(asked, r.URL.Path); r.URL.Path == "/wrong" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	path := "/wrong"
+	p := publisher(t, once(t, redo.WithStore(memstore.New())), outbox.Resolve(func(ev outbox.Event) (string, error) {
+		if ev.Destination == "shop" {
+			return url + path, nil
+		}
+		return url + "/" + ev.Destination, nil
+	}))
+	evs, err := outbox.FanOut(outbox.Event{ID: "k"}, "bank", "ledger", "shop")
+	require.NoError(t, err)
+	require.NoError(t, p.Publish(t.Context(), evs[0]))
+	require.NoError(t, p.Publish(t.Context(), evs[1]))
+	require.Equal(t, outbox.Waiting, outbox.Judge(p.Publish(t.Context(), evs[2])).Result)
+	path = "/right"
+	require.NoError(t, p.Publish(t.Context(), evs[2]))
+	require.Equal(t, []string{"/bank", "/ledger", "/wrong", "/right"}, asked)
 }
 
 func TestAnEventThatCannotBeSignedIsDeadAtOnce(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -223,28 +224,30 @@ func TestUpstreamThatIsDownIsAProblemWithAHint(t *testing.T) {
 }
 
 func TestResponseThatBreaksOffIsNeverStored(t *testing.T) {
-	calls := 0
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if calls++; calls > 1 {
-			_, _ = io.WriteString(w, strings.Repeat("x", 200<<10))
-			return
+	for _, limit := range []int{gateway.DefaultMaxBuffered, math.MaxInt} {
+		calls := 0
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if calls++; calls > 1 {
+				_, _ = io.WriteString(w, strings.Repeat("x", 200<<10))
+				return
+			}
+			w.Header().Set("Content-Length", "204800")
+			_, _ = io.WriteString(w, strings.Repeat("x", 100<<10))
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}))
+		defer up.Close()
+		gw, _ := open(t, up.URL, nil, gateway.MaxBuffered(limit))
+		status, _, _ := send(t, gw.URL, tap{"ann", "k1", "{}"})
+		if status != http.StatusOK { // the client may have repeated it already
+			require.Equal(t, http.StatusBadGateway, status)
+			status, _, _ = send(t, gw.URL, tap{"ann", "k1", "{}"})
 		}
-		w.Header().Set("Content-Length", "204800")
-		_, _ = io.WriteString(w, strings.Repeat("x", 100<<10))
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	}))
-	defer up.Close()
-	gw, _ := open(t, up.URL, nil)
-	status, _, _ := send(t, gw.URL, tap{"ann", "k1", "{}"})
-	if status != http.StatusOK { // the client may have repeated it already
-		require.Equal(t, http.StatusBadGateway, status)
-		status, _, _ = send(t, gw.URL, tap{"ann", "k1", "{}"})
+		require.Equal(t, http.StatusOK, status)
+		_, _, body := send(t, gw.URL, tap{"ann", "k1", "{}"})
+		require.Len(t, body, 200<<10)
+		require.Equal(t, 2, calls)
 	}
-	require.Equal(t, http.StatusOK, status)
-	_, _, body := send(t, gw.URL, tap{"ann", "k1", "{}"})
-	require.Len(t, body, 200<<10)
-	require.Equal(t, 2, calls)
 }
 
 func TestRequestIDIsAKey(t *testing.T) {

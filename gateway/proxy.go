@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -61,7 +60,7 @@ func (g *Gateway) check(resp *http.Response) error {
 			return err
 		}
 	}
-	head, err := io.ReadAll(io.LimitReader(resp.Body, int64(g.maxBuffered)+1))
+	head, err := wire.ReadHead(resp.Body, resp.ContentLength, g.maxBuffered+1)
 	if err != nil {
 		server.Unknown(ctx)
 		return err

@@ -16,7 +16,7 @@ func (g *Gateway) long(r *http.Request) bool {
 	if r.ContentLength >= 0 {
 		return r.ContentLength > int64(g.maxBuffered)
 	}
-	head, _ := io.ReadAll(io.LimitReader(r.Body, int64(g.maxBuffered)+1)) // the next read returns the error again
+	head, _ := wire.ReadHead(r.Body, r.ContentLength, g.maxBuffered+1) // the next read returns the error again
 	r.Body = restored(head, r.Body)
 	return len(head) > g.maxBuffered
 }

@@ -280,6 +280,7 @@ func TestCancelDuringTheWaitKeepsTheLastAttemptsError(t *testing.T) {
 		require.ErrorIs(t, e, context.Canceled)
 		require.ErrorIs(t, e.Err, syscall.ECONNRESET)
 		require.Equal(t, redo.EffectUnknown, e.Effect)
+		require.Equal(t, start.Add(rest), e.RetryAt, "the end of the wait")
 		require.Len(t, e.Attempts, 1)
 	})
 }

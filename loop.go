@@ -24,6 +24,7 @@ type loop struct {
 	queued      time.Duration // spent reading the body, and waiting for store and limiter: no part of the total
 	last        result
 	decision    decision.Decision
+	due         time.Time // when the wait after the last attempt ends
 	attempts    []Attempt
 	one         [1]Attempt // room for attempts: most calls make one
 	known       decision.Knowledge
@@ -61,7 +62,8 @@ func (k *call) send() outcome {
 	if caller := exchange.Ended(k.req); caller != nil && l.decision.Retry {
 		// The context ended while the library slept. It then returns the bare error, and calls no ErrorHandler.
 		v := taxonomy.Classify(taxonomy.Answer{Caller: caller, Sent: l.known.Unknown})
-		l.decision, l.last = decision.Decision{}, result{verdict: v, err: exchange.WithReason(k.req, caller, l.last.err)}
+		l.decision = decision.Decision{Again: true, Wait: time.Until(l.due)}
+		l.last = result{verdict: v, err: exchange.WithReason(k.req, caller, l.last.err)}
 	}
 	return l.outcome()
 }
@@ -105,7 +107,7 @@ func checkRetry(ctx context.Context, _ *http.Response, _ error) (bool, error) {
 		o.EndAttempt(res.ctx, AttemptEnd{Operation: k.op.name, Key: k.op.key, Attempt: a, Class: res.verdict.Class})
 	}
 	l.attempts = append(l.attempts, a)
-	l.client.RetryWaitMin = l.decision.Wait
+	l.client.RetryWaitMin, l.due = l.decision.Wait, time.Now().Add(l.decision.Wait)
 	return l.decision.Retry, nil
 }
 
@@ -130,12 +132,10 @@ func (l *loop) decide() decision.Decision {
 	}
 	d := decision.Decide(e)
 	if res.local {
-		d.Retry, d.Why = false, res.err
+		d.Retry, d.Wait, d.Why = false, 0, res.err // the schedule's wait is not the one of a breaker or a limiter
 	}
-	if d.Retry {
-		if l.owes = k.client.buckets.Withdraw(k.destination()); !l.owes {
-			d.Retry, d.Why = false, ErrBudget
-		}
+	if l.owes = d.Retry && k.client.buckets.Withdraw(k.destination()); d.Retry && !l.owes {
+		d.Retry, d.Why = false, ErrBudget
 	}
 	return d
 }

@@ -65,7 +65,7 @@ var DefaultDirectives = []string{"Stripe-Should-Retry", "X-Should-Retry"}
 //
 // The Effect is NotApplied only if the request was never sent, or was certainly refused before any work. A 409
 // without a recognized code is unknown. So is any response whose words say that an operation is running, was
-// repeated, or has an uncertain outcome.
+// repeated, or has an uncertain outcome. So is a 403 of squid, which may withhold a response.
 func Classify(a Answer) Verdict {
 	switch {
 	case a.Caller != nil:
@@ -152,11 +152,17 @@ func refusalVerdict(a Answer) Verdict {
 	}
 
 	v.Effect = statusEffect(a.Status, v.Code, v.Class, reported)
-	if v.Effect == NotApplied && (r.unsettled || v.Final && a.Status >= 500) {
-		// The server keeps a 5xx for the key, so it got further than a refusal.
+	// A server that keeps a 5xx for the key got further than a refusal.
+	if v.Effect == NotApplied && (r.unsettled || v.Final && a.Status >= 500 || mayWithhold(a)) {
 		v.Effect = EffectUnknown
 	}
 	return v
+}
+
+// mayWithhold reports whether squid may have sent the 403 in place of the server's response. Its page is the same for a
+// request that it refuses and for a response that it withholds (http_reply_access, reply_body_max_size).
+func mayWithhold(a Answer) bool {
+	return a.Status == http.StatusForbidden && a.Header.Get("X-Squid-Error") != ""
 }
 
 // obey lets the server's directive decide the class. Without one, "retryable" decides it if the code does not.

@@ -115,10 +115,14 @@ func TestHeadersThatExplainAStatus(t *testing.T) {
 		header http.Header
 		want   Verdict
 	}{
-		"no calls remain":    {403, http.Header{"X-Ratelimit-Remaining": {"0"}}, limited},
-		"a wait":             {403, http.Header{"Retry-After": {"60"}}, limited},
-		"calls remain":       {403, http.Header{"X-Ratelimit-Remaining": {"10"}}, forbidden},
-		"neither":            {403, nil, forbidden},
+		"no calls remain": {403, http.Header{"X-Ratelimit-Remaining": {"0"}}, limited},
+		"a wait":          {403, http.Header{"Retry-After": {"60"}}, limited},
+		"calls remain":    {403, http.Header{"X-Ratelimit-Remaining": {"10"}}, forbidden},
+		"neither":         {403, nil, forbidden},
+		"a page of squid, which may withhold a response": {403, http.Header{"X-Squid-Error": {"ERR_ACCESS_DENIED 0"}},
+			Verdict{Code: Forbidden}},
+		"squid asks for credentials first": {407, http.Header{"X-Squid-Error": {"ERR_CACHE_ACCESS_DENIED 0"}},
+			Verdict{Code: ProxyAuth, Effect: NotApplied}},
 		"another status":     {401, http.Header{"Retry-After": {"60"}}, unknownCaller},
 		"too old to be kept": {412, http.Header{"Repeatability-Result": {"Rejected"}}, Verdict{Code: KeyExpired}},
 		"a precondition of an accepted request": {412, http.Header{"Repeatability-Result": {"accepted"}},

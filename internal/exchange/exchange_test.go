@@ -284,6 +284,16 @@ func TestRedirects(t *testing.T) {
 			require.Equal(t, []any{c.want.code, taxonomy.NotApplied}, []any{refused.Code, refused.Effect})
 		})
 	}
+	t.Run("squid may redirect in place of a response that it withholds", func(t *testing.T) {
+		x, r := start(t, "POST", respond(307, http.Header{
+			"Location": {"http://portal.test/"}, "X-Squid-Error": {"403 Access Denied"},
+		}, ""), 0)
+		_, err := x.Send(r)
+		refused, ok := errors.AsType[*Refused](err)
+		require.True(t, ok)
+		require.Equal(t, taxonomy.RedirectNotFollowed, refused.Code)
+		require.Equal(t, taxonomy.EffectUnknown, refused.Effect)
+	})
 	t.Run("a loop ends after ten", func(t *testing.T) {
 		n := 0
 		x, r := start(t, "GET", roundTrip(func(r *http.Request) (*http.Response, error) {

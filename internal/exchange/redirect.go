@@ -117,10 +117,15 @@ func (x *Exchange) redirected(h http.Header, same bool) http.Header {
 }
 
 // refuse returns the error of a redirect that is not followed. Its effect is NotApplied. For a request that is not safe
-// the status is 307 or 308, which the server sends instead of doing the work (RFC 9110 §15.4.8, §15.4.9).
+// the status is 307 or 308, which the server sends instead of doing the work (RFC 9110 §15.4.8, §15.4.9). After a
+// redirect of squid the effect is unknown: it may stand in for the server's response (deny_info, http_reply_access).
 func refuse(resp *http.Response, code taxonomy.Code, format string, args ...any) error {
 	discard(resp)
-	return &Refused{Code: code, Effect: taxonomy.NotApplied, Err: fmt.Errorf(format, args...)}
+	refused := &Refused{Code: code, Effect: taxonomy.NotApplied, Err: fmt.Errorf(format, args...)}
+	if resp.Header.Get("X-Squid-Error") != "" {
+		refused.Effect = taxonomy.EffectUnknown
+	}
+	return refused
 }
 
 // discard reads a short body to its end, and closes it.

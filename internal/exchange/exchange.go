@@ -146,8 +146,8 @@ func (x *Exchange) Sends() int {
 func (x *Exchange) Resent() bool { return x.Sends() > 1+x.hops }
 
 // Sent reports whether the request was, or may have been, written. err is the error of Send. net/http's transport did
-// not write a request for which it got no connection. For any other transport only a dial or a DNS error proves that
-// nothing was written.
+// not write a request for which it got no connection. For any other transport only an error of a dial, of a proxy's
+// connection or of DNS proves that nothing was written.
 func (x *Exchange) Sent(err error) bool {
 	switch {
 	case !x.handed:
@@ -157,8 +157,11 @@ func (x *Exchange) Sent(err error) bool {
 	case x.Connections.asked.Load() > x.asked:
 		return false
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return false
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		switch op.Op {
+		case "dial", "proxyconnect", "socks connect": // net/http's names
+			return false
+		}
 	}
 	_, unknownHost := errors.AsType[*net.DNSError](err)
 	return !unknownHost

@@ -160,6 +160,8 @@ func TestWhetherARequestWasSent(t *testing.T) {
 		{"another transport knows nothing", false, nil, other, true, 0},
 		{"another transport got a connection", false, []func(*http.Request){got}, other, true, 1},
 		{"no connection was made", false, nil, &net.OpError{Op: "dial", Err: other}, false, 0},
+		{"the proxy was not reached", false, nil, &net.OpError{Op: "proxyconnect", Err: other}, false, 0},
+		{"a SOCKS proxy refused", false, nil, &net.OpError{Op: "socks connect", Err: other}, false, 0},
 		{"a connection broke", false, nil, &net.OpError{Op: "read", Err: other}, true, 0},
 		{"the host is unknown", false, nil, &net.DNSError{}, false, 0},
 	} {

@@ -2,5 +2,8 @@
 // prints, in front of two servers that share their records. They break connections, outlast the proxy's time limits,
 // and let the proxy repeat requests. They then count the effects.
 //
-// The tests need the programs nginx and haproxy. They skip those that are missing, unless REDO_TEST_REQUIRE is set.
+// Other tests run the client behind squid and tinyproxy, which are forward proxies, as docs/client.md describes.
+//
+// The tests need the programs nginx, haproxy, squid and tinyproxy. They skip those that are missing, unless
+// REDO_TEST_REQUIRE is set.
 package proxies

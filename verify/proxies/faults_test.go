@@ -104,3 +104,25 @@ func TestAProxyThatRepeatsARequestCausesNoSecondEffect(t *testing.T) {
 		})
 	}
 }
+
+// By default nginx repeats a request that it has sent, if its method is idempotent.
+func TestWhichRequestsTheProxyRepeatsByDefault(t *testing.T) {
+	for _, p := range products(t) {
+		for _, method := range []string{"POST", "PUT", "DELETE"} {
+			t.Run(p.name+"/"+method, func(t *testing.T) {
+				first := servertest.New(t, servertest.Bare(), servertest.ScriptNext(servertest.ResetAfterEffect()))
+				s := service{first, servertest.New(t, servertest.Bare())}
+				req := newRequest(t, s.behind(t, p), `{"amount":1}`)
+				req.Method = method
+				resp, err := http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				want := 1
+				if p.name == "nginx" && method != "POST" {
+					want = 2
+				}
+				assert.Equal(t, want, s.effects())
+			})
+		}
+	}
+}

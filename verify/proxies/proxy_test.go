@@ -97,7 +97,14 @@ func (p product) start(t *testing.T, first, second string) string {
 	file := filepath.Join(dir, "conf")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, p.frame, dir, p.settings), 0o600))
 
-	cmd := exec.Command(program(t, p.name), p.args(dir, file)...)
+	launch(t, address, p.name, p.args(dir, file))
+	return "http://" + address
+}
+
+// launch runs a program until the test ends, and returns when it listens.
+func launch(t *testing.T, address, name string, args []string) {
+	t.Helper()
+	cmd := exec.Command(program(t, name), args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its workers too
@@ -115,13 +122,13 @@ func (p product) start(t *testing.T, first, second string) string {
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", address); err == nil {
 			_ = c.Close()
-			return "http://" + address
+			return
 		}
 		select {
 		case <-ended:
-			require.Fail(t, p.name+" has ended", "%s", out.String())
+			require.Fail(t, name+" has ended", "%s", out.String())
 		default:
-			require.True(t, time.Now().Before(deadline), "%s does not listen", p.name)
+			require.True(t, time.Now().Before(deadline), "%s does not listen", name)
 		}
 	}
 }

@@ -78,6 +78,15 @@ func TestARateLimitOfTheProxyNeedsTheStatus429(t *testing.T) {
 	}
 }
 
+func TestAFilterOfResponsesHidesTheEffect(t *testing.T) {
+	s := newService(t, nil)
+	filter := haproxy(t).changed(t, "option redispatch", "option redispatch\n    http-response deny deny_status 403")
+	e := order(t, s.behind(t, filter))
+	require.NotNil(t, e)
+	assert.Equal(t, redo.NotApplied, e.Effect, "%v", e)
+	assert.Equal(t, 1, s.effects(), "the page has no mark of its origin")
+}
+
 func TestABodyOverTheLimitOfTheProxyIsNotApplied(t *testing.T) {
 	s := newService(t, nil)
 	e := send(t, newClient(t), s.behind(t, nginx(t)), `{"note":"`+strings.Repeat("x", 1<<20)+`"}`)

@@ -168,6 +168,23 @@ func TestAnErrorOfMakingTheDirectoryIsOpens(t *testing.T) {
 	}
 }
 
+func TestAFormatThatCannotBeReadIsAnError(t *testing.T) {
+	for _, kind := range []errorfs.OpKind{errorfs.OpOpen, errorfs.OpFileRead} {
+		disk := newFaultyDisk(t)
+		require.NoError(t, mustOpen(t, "/data/x", withFS(disk)).Close())
+		disk.set(func(op errorfs.Op) error {
+			if op.Kind == kind && strings.HasSuffix(op.Path, formatName) {
+				return errDisk
+			}
+			return nil
+		})
+		_, err := Open("/data/x", withFS(disk))
+		require.ErrorIs(t, err, errDisk)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, ErrFormat)
+	}
+}
+
 // Pebble repeats a flush that failed. Nothing acknowledged depends on it, because the log has it.
 func TestFailedFlushIsRepeated(t *testing.T) {
 	disk := newFaultyDisk(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"testing"
 	"time"
 
@@ -87,6 +88,36 @@ func TestVerifyNoticesALostEntryOfEachIndex(t *testing.T) {
 			require.ErrorContains(t, err, "the index of "+name+" has 0 entries and the records have 1")
 		})
 	}
+}
+
+// An index entry without an ID hides no record.
+func TestPendingPassesAnEntryThatNamesNoRecord(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	mustReserve(t, s, claim("k"), store.Acquired)
+	for at, key := range map[int64]string{0: "", 1: "", math.MaxInt64: "\x00"} {
+		require.NoError(t, s.db.Set(appendIndexKey(nil, pendingPrefix, at, []byte(key)), nil, pebble.Sync))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var keys []string
+	var errs []error
+	for r, err := range s.Pending(ctx, "") {
+		keys, errs = append(keys, r.ID.Key), append(errs, err)
+	}
+	require.Equal(t, []string{"k", ""}, keys)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], ErrCorrupt)
+}
+
+// Each entry that is deleted without need stays in the index until Pebble compacts.
+func TestAnEntryThatStaysIsNotWritten(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	b := s.db.NewBatch()
+	move(b, expiryPrefix, []byte("k"), 1, 1)
+	require.Zero(t, b.Count())
+	move(b, expiryPrefix, []byte("k"), 1, 2)
+	require.EqualValues(t, 2, b.Count())
+	require.NoError(t, b.Close())
 }
 
 // A read that began before a change would otherwise return the record as it was.

@@ -258,7 +258,6 @@ func (s *Store) breakDown(err error) {
 			s.closeErr = fmt.Errorf("closing: lazy changes may be lost: %w", s.broken)
 		}
 	}
-	s.timer.Stop()
 	s.Pushed(true)
 	s.signal()
 }

@@ -61,3 +61,16 @@ func TestLazyClaimBeyondTheReservedFencesIsDurable(t *testing.T) {
 	s.mu.Unlock()
 	require.NoError(t, s.Close())
 }
+
+// Pebble's index of the pending records has all but lazy claims, so that no other change is written for a list.
+func TestPendingWaitsForNoLazyOutcome(t *testing.T) {
+	s := mustOpen(t, tempDir(t), WithLazyDelay(time.Hour))
+	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
+	require.NoError(t, s.Complete(t.Context(), l, store.Outcome{Lazy: true}))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, s.writeClaims(ended), "it waits for nothing")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.False(t, s.current.due)
+}

@@ -1,12 +1,14 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
@@ -128,6 +130,44 @@ func TestAListEndsWithAnErrorIfTheStoreIsClosedMeanwhile(t *testing.T) {
 	}
 	require.ErrorIs(t, last, store.ErrUnavailable)
 	require.Less(t, listed, more)
+}
+
+// A lateClient sends the first round trip of the command after its deadline.
+type lateClient struct {
+	rueidis.Client
+	command string
+}
+
+func (c *lateClient) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	if cmds[0].Commands()[0] == c.command {
+		c.command = ""
+		late, cancel := context.WithTimeout(ctx, 0)
+		defer cancel()
+		return c.Client.DoMulti(late, cmds...)
+	}
+	return c.Client.DoMulti(ctx, cmds...)
+}
+
+// A loop must not take a list without the records of one page for a whole one.
+func TestAListEndsAtAReadThatFails(t *testing.T) {
+	url := sharedURL(t)
+	c := &lateClient{Client: client(t, url)}
+	st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, url)))
+	require.NoError(t, err)
+	defer st.Close()
+	const more = 100 // than a page has
+	for i := range more {
+		acquire(t, st, claim(fmt.Sprint(i)))
+	}
+	for _, command := range []string{"ZRANGE", "GETRANGE", "EVALSHA"} {
+		c.command = command
+		var errs []error
+		for _, err := range st.Pending(t.Context(), "") {
+			errs = append(errs, err)
+		}
+		require.Len(t, errs, 1, command)
+		require.ErrorIs(t, errs[0], store.ErrUnavailable, command)
+	}
 }
 
 // The later pages are read when the loop has come to them.

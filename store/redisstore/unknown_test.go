@@ -2,7 +2,11 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
@@ -137,5 +141,29 @@ func TestContextEndsBeforeTheAnswer(t *testing.T) {
 		}()
 		_, err := redisstore.Open(ctx, p.url())
 		require.ErrorIs(t, err, context.Canceled)
+	})
+	t.Run("a connection that opening makes too late is closed", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		dialed := make(chan net.Conn, 1)
+		go func() {
+			c, _ := l.Accept()
+			cancel()
+			dialed <- c
+		}()
+		_, err = redisstore.Open(ctx, "redis://"+l.Addr().String())
+		require.ErrorIs(t, err, context.Canceled)
+
+		late := <-dialed
+		defer late.Close()
+		server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.port))
+		require.NoError(t, err)
+		defer server.Close()
+		go func() { _, _ = io.Copy(late, server) }()
+		require.NoError(t, late.SetReadDeadline(time.Now().Add(patience)))
+		_, err = io.Copy(server, late)
+		require.NoError(t, err, "the client ends its connection")
 	})
 }

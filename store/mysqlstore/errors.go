@@ -22,6 +22,7 @@ const (
 	duplicateKey    = 1062
 	syntaxError     = 1064
 	packetTooLarge  = 1153
+	commitFailed    = 1180 // the other nodes of a Galera cluster may have committed
 	lockWaitTimeout = 1205
 	lockTableFull   = 1206
 	deadlock        = 1213
@@ -85,7 +86,7 @@ func (s *Store) failure(ctx context.Context, err error, writes bool) error {
 	}
 	writes = writes && !errors.As(err, new(read))
 	n, ended := number(err), ctx.Err()
-	switch responded := n != 0 && n != shutdown && n != sessionKilled; {
+	switch responded := n != 0 && !is(err, shutdown, sessionKilled, commitFailed); {
 	case kinds[n] != nil:
 		return fmt.Errorf("%w: %w: %w", kinds[n], store.ErrUnavailable, err)
 	case n == packetTooLarge || errors.Is(err, mysql.ErrPktTooLarge):

@@ -12,7 +12,8 @@ import (
 	"github.com/redo-go/redo/store"
 )
 
-// A server that ends a session may have committed its last statement. Any other error of the server means no.
+// A server that ends a session may have committed its last statement. A node that has lost its Galera cluster while it
+// commits gives error 1180, and the other nodes may have committed. Any other error of the server means no.
 func TestWhatAnErrorSaysOfTheWrite(t *testing.T) {
 	numbered := func(n uint16) error { return &mysql.MySQLError{Number: n, Message: "m"} }
 	ended, cancel := context.WithCancel(t.Context())
@@ -29,6 +30,7 @@ func TestWhatAnErrorSaysOfTheWrite(t *testing.T) {
 		"the session is killed":             {t.Context(), numbered(sessionKilled), true, store.ErrUnknown},
 		"and the context has ended":         {ended, numbered(sessionKilled), true, store.ErrUnknown},
 		"and the context has ended, a read": {ended, numbered(sessionKilled), false, context.Canceled},
+		"the commit fails":                  {t.Context(), numbered(commitFailed), true, store.ErrUnknown},
 		"the connection is lost":            {t.Context(), io.ErrUnexpectedEOF, true, store.ErrUnknown},
 		"the connection is lost, of a read": {t.Context(), read{io.ErrUnexpectedEOF}, true, store.ErrUnavailable},
 		"the table is full":                 {t.Context(), numbered(1114), true, store.ErrUnavailable},

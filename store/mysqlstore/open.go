@@ -61,8 +61,7 @@ func newConfig(opts []Option) (config, error) {
 }
 
 // Open connects to the database that dsn names, as mysql.ParseDSN reads it, and checks the table as [Store.Check]
-// does. The connections have interpolateParams set, so that a statement is one round trip. No error shows the
-// password.
+// does. The connections have interpolateParams set: a statement is one round trip. No error shows the password.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {

@@ -121,7 +121,7 @@ func (t *transaction) Commit(ctx context.Context) error {
 	}()
 	select {
 	case err := <-done:
-		return t.s.failure(ctx, err, number(err) != deadlock)
+		return t.s.failure(ctx, err, true)
 	case <-ctx.Done():
 		return t.s.failure(ctx, ctx.Err(), true)
 	}

@@ -186,6 +186,10 @@ func TestReadOnlyServerIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, mysqlstore.ErrReadOnly)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	reserve(t, app, claim("k"), store.InFlight)
+	// A replica may not have applied the record of an owner that looks for it, and "not found" would be a lost lease.
+	_, err = app.Find(t.Context(), claim("k").ID)
+	require.ErrorIs(t, err, mysqlstore.ErrReadOnly)
+	require.ErrorIs(t, err, store.ErrUnavailable)
 }
 
 // A replica on shared storage is not read_only, but its InnoDB is. What it reads may be out of date.

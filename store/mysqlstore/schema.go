@@ -127,7 +127,7 @@ var (
 	ErrForeign = errors.New("mysqlstore: not a table of this package")
 	// ErrVersion: another version of this package made the table.
 	ErrVersion = errors.New("mysqlstore: table of another version")
-	// ErrReadOnly: the server is read-only, as a replica is.
+	// ErrReadOnly: the server is read-only, as a replica is. Its records may be out of date.
 	ErrReadOnly = errors.New("mysqlstore: server is read-only")
 	// ErrServer: the server's version or settings don't fit.
 	ErrServer = errors.New("mysqlstore: server does not fit")

@@ -114,8 +114,7 @@ func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now
 }
 
 // take judges the claim again with the ID's row locked, and writes the record that it owns. The fence is drawn while
-// the row is locked, so that fences grow in the order in which they are granted. It skips a row that another one has
-// locked.
+// the row is locked, so that fences grow in the order in which they are granted. It skips a locked row.
 func (s *Store) take(ctx context.Context, tx sqltx.Queryer, c store.Claim) (store.Grant, error) {
 	now, err := s.find(ctx, tx, s.text.lockRow+" SKIP LOCKED", c.ID)
 	if err != nil {
@@ -184,13 +183,17 @@ func (s *Store) Forget(ctx context.Context, l store.Lease) error {
 	return s.move(ctx, s.text.forget, l)
 }
 
-// Find implements [store.Store]. An ID outside its limits is refused with store.ErrInvalid.
+// Find implements [store.Store]. An ID outside its limits is refused with store.ErrInvalid. Find refuses a read-only
+// server with ErrReadOnly, because a replica may not have the record yet.
 func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
 	if err := id.Validate(); err != nil {
 		return store.Record{}, err
 	}
 	err = s.run(ctx, false, func(conn *sql.Conn) error {
-		now, err := s.find(ctx, conn, s.text.find, id)
+		now, err := s.find(ctx, conn, s.text.find+" WHERE NOT (@@read_only OR @@innodb_read_only)", id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("%w: connect to the primary: %w", ErrReadOnly, store.ErrUnavailable)
+		}
 		if err == nil {
 			rec, err = now.Find()
 		}
@@ -215,8 +218,7 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	})
 }
 
-// freeBy deletes sixteen expired records beside every eighth new one, because sixteen cost one commit as two do. Purge
-// or a later one deletes what it leaves.
+// freeBy deletes sixteen expired records beside every eighth new one, because sixteen cost one commit as two do.
 func (s *Store) freeBy(ctx context.Context, conn *sql.Conn, now snapshot) {
 	if now.expired && !now.row && s.made.Add(1)%8 == 1 {
 		_, _ = s.free(ctx, conn, 16)
@@ -231,14 +233,12 @@ func (s *Store) free(ctx context.Context, conn *sql.Conn, n int) (deleted int, e
 			return err
 		}
 		var ids []any
-		for rows.Next() {
+		for err == nil && rows.Next() {
 			var id int64
-			if err := rows.Scan(&id); err != nil {
-				return errors.Join(err, rows.Close())
-			}
+			err = rows.Scan(&id)
 			ids = append(ids, id)
 		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(ids) == 0 {
+		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil || len(ids) == 0 {
 			return err
 		}
 		deleted = len(ids)

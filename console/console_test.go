@@ -27,7 +27,9 @@ func TestNewNamesEveryWrongOption(t *testing.T) {
 	for _, name := range []string{"Operations", "Events", "Letters", "Records", "Authenticate", "Author", "Audit"} {
 		require.ErrorContains(t, err, "console: option "+name+": ")
 	}
-	_, err = console.New(console.Letters((*inbox.Inbox)(nil)), console.Records((*memstore.Store)(nil)))
+	_, err = console.New(console.Letters((*inbox.Inbox)(nil)), console.Records((*memstore.Store)(nil)),
+		console.Events("a", (*memoutbox.Queue)(nil)))
+	require.ErrorContains(t, err, `console: option Events: the queue "a" is nil`)
 	require.ErrorContains(t, err, "console: option Letters: the inbox is nil")
 	require.ErrorContains(t, err, "console: option Records: the store is nil")
 	_, err = console.New(console.Events("a", memoutbox.New()), console.Events("a", memoutbox.New()))
@@ -394,6 +396,16 @@ func TestNamesAreEscaped(t *testing.T) {
 		require.NotContains(t, w.Body.String(), "<script")
 	}
 	require.NotEmpty(t, r.link("find?q="+url.QueryEscape(name), "operation?name=%22%3E"))
+}
+
+// The password has a question mark that is not escaped.
+func TestDestinationThatIsNoURLShowsNoPassword(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, r.queue.Append(t.Context(), outbox.Event{
+		ID: "refund-2", Destination: "https://user:" + secret + "?@shop.example/hooks",
+	}))
+	require.Contains(t, r.get("events?queue=outbox"), "a URL that can't be read")
+	require.NotContains(t, r.get("events?queue=outbox"), secret)
 }
 
 func TestStoreThatFailsIsShown(t *testing.T) {

@@ -85,7 +85,7 @@ func Events(name string, q Queue) Option {
 			c.refuse("Events", "the name is empty")
 		case taken:
 			c.refuse("Events", "the name %q is given twice", name)
-		case q == nil:
+		case null.Is(q):
 			c.refuse("Events", "the queue %q is nil", name)
 		}
 		c.queues = append(c.queues, namedQueue{name, q})

@@ -160,10 +160,10 @@ func destinationID(destination string) string {
 func shownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		before, _, _ := strings.Cut(text, "?")
-		if strings.Contains(before, "@") && strings.Contains(before, "://") {
+		if strings.Contains(text, "@") && strings.Contains(text, "://") {
 			return "a URL that can't be read"
 		}
+		before, _, _ := strings.Cut(text, "?")
 		return before
 	}
 	if u.User != nil {

@@ -14,6 +14,9 @@ func TestURLsShowNoSecrets(t *testing.T) {
 		"https://token@shop.example":                      "https://***@shop.example",
 		"https://a:b@c@shop.example/@ana":                 "https://***@shop.example/@ana",
 		"https://shop.example/@ana?mail=ana@x":            "https://shop.example/@ana?***",
+		"https://ana:se/cret@shop.example/hooks":          "a URL that can't be read",
+		"https://ana:se?cret@shop.example/hooks":          "a URL that can't be read",
+		"https://shop.example:x/hooks?token=abc":          "https://shop.example:x/hooks?***",
 		"shop":                                            "shop",
 		"ana@shop":                                        "ana@shop", // a name, for outbox.Resolve
 	} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -131,11 +132,11 @@ func writeOperation(w io.Writer, op listed, body bool) {
 	if r == nil {
 		return
 	}
-	url := op.URL
+	address := op.URL
 	if body {
-		url = r.URL
+		address = r.URL
 	}
-	line("request", strings.TrimSpace(op.Method+" "+url))
+	line("request", strings.TrimSpace(op.Method+" "+address))
 	if !strings.Contains(r.URL, "://"+r.Host+"/") {
 		line("host", r.Host)
 	}
@@ -161,9 +162,13 @@ func writeOperation(w io.Writer, op listed, body bool) {
 // masked replaces a secret in the output.
 const masked = "***"
 
-// withoutSecrets masks the credentials and the query of a URL, because they may hold a secret that must not be shown.
-func withoutSecrets(url string) string {
-	shown, _, query := strings.Cut(url, "?")
+// withoutSecrets masks the credentials and the query of a URL, because they may hold a secret that must not be shown. A
+// password that is not escaped may make a URL that can't be read, with the password anywhere in it.
+func withoutSecrets(address string) string {
+	if _, err := url.Parse(address); err != nil && strings.Contains(address, "://") && strings.Contains(address, "@") {
+		return "a URL that can't be read"
+	}
+	shown, _, query := strings.Cut(address, "?")
 	if scheme, rest, found := strings.Cut(shown, "://"); found {
 		authority, path, slash := strings.Cut(rest, "/")
 		if at := strings.LastIndexByte(authority, '@'); at >= 0 {

@@ -29,7 +29,7 @@ func expand(document, file []byte) ([]byte, map[string]string, error) {
 		values[name] = value
 		var c converter
 		c.text(value)
-		return bytes.Trim(c.out.Bytes(), `"`)
+		return c.out.Bytes()[1 : c.out.Len()-1] // without its quotation marks
 	})
 	if wrong != nil {
 		return nil, nil, wrong

@@ -167,7 +167,7 @@ func TestCharactersThatYAMLForbidsAreEscaped(t *testing.T) {
 }
 
 func TestVariablesOfTheEnvironmentAreRead(t *testing.T) {
-	t.Setenv("REDO_TEST_TOKEN", `se"cret\`)
+	t.Setenv("REDO_TEST_TOKEN", `"se"cret\"`)
 	t.Setenv("REDO_TEST_TIME", "3s")
 	const text = "{\"base_url\": \"http://h\", \"timeout\": \"${REDO_TEST_TIME}\", \"operation\": {\"method\": " +
 		"\"POST\", \"path\": \"/x\",\n" +
@@ -176,10 +176,10 @@ func TestVariablesOfTheEnvironmentAreRead(t *testing.T) {
 	for _, name := range []string{"t.yaml", "t.json"} {
 		target, err := Parse(name, []byte(text))
 		require.NoError(t, err)
-		require.Equal(t, map[string]string{"Authorization": `Bearer se"cret\`,
+		require.Equal(t, map[string]string{"Authorization": `Bearer "se"cret\"`,
 			"X-Text": "${REDO_TEST_TOKEN} $REDO_TEST_TOKEN"},
 			target.Operation.Headers)
-		require.Equal(t, map[string]string{"REDO_TEST_TOKEN": `se"cret\`, "REDO_TEST_TIME": "3s"}, target.Secrets)
+		require.Equal(t, map[string]string{"REDO_TEST_TOKEN": `"se"cret\"`, "REDO_TEST_TIME": "3s"}, target.Secrets)
 	}
 	_, err := Parse("t.json", []byte("{\n\"base_url\": \"\\/\",\n \"efects\": 1}")) // its escape is no YAML
 	require.ErrorContains(t, err, `unknown field "efects"`)

@@ -66,8 +66,8 @@ func (in *Inbox) log(ctx context.Context, d Delivery) {
 	}
 	attrs := make([]slog.Attr, 0, 9)
 	attrs = append(attrs,
-		slog.String("idempotency_key", d.ID),
-		slog.String("source", d.Source),
+		slog.String("idempotency_key", wire.Cut(d.ID, MaxID)), // a refused one may be of any length
+		slog.String("source", wire.Cut(d.Source, MaxSource)),
 		slog.String("status", d.Status.String()),
 		slog.Int("attempt", d.Attempts),
 		slog.Duration("elapsed", d.Elapsed),

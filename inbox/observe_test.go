@@ -211,3 +211,19 @@ func TestARequestThatIsNotIdentifiedIsObserved(t *testing.T) {
 		require.Equal(t, inbox.Processed, w.last(t).Status)
 	})
 }
+
+// The producer, or the sender of a broker's message, chooses the id.
+func TestARefusedEventMakesNoLongLine(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		var log bytes.Buffer
+		in := newInbox(t, st, inbox.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		long := strings.Repeat("x", 1<<20)
+		for _, ev := range []inbox.Event{{Source: "bank", ID: long}, {Source: long, ID: "e1"}} {
+			log.Reset()
+			_, err := in.Receive(t.Context(), ev, unused)
+			refused(t, err, taxonomy.BadRequest)
+			require.Contains(t, log.String(), "delivery refused")
+			require.Less(t, log.Len(), 4096)
+		}
+	})
+}

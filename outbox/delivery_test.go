@@ -131,6 +131,25 @@ func TestEventThatKillsItsRelayIsGivenUp(t *testing.T) {
 	})
 }
 
+// Each attempt of the longer schedule has ended, so the reason must not claim that a relay died.
+func TestEventOfALongerScheduleIsGivenUp(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "k"})
+		fails := func(context.Context, outbox.Event) error { return errors.New("refused") }
+		stop := g.relay(g.queue, fails, constant(10, time.Minute))
+		time.Sleep(150 * time.Second) // three attempts
+		stop()
+		stop = g.relay(g.queue, fails, constant(2, time.Minute))
+		defer stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		letters := g.letters()
+		require.Len(g, letters, 1)
+		require.Len(g, letters[0].History, 4)
+		require.Contains(g, letters[0].Failure().Reason, "the schedule is shorter now")
+	})
+}
+
 func TestAttemptHasItsTime(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		g.enqueue(outbox.Event{ID: "k"})

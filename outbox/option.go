@@ -73,6 +73,7 @@ func AttemptTimeout(d time.Duration) Option {
 
 // Retry sets the waits between two attempts, each randomly up to 20 % longer or shorter. The default is
 // [Schedule]. An event is dead when the attempt after the last wait fails. Without waits it is dead after one
+// attempt. After a change to a shorter schedule, an event that has used it up becomes a dead letter without another
 // attempt.
 func Retry(waits ...time.Duration) Option {
 	return optionFunc(func(c *config) { c.waits = slices.Clone(waits) })

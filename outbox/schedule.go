@@ -32,10 +32,12 @@ func span(waits []time.Duration) (total time.Duration) {
 	return total
 }
 
-// unfinished is the failure of an event whose last attempt was started and not settled.
+// unfinished is the failure of an event whose attempts are used up at its claim. Its last attempt was started and not
+// settled, or an earlier relay had a longer schedule. The count alone does not show which.
 var unfinished = Failure{
-	Code:   taxonomy.OutcomeUnknown,
-	Reason: "outbox: the last attempt did not end: its relay has died, or has lost its lease",
+	Code: taxonomy.OutcomeUnknown,
+	Reason: "outbox: no attempt is left: the last one did not end, because its relay has died or has lost its lease, " +
+		"or the schedule is shorter now",
 }
 
 // attempted holds all inputs of the decision after an attempt.

@@ -377,6 +377,34 @@ func TestADestinationThatHangsForASecondGetsNoMoreEvents(t *testing.T) {
 	}
 }
 
+// The events behind a stuck attempt return once. What the relay claims later waits for the other attempt.
+func TestAStuckAttemptReturnsNoLaterEvents(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		var hang atomic.Bool
+		d := &distant{rig: g}
+		stop := g.relay(d, func(ctx context.Context, ev outbox.Event) error {
+			if ev.ID == "first" || hang.Load() {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}, outbox.PerDestination(2), outbox.Drain(0), outbox.PollInterval(time.Hour))
+		defer stop()
+		g.enqueue(outbox.Event{ID: "first", Destination: "d"})
+		time.Sleep(2 * time.Second)
+		g.fill("d", 20, unordered) // so many deliveries in a second let the relay claim as many
+		time.Sleep(500 * time.Millisecond)
+		hang.Store(true)
+		g.enqueue(outbox.Event{ID: "second", Destination: "d"}, outbox.Event{ID: "waits", Destination: "d"})
+		time.Sleep(10 * time.Millisecond)
+		claims, settles := d.claims.Load(), d.settles.Load()
+		time.Sleep(900 * time.Millisecond)
+		require.Equal(g, []int64{claims, settles}, []int64{d.claims.Load(), d.settles.Load()})
+		ds, err := g.queue.Claim(context.Background(), outbox.Claim{Max: 100, Lease: time.Millisecond})
+		require.NoError(g, err)
+		require.Empty(g, ds)
+	})
+}
+
 // A claim is a round trip. The relay makes one when half of its buffer is free.
 func TestAStuckAttemptIsNoReasonForMoreClaims(t *testing.T) {
 	inBubble(t, func(g *rig) {

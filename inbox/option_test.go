@@ -139,7 +139,7 @@ func TestAStatusHasAName(t *testing.T) {
 	require.Equal(t, "replayed", inbox.Replayed.String())
 	require.Equal(t, "dead-lettered", inbox.DeadLettered.String())
 	require.Equal(t, "no status", inbox.Status(0).String())
-	require.Equal(t, "Status(9)", inbox.Status(9).String())
+	require.Equal(t, "Status(5)", inbox.Status(5).String())
 }
 
 // A producer's operator redrives a dead letter within two days. Its schedule starts anew then.

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -177,6 +178,23 @@ func TestAnswerWaitsForTheDurableChangeItSaw(t *testing.T) {
 		require.ErrorIs(t, <-first, store.ErrUnavailable)
 		require.ErrorIs(t, <-seen, store.ErrNotFound)
 	})
+}
+
+// A caller may reuse its buffer when the call has returned, also if the outcome is unknown.
+func TestAQueuedChangeKeepsNoBufferOfItsCaller(t *testing.T) {
+	s := mustOpen(t, tempFile(t))
+	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
+	s.writing <- struct{}{} // the writer must not commit meanwhile
+	meta := []byte("first")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Extend(ctx, l, time.Hour, meta) }()
+	queued(t, s, 1)
+	cancel()
+	require.ErrorIs(t, <-done, store.ErrUnknown)
+	copy(meta, "other")
+	<-s.writing
+	require.Equal(t, "first", string(find(t, s, "k").Meta))
 }
 
 func TestFailedCommit(t *testing.T) {

@@ -49,6 +49,31 @@ func TestFailedSyncEndsTheStore(t *testing.T) {
 	mustReserve(t, s, claim("new"), store.Acquired)
 }
 
+// A commit on top of one that may not be on disk would overwrite pages that the disk still needs.
+func TestAStoreThatCannotMakeItsLastCommitDurableEnds(t *testing.T) {
+	path := tempFile(t)
+	s := mustOpen(t, path)
+	sound := s.file
+	readOnly, err := os.Open(path)
+	require.NoError(t, err)
+	defer readOnly.Close()
+	s.writing <- struct{}{} // the writer must not commit meanwhile
+	s.mu.Lock()
+	s.suspect = true
+	s.mu.Unlock()
+	s.file = readOnly
+	<-s.writing
+	before := s.Stats().Commits
+	_, err = s.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
+	require.Equal(t, before, s.Stats().Commits)
+	require.ErrorIs(t, s.Check(t.Context()), store.ErrUnavailable)
+	s.file = sound
+	require.NoError(t, s.Close())
+	mustReserve(t, mustOpen(t, path), claim("k"), store.Acquired)
+}
+
 // The twin: a write that failed has changed nothing, and the disk may have room again.
 func TestFailedWriteDoesNotEndTheStore(t *testing.T) {
 	var f fails

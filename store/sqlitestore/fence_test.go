@@ -102,6 +102,21 @@ func TestATransactionThatHasEndedAnnouncesNoID(t *testing.T) {
 	}
 }
 
+func TestATransactionWhoseCommitFailsAnnouncesNoID(t *testing.T) {
+	st := opened(t, filepath.Join(t.TempDir(), "fails.db"))
+	_, err := st.writes.Exec(`PRAGMA foreign_keys = ON; CREATE TABLE parents (id INTEGER PRIMARY KEY);
+		CREATE TABLE children (id INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED)`)
+	require.NoError(t, err)
+	tx, _, err := st.Begin(t.Context(), keyed("k"))
+	require.NoError(t, err)
+	_, err = tx.Tx().ExecContext(t.Context(), "INSERT INTO children VALUES (1)")
+	require.NoError(t, err)
+	require.ErrorContains(t, tx.Commit(t.Context(), store.Outcome{}), "FOREIGN KEY")
+	now, err := st.read(t.Context(), st.reads, keyed("k").ID)
+	require.NoError(t, err)
+	require.False(t, now.began)
+}
+
 // A draw is of no use if the transaction can't begin.
 func TestATransactionThatCanNotBeginAnnouncesNoID(t *testing.T) {
 	st := opened(t, filepath.Join(t.TempDir(), "begin.db"))

@@ -22,9 +22,6 @@ var (
 // repeat runs f until no other connection is in its way, and translates its error.
 func (s *Store) repeat(ctx context.Context, f func() error) error {
 	return sqltx.Repeat(ctx, func() (again bool, err error) {
-		if s.closed.Load() {
-			return false, errClosed
-		}
 		if err = f(); busy(err) {
 			return true, err // it names the lock
 		}

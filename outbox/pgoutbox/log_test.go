@@ -1,8 +1,10 @@
 package pgoutbox_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -78,6 +80,29 @@ func TestRowsOfManyLateTransactionsAreReadInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, st.Waiting, "early is still claimed")
 	}
+}
+
+// More events may stay than a statement of Purge reads.
+func TestAPurgePassesAPageOfEventsThatStay(t *testing.T) {
+	const page = 5000
+	d := newDesk(t)
+	for i := range page / 1000 {
+		d.enqueue(batch(fmt.Sprint("stays", i), 1000)...)
+	}
+	d.enqueue(outbox.Event{ID: "sent"})
+	for claimed := 0; claimed <= page; {
+		ds, err := d.q.Claim(t.Context(), outbox.Claim{Max: 1000, Lease: time.Hour})
+		require.NoError(t, err)
+		require.NotEmpty(t, ds)
+		if claimed += len(ds); ds[len(ds)-1].Event.ID == "sent" {
+			d.settle(outbox.Sent, ds[len(ds)-1])
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n, err := d.q.Purge(ctx, 0, page)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
 }
 
 // A transaction that writes elsewhere for a long time holds nothing up, and is kept as pending.

@@ -81,7 +81,7 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 		k.policy = in.policy.withDefaults()
 	}
 	if e != nil {
-		e.Effect = k.unsent(e.Code)
+		e.Effect = k.unsent()
 	}
 	if c.observer != nil {
 		k.ctx = c.observer.StartOperation(k.ctx, k.startEvent())
@@ -136,7 +136,7 @@ func (k *call) run() outcome {
 		k.policy.MaxAttempts = 1
 	} else if k.keyed() || wire.SafeMethod(k.req.Method) {
 		if err := k.body.Buffer(k.client.maxBuffered); err != nil {
-			return k.bodyFailure(err, k.unsent(""))
+			return k.bodyFailure(err, k.unsent())
 		}
 	}
 	return k.send()
@@ -175,12 +175,11 @@ func (k *call) gaveUp(caller, err error, effect Effect) outcome {
 
 // unsent returns the known effect of an operation whose call is refused before its record is read. It is a claim about
 // the operation, whose earlier calls may have been applied, and not about the call.
-func (k *call) unsent(code taxonomy.Code) Effect {
+func (k *call) unsent() Effect {
 	c, name := k.client, k.op.name
 	malformed := c.checkKey(k.op.key) != nil // or empty
 	switch {
-	case code == taxonomy.InvalidOperation, name != "" && journal.CheckName(name) != nil,
-		name == "" && (malformed || k.op.fresh):
+	case name != "" && journal.CheckName(name) != nil, name == "" && (malformed || k.op.fresh):
 		return NotApplied // no other call with that name or key is ever sent
 	case name == "":
 		return EffectUnknown

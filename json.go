@@ -31,7 +31,7 @@ func Call[T any](ctx context.Context, c *Client, method, url string, in any) (T,
 			return out, e
 		}
 		k := &call{client: c, ctx: cmp.Or(ctx, context.Background()), op: c.unplanned(in, method)}
-		e.Effect = k.unsent(e.Code)
+		e.Effect = k.unsent()
 		return out, c.refusal(ctx, e)
 	}
 	var body io.Reader

@@ -123,7 +123,9 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 	}
 	var op operation
 	if (in.named || in.hasKey) && (in.match == nil || in.match(req)) {
-		op = operation{name: in.name, key: in.key, given: in.hasKey, lasting: in.hasKey}
+		op = operation{
+			name: in.name, key: in.key, given: in.hasKey, lasting: in.hasKey, stored: in.named && c.store != nil,
+		}
 		if err := journal.CheckName(op.name); in.named && err != nil {
 			return op, op.refuse(taxonomy.InvalidOperation, err)
 		}
@@ -131,7 +133,6 @@ func (c *Client) plan(req *http.Request, in intent, m mode) (operation, *Error) 
 			return op, op.refuse(taxonomy.InvalidOperation,
 				fmt.Errorf("redo: profile %q has no idempotency keys: a name or WithKey has no effect", c.profile.Name))
 		}
-		op.stored = in.named && c.store != nil
 	}
 	replaced := op.name != "" && m == modeTransport && !c.profile.KeepRequestKey // an SDK makes a key for each call
 	if line := wire.Lines(req.Header, c.profile.Header); line != nil && !op.given {

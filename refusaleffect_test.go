@@ -45,6 +45,11 @@ func TestARefusedCallMakesNoClaimAboutEarlierCalls(t *testing.T) {
 			_, err := connect(t, srv.Transport(), store).Do(req)
 			return err
 		},
+		"a profile without keys": func(t *testing.T, srv *servertest.Server, store redo.Option) error {
+			client := connect(t, srv.Transport(), store, redo.WithProfile(redo.Profile{Name: "keyless", NoKeys: true}))
+			_, err := client.Do(named(t, srv, "op", payment))
+			return err
+		},
 		"an invalid policy": func(t *testing.T, srv *servertest.Server, store redo.Option) error {
 			ctx := redo.WithPolicy(redo.WithOperation(t.Context(), "op"), redo.RetryPolicy{MaxAttempts: -1})
 			_, err := connect(t, srv.Transport(), store).Do(post(t, ctx, srv.URL, payment))

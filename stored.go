@@ -66,15 +66,15 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 		return store.Claim{}, journal.Request{}, out.err
 	}
 	if err := k.body.Buffer(c.maxBuffered); err != nil {
-		return fail(k.bodyFailure(err, k.unsent("")))
+		return fail(k.bodyFailure(err, k.unsent()))
 	}
 	if !k.body.Replayable() {
-		return fail(k.refused(taxonomy.BodyNotReplayable, k.unsent(""), ErrNotReplayable))
+		return fail(k.refused(taxonomy.BodyNotReplayable, k.unsent(), ErrNotReplayable))
 	}
 	if k.op.key == "" {
 		op, e := c.makeKey(k.op)
 		if e != nil {
-			e.Effect = k.unsent(e.Code)
+			e.Effect = k.unsent()
 			return fail(outcome{err: e})
 		}
 		k.op = op
@@ -82,7 +82,7 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	meaning := c.meaning.Describe(k.req)
 	fingerprint, whole, err := k.fingerprint(meaning)
 	if err != nil {
-		return fail(k.bodyFailure(fmt.Errorf("redo: reading the request's body: %w", err), k.unsent("")))
+		return fail(k.bodyFailure(fmt.Errorf("redo: reading the request's body: %w", err), k.unsent()))
 	}
 	request := journal.Request{Version: journal.Version, Key: k.op.key}
 	if !c.noRequests {

@@ -276,6 +276,18 @@ func TestMaxResponseLimitsCallToTheByte(t *testing.T) {
 	}
 }
 
+// A redirect to the page of a login is no effect, however long its body is.
+func TestALongRedirectIsNoEffectOfACall(t *testing.T) {
+	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+		return answer(r, http.StatusFound, blob(1001), "Location", "https://login.test/"), nil
+	}), redo.WithMaxResponse(1000), redo.WithStore(openStore(t)))
+	_, err := redo.Call[string](redo.WithOperation(t.Context(), "op"), client, "POST", "http://api.test/", receipt{})
+	e := failure(t, err)
+	require.Equal(t, taxonomy.RedirectNotFollowed, e.Code)
+	require.Equal(t, redo.EffectUnknown, e.Effect)
+	require.Len(t, pending(t, client), 1)
+}
+
 // A body that ends early, such as a file that was cut off meanwhile, is no whole request. net/http refuses it too.
 func TestABodyOfAnotherLengthThanDeclaredIsNotSent(t *testing.T) {
 	for name, c := range map[string]struct {

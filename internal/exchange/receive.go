@@ -62,7 +62,7 @@ func (x *Exchange) receive(resp *http.Response, want Reading) (Received, error) 
 		}
 		x.clock.stop()
 		return Received{}, nil
-	case resp.StatusCode >= 400, resp.StatusCode < 100: // no success either
+	case resp.StatusCode >= 400, resp.StatusCode < 100, want.Whole > 0 && resp.StatusCode/100 != 2: // no success
 		return x.receiveError(resp)
 	case want.Whole > 0:
 		return x.receiveWhole(resp, want.Whole)

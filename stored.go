@@ -260,9 +260,7 @@ func (k *call) restore(pending journal.Request) {
 	if !pending.Whole {
 		return
 	}
-	if pending.Body != nil {
-		k.body.Replace(pending.Body)
-	}
+	k.body.Replace(pending.Body) // nil: no body
 	k.header, k.restored = pending.Header, true
 }
 

@@ -74,6 +74,26 @@ func TestAPayloadThatCannotBeIdentifiedIsNotSent(t *testing.T) {
 	})
 }
 
+// The stored request counts, also if it has no body.
+func TestAPendingOperationWithoutABodyIsSentAgainWithoutOne(t *testing.T) {
+	var bodies []string
+	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+		b := []byte("none")
+		if r.Body != nil && r.Body != http.NoBody {
+			b, _ = io.ReadAll(r.Body)
+		}
+		bodies = append(bodies, string(b))
+		return answer(r, http.StatusServiceUnavailable, ""), nil
+	}), redo.WithStore(openStore(t)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}),
+		redo.WithFingerprint(func(*http.Request, io.Reader) ([]byte, error) { return []byte("same"), nil }))
+	ctx := redo.WithOperation(t.Context(), "op")
+	bare, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://api.test/", nil)
+	require.NoError(t, err)
+	fail(t, client, bare)
+	fail(t, client, post(t, ctx, "http://api.test/", payment))
+	require.Equal(t, []string{"none", "none"}, bodies)
+}
+
 type failingBody struct{ err error }
 
 func (b failingBody) Read([]byte) (int, error) { return 0, b.err }

@@ -125,8 +125,10 @@ func (e *Error) Error() string {
 // attempts are left out: the call did not end by them. If an attempt sent the request, the errors of those that sent
 // nothing are left out too. An SDK takes a failed connection as proof that it may repeat a request without a key.
 func (e *Error) Unwrap() []error {
-	errs := make([]error, 0, 2+len(e.Attempts))
-	errs = append(errs, e.Code)
+	if e == nil {
+		return nil // of Report.Err: errors.Is and errors.As unwrap it
+	}
+	errs := append(make([]error, 0, 2+len(e.Attempts)), e.Code)
 	if e.Err != nil {
 		errs = append(errs, e.Err)
 	}
@@ -189,7 +191,7 @@ type Attempt struct {
 // CodeOf returns the code of a failed call, or of a bare taxonomy.Code in err's tree. It returns "" if there is none,
 // and for nil.
 func CodeOf(err error) taxonomy.Code {
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e, ok := errors.AsType[*Error](err); ok && e != nil {
 		return e.Code
 	}
 	code, _ := errors.AsType[taxonomy.Code](err)
@@ -203,5 +205,5 @@ func CodeOf(err error) taxonomy.Code {
 // without an [*Error] in its tree.
 func SafeToRetry(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.retry && (e.sameKey || e.Effect == NotApplied)
+	return ok && e != nil && e.retry && (e.sameKey || e.Effect == NotApplied)
 }

@@ -207,6 +207,7 @@ func TestCodeOf(t *testing.T) {
 		want taxonomy.Code
 	}{
 		{"no error has none", nil, ""},
+		{"the error of a report about a success has none", new(Report).Err(), ""},
 		{"a foreign error has none", io.EOF, ""},
 		{"an Error has its own", e, taxonomy.Unavailable},
 		{"a wrapped Error has its own", fmt.Errorf("refund: %w", e), taxonomy.Unavailable},
@@ -218,6 +219,13 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
+func TestTheErrorOfAReportAboutASuccessMatchesNothing(t *testing.T) {
+	err := new(Report).Err()
+	require.NotErrorIs(t, err, taxonomy.RateLimited)
+	_, ok := errors.AsType[taxonomy.Code](err)
+	require.False(t, ok)
+}
+
 func TestSafeToRetry(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -225,6 +233,7 @@ func TestSafeToRetry(t *testing.T) {
 		want bool
 	}{
 		{"no error needs none", nil, false},
+		{"the error of a report about a success needs none", new(Report).Err(), false},
 		{"nothing is known of a foreign error", io.EOF, false},
 		{"a bare code is not enough", taxonomy.Unavailable, false},
 		{"a terminal failure stays one", &Error{Effect: NotApplied, sameKey: true}, false},

@@ -37,7 +37,7 @@ type execution struct {
 	guards    []store.Lease // of the key's IDs under other secrets
 	own       ownership     // nil until the key is this request's
 	takenOver bool
-	settled   bool // the record is settled
+	ended     bool // the end of the ownership has begun
 	kept      bool // the background goes on with the end of the lease
 	body      body
 	out       recorder
@@ -80,16 +80,18 @@ func (c *execution) execute(g store.Grant) {
 			return
 		}
 	}
-	defer func() {
-		// net/http removes the files of its own request's form only.
-		if f := r.MultipartForm; f != nil && f != c.r.MultipartForm {
-			_ = f.RemoveAll()
-		}
-	}()
+	defer c.dropForm(r)
 	next.ServeHTTP(&c.out, r)
-	returned = true
 	c.duration.add(time.Since(began))
 	c.finish(ctx)
+	returned = true // not before finish, because a function given to Keep or ReplayHeader may panic
+}
+
+// dropForm removes the files of the form that the handler has parsed. net/http removes those of its own request only.
+func (c *execution) dropForm(r *http.Request) {
+	if f := r.MultipartForm; f != nil && f != c.r.MultipartForm {
+		_ = f.RemoveAll()
+	}
 }
 
 // request returns the request for the handler. Its body is rewound, and its context outlives the client. It has no
@@ -171,7 +173,7 @@ func (c *execution) successor(ctx context.Context, r *http.Request, meta []byte)
 
 // finish settles the record by the handler's response, and then sends the response.
 func (c *execution) finish(ctx context.Context) {
-	if c.settled || c.out.mode == discarding {
+	if c.ended || c.out.mode == discarding {
 		return
 	}
 	override, effect := c.reported()
@@ -233,6 +235,7 @@ func (c *execution) finishStored(e ending, undo bool) {
 
 // giveUp ends the ownership without an outcome.
 func (c *execution) giveUp(e ending) error {
+	c.ended = true
 	if e == endHandBack {
 		return c.own.handBack()
 	}
@@ -265,7 +268,7 @@ func (c *execution) abandon() {
 		return
 	}
 	defer c.out.passOn()
-	if c.settled {
+	if c.ended {
 		return
 	}
 	override, effect := c.reported()

@@ -261,3 +261,34 @@ func TestAPanicAfterALargeResponseThatWasNotRecordedAddsNothing(t *testing.T) {
 		require.NotContains(t, requireProblem(t, w, 503, "DEPENDENCY.unavailable").Detail, "recovered")
 	})
 }
+
+// The handler has had its effect when these functions are called.
+func TestAPanicOfAnOptionsFunctionAfterTheEffect(t *testing.T) {
+	t.Run("of ReplayHeader never runs the handler again", func(t *testing.T) {
+		g := newRig(t, memstore.New(), nil, server.ReplayHeader(func(string) bool { panic("filter") }))
+		require.PanicsWithValue(t, "filter", func() { g.do() })
+		requireProblem(t, g.do(), 409, "CONFLICT.idempotency.result_not_stored")
+		require.Equal(t, 1, g.ran())
+	})
+	t.Run("of Keep releases the key of a refusal", func(t *testing.T) {
+		g := newRig(t, memstore.New(), answer(404, ""), server.Keep(func(int) bool { panic("keep") }))
+		for range 2 {
+			require.PanicsWithValue(t, "keep", func() { g.do() })
+		}
+		require.Equal(t, 2, g.ran())
+	})
+	t.Run("of Refusal loses no response that waits to be recorded", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := newFaults(failing("Complete", store.ErrUnavailable))
+			g := newRig(t, st, nil, server.Refusal(func(http.ResponseWriter, *http.Request, server.Problem) {
+				panic("refusal")
+			}))
+			require.PanicsWithValue(t, "refusal", func() { g.do() })
+			require.Equal(t, 1, g.background.Len())
+			st.heal()
+			require.NoError(t, g.background.Shutdown(t.Context()))
+			requireReplayed(t, g.do(), 201, `{"id":"rf_123"}`)
+			require.Equal(t, 1, g.ran())
+		})
+	})
+}

@@ -28,9 +28,9 @@ func (c *execution) refuseSilence(o override, effect bool) {
 	var err error
 	switch {
 	case o == overrideRelease && !effect:
-		err = c.own.release()
+		err = c.giveUp(endRelease)
 	case o == overrideUnknown && !effect:
-		err = c.own.handBack()
+		err = c.giveUp(endHandBack)
 	case effect:
 		err = c.record(endComplete, true, c.own.unfinished(http.StatusInternalServerError))
 	default:

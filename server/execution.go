@@ -329,5 +329,6 @@ func (c *execution) runUntracked() {
 	c.event.Kind, c.event.Code = FailedOpen, taxonomy.Unavailable
 	r := c.r.WithContext(context.WithValue(c.r.Context(), callKey{}, c))
 	c.rewind(r)
+	defer c.dropForm(r)
 	c.next.ServeHTTP(c.w, r)
 }

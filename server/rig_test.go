@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -190,6 +191,19 @@ func withBody(body string) func(*http.Request) {
 
 func withHeader(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+// form returns a multipart body that has a file, and its type.
+func form(t *testing.T) (body, contentType string) {
+	t.Helper()
+	var b strings.Builder
+	m := multipart.NewWriter(&b)
+	part, err := m.CreateFormFile("file", "receipt")
+	require.NoError(t, err)
+	_, err = io.WriteString(part, strings.Repeat("x", 100))
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	return b.String(), m.FormDataContentType()
 }
 
 func withMethod(method string) func(*http.Request) {

@@ -131,6 +131,14 @@ func (w *refusalWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
+// FlushError is Flush for http.ResponseController. Without a status net/http would send 200.
+func (w *refusalWriter) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(w.problem.Status)
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
 // Unwrap returns the ResponseWriter behind w, for http.ResponseController.
 func (w *refusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 

@@ -151,6 +151,14 @@ func TestRefusalIsNoSuccess(t *testing.T) {
 		require.Equal(t, []int{103, 400}, w.statuses)
 		require.Equal(t, 1, w.flushes)
 	})
+	t.Run("a flush without a status sends the problem's", func(t *testing.T) {
+		flushing := server.Refusal(func(w http.ResponseWriter, _ *http.Request, _ server.Problem) {
+			require.NoError(t, http.NewResponseController(w).Flush())
+		})
+		w := newRig(t, memstore.New(), nil, server.Required(), flushing).do(without("Idempotency-Key"))
+		require.Equal(t, 400, w.Code)
+		require.True(t, w.Flushed)
+	})
 	t.Run("another refusal is sent as it is, and observed", func(t *testing.T) {
 		o := &recorder{}
 		teapot := server.Refusal(func(w http.ResponseWriter, _ *http.Request, _ server.Problem) { w.WriteHeader(418) })

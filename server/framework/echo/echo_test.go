@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -195,4 +196,34 @@ func TestAMethodWithoutARouteIsNotRecorded(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, frametest.Post(e, "/charges"))
 	e.POST("/charges", created) // as in the next version of the service
 	require.Equal(t, http.StatusCreated, frametest.Post(e, "/charges"))
+}
+
+// net/http removes the files of its own request only, and the handler gets a copy.
+func TestTheFilesOfAFormAreRemoved(t *testing.T) {
+	for _, key := range []string{"", "k"} {
+		dir := t.TempDir()
+		t.Setenv("TMPDIR", dir)
+		t.Setenv("TMP", dir) // on Windows
+		e := echo.New()
+		once := redoecho.Middleware(server.Middleware(memstore.New(), server.SharedKeys()))
+		e.POST("/receipts", func(c echo.Context) error {
+			require.NoError(t, c.Request().ParseMultipartForm(1))
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+			return c.NoContent(http.StatusCreated)
+		}, once)
+		r := httptest.NewRequest(http.MethodPost, "/receipts", strings.NewReader(
+			"--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\nreceipt\r\n--b--\r\n"))
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		require.Equal(t, http.StatusCreated, w.Code)
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }

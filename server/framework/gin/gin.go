@@ -61,7 +61,12 @@ func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 		passed, request := &call{Context: c}, c.Request
 		r := request.WithContext(context.WithValue(request.Context(), contextKey{}, passed))
 		r.Pattern = r.Method + " " + c.FullPath()
-		defer func() { c.Request = request }() // also after a panic, for gin.Recovery
+		defer func() { // also after a panic, for gin.Recovery
+			c.Request = request
+			if f := r.MultipartForm; f != nil && f != request.MultipartForm {
+				_ = f.RemoveAll() // net/http removes the files of its own request only
+			}
+		}()
 		h.ServeHTTP(informational.Writer(c.Writer), r)
 		c.Writer.WriteHeaderNow()
 		if !passed.ran {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -267,4 +269,34 @@ func TestAMiddlewareThatTheHandlerCallsIsFound(t *testing.T) {
 		require.Equal(t, want, w.Code, w.Body)
 	}
 	require.Equal(t, 1, runs)
+}
+
+// net/http removes the files of its own request only, and the handler gets a copy.
+func TestTheFilesOfAFormAreRemoved(t *testing.T) {
+	for _, key := range []string{"", "k"} {
+		dir := t.TempDir()
+		t.Setenv("TMPDIR", dir)
+		t.Setenv("TMP", dir) // on Windows
+		e := gin.New()
+		once := redogin.Middleware(server.Middleware(memstore.New(), server.SharedKeys()))
+		e.POST("/receipts", once, func(c *gin.Context) {
+			require.NoError(t, c.Request.ParseMultipartForm(1))
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+			c.Status(http.StatusCreated)
+		})
+		r := httptest.NewRequest(http.MethodPost, "/receipts", strings.NewReader(
+			"--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\nreceipt\r\n--b--\r\n"))
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		require.Equal(t, http.StatusCreated, w.Code)
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }

@@ -131,11 +131,12 @@ func TestLostResponseOfAReadIsUnavailable(t *testing.T) {
 // A connection that is lost before the commit undoes everything. The outcome of a lost commit is unknown.
 func TestLostConnectionOfATransaction(t *testing.T) {
 	for text, unknown := range map[string]bool{
-		"GET_LOCK": false, "RELEASE SAVEPOINT": false, "SET state": false, "DO RELEASE_LOCK": false, "COMMIT": true,
+		"START TRANSACTION": false, "GET_LOCK": false, "RELEASE SAVEPOINT": false, "SET state": false,
+		"DO RELEASE_LOCK": false, "COMMIT": true,
 	} {
 		for _, done := range []bool{true, false} {
 			p, st, l := onALine(t)
-			if text == "GET_LOCK" {
+			if text == "START TRANSACTION" || text == "GET_LOCK" {
 				l.lose.Store(&loss{text: text, done: done})
 				_, _, err := st.Begin(t.Context(), unleased("k"))
 				require.ErrorIs(t, err, store.ErrUnavailable, text)

@@ -18,7 +18,7 @@ type line struct {
 }
 
 // A loss breaks the connection at the next request that contains the text: before the server gets it, or after the
-// server has responded. With open, the server does not get the request, and the connection stays open.
+// server has responded. With open, the connection stays open.
 type loss struct {
 	text string
 	done bool   // the server gets the request
@@ -52,13 +52,16 @@ func (c *onLine) Write(b []byte) (int, error) {
 	if lost == nil || !bytes.Contains(b, []byte(lost.text)) || !c.line.lose.CompareAndSwap(lost, nil) {
 		return c.Conn.Write(b)
 	}
-	if !lost.done {
-		if lost.open == nil {
-			_ = c.Conn.Close()
-		} else {
-			lost.open()
-		}
+	if lost.open != nil {
+		lost.open()
+	} else if !lost.done {
+		_ = c.Conn.Close()
+	}
+	switch {
+	case !lost.done:
 		return len(b), nil // into a buffer that is never sent
+	case lost.open != nil:
+		return c.Conn.Write(b)
 	}
 	n, err := c.Conn.Write(b)
 	if err == nil {

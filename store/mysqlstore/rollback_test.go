@@ -44,3 +44,16 @@ func TestAConnectionThatCanNotRollBackIsClosed(t *testing.T) {
 		require.NoError(t, db.Close())
 	}
 }
+
+// The pool keeps bad connections over a restart of the server.
+func TestABadConnectionIsReplacedByAnother(t *testing.T) {
+	st := &Store{db: sql.OpenDB(new(unwilling))}
+	defer st.db.Close()
+	bad := 3
+	require.NoError(t, st.run(t.Context(), true, func(*sql.Conn) error {
+		if bad--; bad >= 0 {
+			return driver.ErrBadConn
+		}
+		return nil
+	}))
+}

@@ -3,6 +3,7 @@ package mysqlstore_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,8 +222,46 @@ func TestConnectionIsBackInThePoolWhenATransactionHasEnded(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, end(tx, t.Context()))
 			require.Zero(t, db.Stats().InUse, "after %s %d", name, n)
+			require.Equal(t, 1, db.Stats().OpenConnections, "after %s %d", name, n)
 		}
 	}
+}
+
+// An ending context shows its end to the functions of AfterFunc, and to no statement.
+type ending struct {
+	context.Context
+	done  chan struct{}
+	ended atomic.Bool
+	funcs []func()
+}
+
+func (c *ending) Done() <-chan struct{} { return c.done }
+
+func (c *ending) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *ending) AfterFunc(f func()) func() bool {
+	c.funcs = append(c.funcs, f)
+	return func() bool { return true }
+}
+
+// The end of the context has rolled back. The handler would get a transaction that is over.
+func TestATransactionWhoseContextEndsInItsLastMomentHasNotBegun(t *testing.T) {
+	_, st, l := onALine(t)
+	ctx := &ending{Context: t.Context(), done: make(chan struct{})}
+	l.lose.Store(&loss{text: "SAVEPOINT", done: true, open: func() {
+		ctx.ended.Store(true)
+		for _, f := range ctx.funcs {
+			f()
+		}
+	}})
+	_, _, err := st.Begin(ctx, unleased("k"))
+	require.ErrorIs(t, err, context.Canceled)
+	beginSoon(t, st, "k")
 }
 
 // By default a lock that is not granted in time undoes its statement, and the handler may go on. With

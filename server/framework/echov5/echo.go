@@ -65,9 +65,7 @@ func Middleware(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
 			defer func() { // also after a panic, for middleware.Recover
 				c.SetRequest(request)
 				c.SetResponse(response)
-				if f := r.MultipartForm; f != nil && f != request.MultipartForm {
-					_ = f.RemoveAll() // net/http removes the files of its own request only
-				}
+				request.MultipartForm = r.MultipartForm // net/http removes the files of its own request only
 			}()
 			h.ServeHTTP(informational.Writer(response), r)
 			return nil

@@ -61,12 +61,7 @@ func Middleware(mw func(http.Handler) http.Handler) gin.HandlerFunc {
 		passed, request := &call{Context: c}, c.Request
 		r := request.WithContext(context.WithValue(request.Context(), contextKey{}, passed))
 		r.Pattern = r.Method + " " + c.FullPath()
-		defer func() { // also after a panic, for gin.Recovery
-			c.Request = request
-			if f := r.MultipartForm; f != nil && f != request.MultipartForm {
-				_ = f.RemoveAll() // net/http removes the files of its own request only
-			}
-		}()
+		defer func() { c.Request, request.MultipartForm = request, r.MultipartForm }() // net/http then removes its files
 		h.ServeHTTP(informational.Writer(c.Writer), r)
 		c.Writer.WriteHeaderNow()
 		if !passed.ran {

@@ -286,15 +286,19 @@ func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 			require.Len(t, left, 1)
 			c.Status(http.StatusCreated)
 		})
-		r := httptest.NewRequest(http.MethodPost, "/receipts", strings.NewReader(
+		srv := httptest.NewServer(e)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/receipts", strings.NewReader(
 			"--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\nreceipt\r\n--b--\r\n"))
+		require.NoError(t, err)
 		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
 		if key != "" {
 			r.Header.Set("Idempotency-Key", key)
 		}
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, r)
-		require.Equal(t, http.StatusCreated, w.Code)
+		resp, err := srv.Client().Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusCreated, resp.StatusCode)
+		srv.Close() // net/http removes them when it has sent the response
 		left, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		require.Empty(t, left)

@@ -2,9 +2,11 @@ package pebblestore
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -99,6 +101,48 @@ func broken(t *testing.T, err error) {
 	require.ErrorIs(t, err, ErrBroken)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.NotErrorIs(t, err, store.ErrUnknown)
+}
+
+// While a sync hangs, one group waits for its own, the writer hands over another, and further changes join a fourth.
+func TestFailedSyncEndsEachChangeThatWaits(t *testing.T) {
+	disk := newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	fail := make(chan struct{})
+	disk.set(func(op errorfs.Op) error {
+		if strings.Contains(op.Path, ".log") && writes(op) && op.Kind != errorfs.OpFileWrite {
+			<-fail
+			return errDisk
+		}
+		return nil
+	})
+	errs := make(chan error, 4)
+	for i, arrived := range []func() bool{
+		func() bool { return len(s.unsettled) == 1 },
+		func() bool { return len(s.unsettled) == 2 },
+		func() bool { return len(s.unsettled) == 3 },
+		func() bool { return len(s.current.rows) == 1 },
+	} {
+		go func() {
+			_, err := s.Reserve(t.Context(), claim(fmt.Sprint(i)))
+			errs <- err
+		}()
+		require.Eventually(t, func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return arrived()
+		}, 10*time.Second, time.Millisecond)
+	}
+	close(fail)
+	unknown := 0
+	for range 4 {
+		err := <-errs
+		require.ErrorIs(t, err, ErrBroken)
+		if errors.Is(err, store.ErrUnknown) {
+			unknown++
+		}
+	}
+	require.Equal(t, 3, unknown, "Pebble does not have the last one")
+	require.NoError(t, s.Close())
 }
 
 func TestFailedWriteOfOpenIsAnError(t *testing.T) {

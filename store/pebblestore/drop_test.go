@@ -5,10 +5,12 @@ import (
 	"context"
 	"io"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/internal/envelope"
@@ -74,6 +76,37 @@ func TestDropGoesOnAfterAnotherChangeOfTheRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 	require.NoError(t, s.Verify(t.Context()))
+}
+
+// Entries that can't be read would stay behind, and name a record that is not there.
+func TestDropKeepsARecordWhoseEntriesCannotBeRead(t *testing.T) {
+	disk := newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	id := mustReserve(t, s, claim("damaged"), store.Acquired).Lease.ID
+	damage(t, s, "damaged")
+	for at := range int64(1000) { // more entries than a block has, so that Open and Find don't read all
+		require.NoError(t, s.db.Set(appendIndexKey(nil, pendingPrefix, at+1, []byte("other")), nil, pebble.NoSync))
+	}
+	require.NoError(t, s.db.Flush())
+	require.NoError(t, s.Close())
+
+	s = mustOpen(t, "/data/x", withFS(disk))
+	_, err := s.Find(t.Context(), id)
+	require.ErrorIs(t, err, ErrCorrupt)
+	disk.set(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+			return errDisk
+		}
+		return nil
+	})
+	require.ErrorIs(t, s.Drop(t.Context(), id), errDisk)
+	disk.on.Store(nil)
+	_, err = s.Find(t.Context(), id)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, s.Drop(t.Context(), id))
+	left, err := s.entries(envelope.AppendKey(nil, id))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestVerifyNoticesALostEntryOfEachIndex(t *testing.T) {

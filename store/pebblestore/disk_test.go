@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
@@ -143,6 +144,16 @@ func TestFailedSyncEndsEachChangeThatWaits(t *testing.T) {
 	}
 	require.Equal(t, 3, unknown, "Pebble does not have the last one")
 	require.NoError(t, s.Close())
+}
+
+// Pebble panics if it can't write its log, as a closed database does.
+func TestAPanicOfPebbleIsTheErrorOfTheGroup(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	db, err := pebble.Open("x", &pebble.Options{FS: vfs.NewMem()})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	require.ErrorContains(t, s.apply(db, newGroup()), "closed")
+	require.True(t, s.stuck.Swap(false))
 }
 
 func TestFailedWriteOfOpenIsAnError(t *testing.T) {

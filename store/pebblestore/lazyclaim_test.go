@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,4 +74,24 @@ func TestPendingWaitsForNoLazyOutcome(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.False(t, s.current.due)
+}
+
+// A change never joins a group whose batch Pebble has already.
+func TestAChangeWaitsForTheLazyOneThatIsBeingSynced(t *testing.T) {
+	s, g := gated(t, WithLazyDelay(time.Hour))
+	l := mustReserve(t, s, lazyClaim("k"), store.Acquired).Lease
+	s.overdue()
+	<-g.arrived
+	waits, completed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ctx := awaited{t.Context(), sync.OnceFunc(func() { close(waits) })}
+		completed <- s.Complete(ctx, l, store.Outcome{Result: []byte("done")})
+	}()
+	<-waits
+	mustReserve(t, s, claim("k"), store.InFlight)
+	g.pass <- struct{}{}
+	<-g.arrived
+	g.pass <- struct{}{}
+	require.NoError(t, <-completed)
+	require.Equal(t, "done", string(mustReserve(t, s, claim("k"), store.Complete).Record.Result))
 }

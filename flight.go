@@ -14,9 +14,10 @@ type landing struct {
 }
 
 // shared returns the error of the first call, for a caller that waited with the same payload. It returns nil if that
-// caller must make its own call, since the store has the response or the first caller gave up.
+// caller must make its own call: the store has the response, or the failure is about the first caller alone.
 func (l landing) shared(fingerprint store.Fingerprint) *Error {
-	if l.err == nil || l.fingerprint != fingerprint || l.err.Code.In(taxonomy.Caller) {
+	if l.err == nil || l.fingerprint != fingerprint || l.err.Code.In(taxonomy.Caller) ||
+		l.err.Code.In(taxonomy.Auth) || l.err.Code.In(taxonomy.InvalidOperation) {
 		return nil
 	}
 	return l.err.apart()

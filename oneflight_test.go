@@ -279,6 +279,62 @@ func TestAFirstCallerWhoGivesUpLetsTheNextOneCall(t *testing.T) {
 	})
 }
 
+// Credentials, a given key and Resume are the caller's own, and no part of the payload.
+func TestAFailureThatIsTheFirstCallersAloneIsNotShared(t *testing.T) {
+	for name, c := range map[string]struct {
+		settled bool
+		first   func(c *redo.Client, op redo.Operation, req *http.Request) error
+		code    taxonomy.Code
+	}{
+		"refused credentials": {false, func(c *redo.Client, _ redo.Operation, req *http.Request) error {
+			req.Header.Set("Authorization", "Bearer expired")
+			_, err := c.Do(req)
+			return err
+		}, taxonomy.Unauthenticated},
+		"another key": {false, func(c *redo.Client, _ redo.Operation, req *http.Request) error {
+			_, err := c.Do(req.WithContext(redo.WithKey(req.Context(), "another")))
+			return err
+		}, taxonomy.InvalidOperation},
+		"a Resume of an operation that starts anew": {true, func(c *redo.Client, op redo.Operation, _ *http.Request) error {
+			_, err := c.Resume(context.Background(), op)
+			return err
+		}, taxonomy.InvalidOperation},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := false
+				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+					switch {
+					case !up:
+						return answer(r, http.StatusServiceUnavailable, ""), nil
+					case r.Header.Get("Authorization") != "":
+						return answer(r, http.StatusUnauthorized, ""), nil
+					}
+					return answer(r, http.StatusOK, "rf_1"), nil
+				}), redo.WithStore(&slowStore{Store: openStore(t), wait: time.Second}), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+				req := func() *http.Request {
+					return post(t, redo.WithOperation(t.Context(), "op"), "http://api.test/refunds", payment)
+				}
+				fail(t, client, req())
+				op := lookUp(t, client, "op")
+				if c.settled {
+					found := redo.Finding{Effect: redo.NotApplied, Evidence: "no such refund", By: "amira"}
+					require.NoError(t, client.Settle(t.Context(), "op", found))
+				}
+				up = true
+				var group sync.WaitGroup
+				var first error
+				group.Go(func() { first = c.first(client, op, req()) })
+				synctest.Wait()
+				_, body := succeed(t, client, req())
+				require.Equal(t, "rf_1", body)
+				group.Wait()
+				require.Equal(t, c.code, failure(t, first).Code)
+			})
+		})
+	}
+}
+
 func TestAPanicInTheTransportFreesTheFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32

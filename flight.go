@@ -33,10 +33,8 @@ func (k *call) shareFlight(fingerprint store.Fingerprint, f func() outcome) outc
 		fl, first := c.flights.Join(k.op.name)
 		if first {
 			var out outcome
-			func() {
-				defer func() { c.flights.Leave(k.op.name, fl, landing{fingerprint, out.err}) }()
-				out = f()
-			}()
+			defer func() { c.flights.Leave(k.op.name, fl, landing{fingerprint, out.err}) }()
+			out = f()
 			return out
 		}
 		select {

@@ -245,7 +245,7 @@ func (k *call) reading() exchange.Reading {
 
 // classify applies the rules of Call for JSON responses, then the profile's classifier, then the client's.
 func (r *result) classify(k *call) {
-	if k.mode == modeCall && r.verdict.Class == taxonomy.ClassSuccess {
+	if k.mode == modeCall && r.verdict.Class == taxonomy.ClassSuccess && r.resp.StatusCode < 400 { // no duplicate
 		switch {
 		case r.resp.StatusCode/100 != 2:
 			r.verdict = taxonomy.Verdict{Code: taxonomy.RedirectNotFollowed}

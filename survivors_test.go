@@ -98,6 +98,19 @@ type failingBody struct{ err error }
 
 func (b failingBody) Read([]byte) (int, error) { return 0, b.err }
 
+func TestADuplicateIsAppliedForCallToo(t *testing.T) {
+	fault := servertest.Status(http.StatusConflict).With(servertest.Field("Error-Code", string(taxonomy.Duplicate)))
+	srv, st := servertest.NewInMemory(t, servertest.ScriptNext(fault)), openStore(t)
+	client := connect(t, srv.Transport(), redo.WithStore(st))
+	for range 2 {
+		_, err := redo.Call[receipt](redo.WithOperation(t.Context(), "op"), client, "POST", srv.URL, receipt{})
+		e := failure(t, err)
+		require.Equal(t, []any{taxonomy.Duplicate, 409, redo.Applied}, []any{e.Code, e.StatusCode, e.Effect})
+	}
+	require.Equal(t, store.StateComplete, record(t, st, "op").State)
+	require.Len(t, srv.Requests(), 1)
+}
+
 func TestADuplicateIsCompleteAppliedAndKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		code   taxonomy.Code

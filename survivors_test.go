@@ -111,6 +111,26 @@ func TestADuplicateIsAppliedForCallToo(t *testing.T) {
 	require.Len(t, srv.Requests(), 1)
 }
 
+// A server that marks each response from its records marks a mismatch too.
+func TestAMarkedMismatchAfterALostResponseIsNoProofOfNoEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if sent++; sent == 1 {
+				return nil, io.ErrUnexpectedEOF // after the effect
+			}
+			return answer(r, 409, "", "Error-Code", string(taxonomy.PayloadMismatch), "Idempotency-Hit", "true"), nil
+		}), redo.WithStore(openStore(t)))
+		ctx := redo.WithOperation(t.Context(), "op")
+		for range 2 {
+			e := fail(t, client, post(t, ctx, "http://api.test/", payment))
+			require.Equal(t, []any{taxonomy.PayloadMismatch, redo.EffectUnknown}, []any{e.Code, e.Effect})
+			require.Len(t, pending(t, client), 1)
+		}
+		require.Equal(t, 2, sent, "nothing is sent anew")
+	})
+}
+
 func TestADuplicateIsCompleteAppliedAndKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		code   taxonomy.Code

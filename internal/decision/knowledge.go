@@ -14,7 +14,7 @@ func (k Knowledge) Fold(v taxonomy.Verdict, resent bool) Knowledge {
 	switch {
 	case v.Effect == taxonomy.Applied:
 		k.Applied = true
-	case v.Effect == taxonomy.EffectUnknown, resent && !v.Final:
+	case v.Effect == taxonomy.EffectUnknown, resent && !settles(v):
 		// Of two sends one got a response. The other may have had the effect.
 		k.Unknown = true
 	}
@@ -29,8 +29,12 @@ func (k Knowledge) Effect(v taxonomy.Verdict) taxonomy.Effect {
 	case k.Applied:
 		return taxonomy.Applied
 	case v.Effect == taxonomy.NotApplied &&
-		(v.Final || !k.Unknown && (!k.Prior || v.Said && v.Code.In(taxonomy.PayloadMismatch))):
+		(settles(v) || !k.Unknown && (!k.Prior || v.Said && v.Code.In(taxonomy.PayloadMismatch))):
 		return taxonomy.NotApplied
 	}
 	return taxonomy.EffectUnknown
 }
+
+// settles reports whether a refusal comes from the server's record of the operation. The record of another payload,
+// however it is marked, shows nothing about this one.
+func settles(v taxonomy.Verdict) bool { return v.Final && !v.Code.In(taxonomy.PayloadMismatch) }

@@ -24,6 +24,9 @@ func TestKnowledge(t *testing.T) {
 	lost := attempt{verdict: v(taxonomy.EffectUnknown, taxonomy.ClassTransient)}
 	refused := attempt{verdict: v(taxonomy.NotApplied, taxonomy.ClassTerminal)}
 	recorded := attempt{verdict: final(taxonomy.NotApplied)}
+	mismatch := attempt{verdict: taxonomy.Verdict{
+		Code: taxonomy.PayloadMismatch, Effect: taxonomy.NotApplied, Said: true, Final: true,
+	}}
 	done := attempt{verdict: v(taxonomy.Applied, taxonomy.ClassSuccess)}
 	resent := func(a attempt) attempt { a.resent = true; return a }
 	for _, c := range []struct {
@@ -57,6 +60,13 @@ func TestKnowledge(t *testing.T) {
 
 		{"of two sends one may have been applied", false, []attempt{resent(refused)}, taxonomy.EffectUnknown},
 		{"a refusal from the key's record settles both sends", false, []attempt{resent(recorded)}, taxonomy.NotApplied},
+		{"a marked mismatch of the first attempt was not applied", false, []attempt{mismatch}, taxonomy.NotApplied},
+		{"nor one after another program's call", true, []attempt{mismatch}, taxonomy.NotApplied},
+		{
+			"a marked mismatch settles nothing that was lost before", false, []attempt{lost, mismatch},
+			taxonomy.EffectUnknown,
+		},
+		{"nor one of two sends", false, []attempt{resent(mismatch)}, taxonomy.EffectUnknown},
 		{"a success settles both sends", false, []attempt{resent(done)}, taxonomy.Applied},
 
 		{"an applied operation stays so after a loss", false, []attempt{done, lost}, taxonomy.Applied},

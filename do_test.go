@@ -361,7 +361,9 @@ func TestKeylessRequests(t *testing.T) {
 				}
 				e := fail(t, client, req)
 				require.ErrorIs(t, e, redo.ErrKeyless)
-				require.False(t, redo.SafeToRetry(e))
+				limited := e.Code == taxonomy.RateLimited // and so not applied
+				require.Equal(t, limited, redo.SafeToRetry(e))
+				require.Equal(t, limited, !e.RetryAt.IsZero())
 				require.Equal(t, 1, srv.Ledger().Requests(""))
 			})
 		})

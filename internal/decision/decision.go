@@ -13,7 +13,7 @@ import (
 
 // Reasons why a transient failure is not retried.
 var (
-	ErrKeyless       = errors.New("redo: not retried: a request without a key was sent, and its effect is unknown")
+	ErrKeyless       = errors.New("redo: not retried: a request without a key was sent")
 	ErrNotReplayable = exchange.ErrNotReplayable
 	ErrAttempts      = errors.New("redo: all attempts are used up")
 	ErrTooLate       = errors.New("redo: not retried: the wait would pass the deadline")
@@ -49,7 +49,10 @@ func Decide(e Evidence) Decision {
 	d := Decision{Wait: max(e.Schedule, e.Hint), Again: true}
 	switch {
 	case !e.Keyed && e.Sent && !wire.IdempotentMethod(e.Method):
-		return Decision{Why: ErrKeyless}
+		if e.Verdict.Effect != taxonomy.NotApplied {
+			return Decision{Why: ErrKeyless}
+		}
+		d.Why = ErrKeyless
 	case !e.Replayable:
 		d.Why = ErrNotReplayable
 	case e.Last:

@@ -87,6 +87,11 @@ func TestDecide(t *testing.T) {
 			func(s *Evidence) { s.Keyed, s.Method = false, "PATCH" }, keyless,
 		},
 		{
+			"POST without a key that was refused before any work makes sense later, in another call",
+			func(s *Evidence) { s.Keyed, s.Hint, s.Verdict.Effect = false, time.Second, taxonomy.NotApplied },
+			later(time.Second, ErrKeyless),
+		},
+		{
 			"an unknown method without a key is not retried once it was sent",
 			func(s *Evidence) { s.Keyed, s.Method = false, "REFUND" }, keyless,
 		},

@@ -72,3 +72,13 @@ func TestTerminalShowsControlsOfDirection(t *testing.T) {
 		require.Equal(t, want, b.String())
 	}
 }
+
+func TestOutputThatCanNotBeWrittenIsAFailure(t *testing.T) {
+	for _, line := range []string{
+		"explain", "explain 503", "check --list", "check --explain fault-5xx", "version", "--help",
+	} {
+		var errs bytes.Buffer
+		require.Equal(t, exitFailed, run(t.Context(), strings.Fields(line), terminal{out: broken{}, err: &errs}), line)
+		require.Equal(t, "redo: the pipe is broken\n", errs.String(), line)
+	}
+}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,19 +41,38 @@ func failed(err error) error { return exit{exitFailed, err} }
 
 // run runs a command line and returns its exit status.
 func run(ctx context.Context, args []string, t terminal) int {
+	out := &printer{w: t.out}
+	if t.out != nil {
+		t.out = out
+	}
 	root := newRoot(t)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
 	// Errors that cobra itself returns are usage errors.
 	e := exit{exitUsage, err}
+	switch {
+	case out.err != nil:
+		e = exit{exitFailed, cmp.Or(err, out.err)}
+	case err == nil:
+		return 0
+	}
 	errors.As(err, &e)
 	if e.err != nil {
 		fmt.Fprintf(t.err, "redo: %s\n", strings.TrimPrefix(e.err.Error(), "redo: "))
 	}
 	return e.code
+}
+
+// A printer writes a command's output, and keeps the first error, which cobra and the commands may drop.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	p.err = cmp.Or(p.err, err)
+	return n, err
 }
 
 func newRoot(t terminal) *cobra.Command {

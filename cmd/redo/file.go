@@ -25,8 +25,12 @@ func noURL(name, things, place string) error {
 
 // withFile opens a file, runs f and closes the file.
 func withFile(name string, f func(*boltstore.Store) error) (err error) {
-	if err := checkFile(name); err != nil {
-		return failed(err)
+	on, err := fileEngine(name)
+	if err != nil {
+		return err
+	}
+	if on != boltFile {
+		return failed(fmt.Errorf("the file %q is %s: this command needs %s", name, on, boltFile))
 	}
 	st, err := boltstore.Open(name)
 	if err != nil {
@@ -44,6 +48,9 @@ func withFile(name string, f func(*boltstore.Store) error) (err error) {
 func checkFile(name string) error {
 	st, err := os.Stat(name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "@="):
+		// The name may be a driver's text with a password.
+		return errors.New("there is no such file; a database is named by a URL, such as postgres://user@host/database")
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no file %q", name)
 	case err != nil:

@@ -18,6 +18,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/pb33f/go-yaml v0.1.1
 	github.com/pb33f/libopenapi v0.42.3
+	github.com/redis/rueidis v1.0.79
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/outbox/pgoutbox v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/mysqlstore v0.0.0-00010101000000-000000000000
@@ -48,7 +49,6 @@ require (
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/pb33f/jsonpath v0.8.4 // indirect
 	github.com/pb33f/ordered-map/v2 v2.3.2 // indirect
-	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect

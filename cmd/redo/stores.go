@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
 	"github.com/spf13/pflag"
 
 	"github.com/redo-go/redo/store"
@@ -142,11 +143,7 @@ func (p place) openStore(ctx context.Context, on engine, name string) (recordSto
 		}
 		return checked(mysqlstore.Open(ctx, dsn, opts...))
 	case redis:
-		var opts []redisstore.Option
-		if p.prefix != "" {
-			opts = append(opts, redisstore.WithPrefix(p.prefix))
-		}
-		return checked(redisstore.Open(ctx, name, opts...))
+		return p.openRedis(ctx, name)
 	case sqliteFile:
 		return checked(sqlitestore.Open(ctx, name))
 	default:
@@ -199,6 +196,33 @@ func (p place) openPostgres(ctx context.Context, url string) (recordStore, error
 		return nil, err
 	}
 	return postgresStore{st, pool}, nil
+}
+
+// openRedis opens a store that exists. redisstore would create a missing one.
+func (p place) openRedis(ctx context.Context, url string) (recordStore, error) {
+	prefix := p.prefix
+	if prefix == "" {
+		prefix = "redo"
+	}
+	opt, err := rueidis.ParseURL(url)
+	if err != nil {
+		return checked(redisstore.Open(ctx, url)) // its error does not show the URL
+	}
+	opt.DisableCache = true // as the store's own client
+	client, err := rueidis.NewClient(opt)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	defer client.Close()
+	n, err := client.Do(ctx, client.B().Exists().Key(prefix+":layout").Build()).AsInt64()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("redis: %w", err)
+	case n == 0:
+		return nil, fmt.Errorf("this database of Redis has no store: there is no key %q, see --prefix and the number "+
+			"of the database in the URL", prefix+":layout")
+	}
+	return checked(redisstore.Open(ctx, url, redisstore.WithPrefix(prefix)))
 }
 
 // mysqlDSN returns the driver's data source name for a URL. The query holds the driver's parameters. No error shows

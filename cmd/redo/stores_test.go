@@ -182,6 +182,8 @@ func TestAStoreIsNamedByAFileOrAURL(t *testing.T) {
 		want string
 	}{
 		{[]string{file}, exitFailed, "there is no file"},
+		{[]string{"ana:hush@tcp(db:3306)/shop"}, exitFailed, "a database is named by a URL"},
+		{[]string{"host=db user=ana password=hush"}, exitFailed, "a database is named by a URL"},
 		{[]string{"ftp://host/x"}, exitUsage, "a store in ftp:// is not known"},
 		{[]string{"mysql://root:hush@host"}, exitFailed, "mysql://user:password@host:3306/database"},
 		{[]string{"redis://127.0.0.1:1/0", "--table", "t"}, exitUsage, `--table "t": Redis has none`},
@@ -199,6 +201,29 @@ func TestAStoreIsNamedByAFileOrAURL(t *testing.T) {
 			require.NotContains(t, out.String(), "hush")
 			require.NoFileExists(t, file)
 		})
+	}
+}
+
+func TestAFileOfSQLiteIsNamedWhereBoltstoreIsNeeded(t *testing.T) {
+	file, _, open := engines[sqliteFile](t)
+	st, err := open()
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	for _, args := range [][]string{{"events", "list", file}, {"inbox", "list", file}, {"ops", "verify", file}} {
+		var out bytes.Buffer
+		require.Equal(t, exitFailed, run(t.Context(), args, terminal{out: &out, err: &out}))
+		require.Contains(t, out.String(), `is a SQLite file: this command needs a boltstore file`)
+	}
+}
+
+// A list under the wrong prefix must not create a store, which a later backup would hold.
+func TestAMissingStoreInRedisIsAnErrorAndIsNotCreated(t *testing.T) {
+	url, flags, _ := engines[redis](t)
+	for range 2 {
+		var out bytes.Buffer
+		status := run(t.Context(), append([]string{"ops", "list", url}, flags...), terminal{out: &out, err: &out})
+		require.Equal(t, exitFailed, status, out.String())
+		require.Contains(t, out.String(), flags[1]+`:layout", see --prefix and the number of the database in the URL`)
 	}
 }
 

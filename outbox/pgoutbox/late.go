@@ -46,7 +46,7 @@ SELECT ` + deliverySQL + lateDeliveriesSQL
 
 // takeLateSQL claims the locked events, in chunks. Each chunk is a row of claims.
 const takeLateSQL = `chunks AS MATERIALIZED (
-	SELECT nextval({'fence}::regclass) AS fence, array_agg(seq ORDER BY seq) AS open
+	SELECT ` + fenceSQL + ` AS fence, array_agg(seq ORDER BY seq) AS open
 	FROM (SELECT seq, (row_number() OVER (ORDER BY seq) - 1) / 100 AS chunk FROM locked) AS c GROUP BY chunk
 ),
 fenced AS MATERIALIZED (SELECT fence, unnest(open) AS seq FROM chunks),

@@ -80,7 +80,7 @@ locked AS MATERIALIZED ( -- the owner of an expired lease may settle an event me
 	ORDER BY l.seq FOR UPDATE
 ),
 wanted AS MATERIALIZED (
-	SELECT nextval({'fence}::regclass) AS fence, destination, ordering_key, array_agg(seq ORDER BY seq) AS open
+	SELECT ` + fenceSQL + ` AS fence, destination, ordering_key, array_agg(seq ORDER BY seq) AS open
 	FROM ranked JOIN locked USING (seq) GROUP BY destination, ordering_key
 ),
 fenced AS MATERIALIZED (SELECT fence, unnest(open) AS seq FROM wanted),

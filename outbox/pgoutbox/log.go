@@ -110,14 +110,14 @@ moved AS (
 ),
 ` + renumberSQL + `,
 chunks AS MATERIALIZED (
-	SELECT nextval({'fence}::regclass) AS fence, array_agg(seq ORDER BY seq) AS open
+	SELECT ` + fenceSQL + ` AS fence, array_agg(seq ORDER BY seq) AS open
 	FROM (SELECT seq, (row_number() OVER (ORDER BY seq) - 1) / 100 AS chunk FROM judged
 		WHERE ordering_key IS NULL AND NOT late) AS c
 	GROUP BY chunk
 ),
 wanted AS MATERIALIZED (
 	SELECT destination, ordering_key, bool_or(late) AS queued,
-		CASE WHEN bool_and(late) THEN 0 ELSE nextval({'fence}::regclass) END AS fence
+		CASE WHEN bool_and(late) THEN 0 ELSE ` + fenceSQL + ` END AS fence
 	FROM judged WHERE ordering_key IS NOT NULL
 	GROUP BY destination, ordering_key
 ),
@@ -163,6 +163,10 @@ LEFT JOIN (SELECT fence, seq, 1 AS attempts, NULL::timestamptz AS first_at FROM 
 LEFT JOIN judged AS o ON o.seq = f.seq
 ORDER BY o.seq`
 
+// fenceSQL draws a fence: a number of the sequence and 16 random bits. A standby that was behind when it was promoted
+// draws numbers, and gives places of the log, again. The random bits keep a lease of a lost event from fitting another.
+const fenceSQL = `nextval({'fence}::regclass) * 65536 + floor(random() * 65536)::bigint`
+
 // leaveSQL deletes the locked row of the cursor.
 const leaveSQL = `left_behind AS (DELETE FROM {.cursor} AS c WHERE c.n = (SELECT n FROM locked) RETURNING c.n)`
 
@@ -207,7 +211,7 @@ moved AS (
 ` + renumberSQL + `,
 claims AS (
 	INSERT INTO {.claim} AS c (fence, part, open, lease_end, claimed_at)
-	SELECT nextval({'fence}::regclass), 0, total.open, present.at + $2::bigint * interval '1 microsecond', present.at
+	SELECT ` + fenceSQL + `, 0, total.open, present.at + $2::bigint * interval '1 microsecond', present.at
 	FROM moved, present, total
 	RETURNING c.fence, 1 AS attempts, NULL::timestamptz AS first_at
 )

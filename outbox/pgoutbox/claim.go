@@ -59,6 +59,9 @@ func (f *claiming) run(ctx context.Context) error {
 		if err := f.q.sweep(ctx, true); err != nil {
 			return err
 		}
+		if err := f.q.checkCursor(ctx); err != nil {
+			return err
+		}
 	}
 	ask := question{fresh: true, rows: int64(f.Max)}
 	if !f.q.many.Load() {
@@ -178,11 +181,15 @@ func (f *claiming) readLog(ctx context.Context, ask question) (at reading, err e
 		text, args = f.q.sql.few, args[:7]
 	}
 	var ds []outbox.Delivery
+	at.last = -1 // each row has a place
 	err = f.q.run(ctx, true, func(on *pgx.Conn) error {
 		ds, err = f.deliveries(ctx, on, text, args,
 			&at.due, &at.expired, &at.seen, &at.passed, &at.moved, &at.reading, &at.last)
 		return err
 	})
+	if err == nil && at.last < 0 {
+		return at, f.q.table.Unfit(ErrForeign, "%w", errNoCursor)
+	}
 	if err == nil {
 		f.add(ds)
 		at.claimed = len(ds)

@@ -3,6 +3,7 @@ package pgoutbox
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -105,7 +106,8 @@ CREATE TABLE {.disabled} (
 // one transaction. It fails if a table exists. The schema must exist.
 //
 // The names of all tables begin with that of the log. A producer needs SELECT and INSERT on the log, and DELETE for
-// EnqueueBatch. A relay needs SELECT, INSERT, UPDATE and DELETE on all tables, and USAGE on the sequence.
+// EnqueueBatch. A relay needs SELECT, INSERT, UPDATE and DELETE on all tables, and USAGE on the sequence. With SELECT
+// on the sequence of the log's column seq, it also reports that this sequence was set back.
 func Migration(opts ...Option) (string, error) { return MigrationFrom(0, opts...) }
 
 // MigrationFrom returns the SQL that makes this release's tables out of those of an earlier version. The version is the
@@ -135,8 +137,10 @@ func (q *Queue) Migrate(ctx context.Context) error {
 }
 
 // Check returns nil if the server is a primary whose transactions may write, and the log is a logged table of this
-// release's version or the next. The table must have no row security for the role. Its errors wrap
-// store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
+// release's version or the next. The table must have no row security for the role. If the role may read the cursor and
+// the log's sequence, Check also finds whether another program has emptied the one or set the other back. Its errors
+// wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the
+// reason.
 func (q *Queue) Check(ctx context.Context) error {
 	if err := q.table.Check(ctx, pgtable.Pool(q.pool)); err != nil {
 		return err
@@ -144,16 +148,52 @@ func (q *Queue) Check(ctx context.Context) error {
 	return q.checkCursor(ctx)
 }
 
-var errUnreleased = errors.New("it was made before the first release: send its events, drop it, and run Migrate")
+var (
+	errUnreleased = errors.New("it was made before the first release: send its events, drop it, and run Migrate")
+	errNoCursor   = errors.New("its cursor has no row, so that no event is found: another program has emptied the table")
+)
 
-// checkCursor refuses a table that this package made before its first release.
+// tablesSQL returns whether there is a cursor, whether the role may read it, and the log's sequence if the role may
+// read that. Producers may read neither.
+const tablesSQL = `
+SELECT c.oid IS NOT NULL, coalesce(has_table_privilege(c.oid, 'SELECT'), false),
+	coalesce(CASE WHEN has_sequence_privilege(s.name, 'SELECT') THEN s.name END, '')
+FROM to_regclass({'cursor}) AS c (oid), pg_get_serial_sequence({log}, 'seq') AS s (name)`
+
+// placesSQL returns the cursor's place, or -1 if it has none, and the place of the next event.
+const placesSQL = `
+SELECT coalesce((SELECT head FROM {.cursor} ORDER BY n DESC LIMIT 1), -1),
+	(SELECT last_value + is_called::integer FROM {sequence})`
+
+// checkCursor refuses a table that this package made before its first release, and one whose new events no claim would
+// find. Each method that changes the cursor keeps it behind the sequence. A copy without the sequence, or TRUNCATE with
+// RESTART IDENTITY, does not.
 func (q *Queue) checkCursor(ctx context.Context) error {
-	var found bool
+	var found, readable bool
+	var sequence string
+	text := strings.ReplaceAll(q.table.Fill(tablesSQL), "{log}", pgtable.Literal(q.table.String()))
 	err := q.run(ctx, false, func(on *pgx.Conn) error {
-		return on.QueryRow(ctx, q.table.Fill("SELECT to_regclass({'cursor}) IS NOT NULL")).Scan(&found)
+		return on.QueryRow(ctx, text).Scan(&found, &readable, &sequence)
 	})
-	if err == nil && !found {
+	switch {
+	case err != nil:
+		return err
+	case !found:
 		return q.table.Unfit(ErrVersion, "%w", errUnreleased)
+	case !readable || sequence == "":
+		return nil
 	}
-	return err
+	var head, next int64
+	text = strings.ReplaceAll(q.table.Fill(placesSQL), "{sequence}", sequence)
+	err = q.run(ctx, false, func(on *pgx.Conn) error { return on.QueryRow(ctx, text).Scan(&head, &next) })
+	switch {
+	case err != nil:
+		return err
+	case head < 0:
+		return q.table.Unfit(ErrForeign, "%w", errNoCursor)
+	case next <= head:
+		return q.table.Unfit(ErrForeign, "new events have places before the cursor and are not found: "+
+			"its sequence was set back: SELECT setval(%s, %d)", pgtable.Literal(sequence), head)
+	}
+	return nil
 }

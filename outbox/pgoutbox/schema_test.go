@@ -133,6 +133,51 @@ func TestAClaimOfAMissingTableIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "_cursor")
 }
 
+// A program may empty all tables of its database, for instance between its tests.
+func TestAClaimOfAnEmptyCursorIsAnError(t *testing.T) {
+	p := newPlace(t)
+	q, _ := p.open(t)
+	claim := outbox.Claim{Max: 1, Lease: time.Second}
+	_, err := q.Claim(t.Context(), claim) // looks at the cursor, which the next one does not
+	require.NoError(t, err)
+	p.exec(t, "TRUNCATE "+p.named("_cursor"))
+	require.NoError(t, q.Append(t.Context(), outbox.Event{Destination: "bank"}))
+	for range 2 {
+		_, err = q.Claim(t.Context(), claim)
+		require.ErrorIs(t, err, pgoutbox.ErrForeign)
+		require.ErrorContains(t, err, "its cursor has no row")
+	}
+	require.ErrorIs(t, q.Check(t.Context()), pgoutbox.ErrForeign)
+}
+
+// No claim finds an event whose place is before the cursor. A logical replica does not have the sequence's value.
+func TestASequenceBehindTheCursorIsAnError(t *testing.T) {
+	p := newPlace(t)
+	q, pool := p.open(t)
+	claim := outbox.Claim{Max: 1, Lease: time.Second}
+	for range 3 {
+		require.NoError(t, q.Append(t.Context(), outbox.Event{Destination: "bank"}))
+		ds, err := q.Claim(t.Context(), claim)
+		require.NoError(t, err)
+		require.Len(t, ds, 1)
+	}
+	p.exec(t, "TRUNCATE "+p.table()+" RESTART IDENTITY")
+	other, _ := pgoutbox.New(pool, pgoutbox.WithSchema(p.schema))
+	_, claimed := other.Claim(t.Context(), claim)
+	for _, err := range []error{claimed, q.Check(t.Context()), q.Migrate(t.Context())} {
+		require.ErrorIs(t, err, pgoutbox.ErrForeign)
+		require.ErrorContains(t, err, "its sequence was set back")
+	}
+	_, mend, _ := strings.Cut(q.Check(t.Context()).Error(), "SELECT ")
+	mend, _, _ = strings.Cut(mend, ": ")
+	p.exec(t, "SELECT "+mend)
+	require.NoError(t, q.Check(t.Context()))
+	require.NoError(t, q.Append(t.Context(), outbox.Event{Destination: "bank"}))
+	ds, err := q.Claim(t.Context(), claim)
+	require.NoError(t, err)
+	require.Len(t, ds, 1)
+}
+
 // A row's transaction must have its number before the row has its place. See logSQL.
 func TestDefaultOfXIDComesBeforeThatOfSeq(t *testing.T) {
 	p := newPlace(t)

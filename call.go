@@ -1,6 +1,7 @@
 package redo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -67,6 +68,7 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 	e := c.check(req)
 	if req != nil {
 		k.ctx, in = req.Context(), intentOf(req.Context())
+		k.mode = cmp.Or(m, in.mode)
 	}
 	if e == nil {
 		k.op, e = c.plan(req, in, m)
@@ -80,15 +82,13 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 		}
 		k.policy = in.policy.withDefaults()
 	}
-	if e != nil {
-		e.Effect = k.unsent()
-	}
 	if c.observer != nil {
 		k.ctx = c.observer.StartOperation(k.ctx, k.startEvent())
 	}
 	var out outcome
 	defer func() { k.end(out, in.report) }() // after a panic too, or the observer would count the call for ever
 	if e != nil {
+		e.Effect = k.unsent()
 		out.err, out.effect = e, e.Effect
 		return nil, e
 	}
@@ -176,8 +176,7 @@ func (k *call) gaveUp(caller, err error, effect Effect) outcome {
 // unsent returns the known effect of an operation whose call is refused before its record is read. It is a claim about
 // the operation, whose earlier calls may have been applied, and not about the call.
 func (k *call) unsent() Effect {
-	c, name := k.client, k.op.name
-	malformed := c.checkKey(k.op.key) != nil // or empty
+	c, name, malformed := k.client, k.op.name, k.client.checkKey(k.op.key) != nil // or empty
 	switch {
 	case name != "" && journal.CheckName(name) != nil, name == "" && (malformed || k.op.fresh):
 		return NotApplied // no other call with that name or key is ever sent
@@ -192,11 +191,10 @@ func (k *call) unsent() Effect {
 		}
 		lasting = e != nil || made.lasting // a function that fails may be one that derives keys
 	}
-	if k.op.stored {
-		k.op.lasting = lasting
+	switch k.op.lasting = lasting; {
+	case k.op.stored:
 		return k.recorded()
-	}
-	if lasting {
+	case lasting:
 		return EffectUnknown
 	}
 	return NotApplied

@@ -142,9 +142,9 @@ func operationOf(entry journal.Entry) Operation {
 }
 
 // Resume continues a pending operation that [Client.Pending] or [Client.Find] returned. It sends the stored request
-// under the stored key, or fails, and returns the results of [Client.Do]. Credentials are never stored: they come
-// from [WithCredentials] or from the transport. Resume never makes a new key. If the operation has been forgotten or
-// settled as not applied meanwhile, Resume fails and sends nothing. Once another process calls it, Resume stops.
+// under the stored key, or fails, and returns the results of [Client.Do]. A success of [Call] must be a 2xx with JSON.
+// Credentials are never stored: they come from [WithCredentials] or from the transport. Resume never makes a new key.
+// If the operation was forgotten or settled as not applied, it sends nothing. Once another process calls it, it stops.
 func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, error) {
 	refuse := func(code taxonomy.Code, format string, args ...any) (*http.Response, error) {
 		err := fmt.Errorf("redo: Resume: "+format, args...)
@@ -166,6 +166,7 @@ func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, erro
 	}
 	in := intentOf(ctx)
 	in.name, in.named, in.match, in.key, in.hasKey, in.resumes = op.Name, true, nil, op.Key, true, true
+	in.mode = map[bool]mode{true: modeCall}[op.request.JSON]
 	req, err := op.request.HTTP(context.WithValue(ctx, intentKey{}, in))
 	if err != nil {
 		return refuse(taxonomy.InvalidRequest, "%w", err)

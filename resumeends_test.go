@@ -2,6 +2,7 @@ package redo_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,41 @@ func TestResumeEveryOfAnEndedContextReturnsItsError(t *testing.T) {
 	cancel()
 	client := connect(t, unused(), redo.WithStore(openStore(t)))
 	require.Equal(t, context.Canceled, client.ResumeEvery(ctx, time.Minute, nil))
+}
+
+// A maintenance page is no success of Call, whoever continues the operation.
+func TestAnOperationOfCallIsResumedByTheRulesOfCall(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string
+		code   taxonomy.Code
+		effect redo.Effect
+	}{
+		{"a page", 200, "<html>maintenance</html>", taxonomy.Provider + ".malformed", redo.EffectUnknown},
+		{"a redirect", 302, "", taxonomy.RedirectNotFollowed, redo.EffectUnknown},
+		{"JSON", 200, `{"id":"rf_1"}`, "", redo.Applied},
+		{"no body", 204, "", "", redo.Applied},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			up := false
+			client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+				if !up {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return answer(r, c.status, c.body), nil
+			}), redo.WithStore(openStore(t)), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1}))
+			_, err := redo.Call[receipt](redo.WithOperation(t.Context(), "op"), client, "POST", "http://api.test/", receipt{})
+			require.Equal(t, taxonomy.Truncated, redo.CodeOf(err))
+			up = true
+			resp, err := client.Resume(t.Context(), lookUp(t, client, "op"))
+			require.Equal(t, c.code, redo.CodeOf(err))
+			if err == nil {
+				require.Equal(t, c.body, drain(t, resp))
+			}
+			require.Equal(t, c.effect, lookUp(t, client, "op").Effect)
+		})
+	}
 }
 
 // A redirect settles nothing: the operation stays pending. As a success it would be sent again in every round.

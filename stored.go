@@ -87,6 +87,7 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	request := journal.Request{Version: journal.Version, Key: k.op.key}
 	if !c.noRequests {
 		request = meaning.Request(k.op.key, k.body.Bytes(), whole)
+		request.JSON = k.mode == modeCall
 	}
 	now, busy := time.Now(), time.Duration(0)
 	if deadline, ok := k.ctx.Deadline(); ok && k.mode == modeTransport { // an attempt there may exceed MaxElapsed

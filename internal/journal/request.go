@@ -29,6 +29,8 @@ type Request struct {
 	Host    string      `json:"host,omitempty"`
 	Header  http.Header `json:"header,omitempty"`
 	Body    []byte      `json:"body"` // null: the request had none
+	// JSON is true if a success of the request has a JSON body, or none.
+	JSON bool `json:"json,omitempty"`
 	// Whole is true if URL and body are complete.
 	Whole bool `json:"whole"`
 	// Dropped lists the headers of the request that were not stored and may change its meaning.

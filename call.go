@@ -1,7 +1,6 @@
 package redo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -64,11 +63,12 @@ func (c *Client) perform(req *http.Request, m mode) (*http.Response, *Error) {
 		ctx: context.Background(), body: exchange.BodyOf(req),
 	}
 	defer k.body.Close()
-	var in intent
-	e := c.check(req)
+	in, e := intent{}, c.check(req)
 	if req != nil {
 		k.ctx, in = req.Context(), intentOf(req.Context())
-		k.mode = cmp.Or(m, in.mode)
+	}
+	if in.json {
+		k.mode = modeCall
 	}
 	if e == nil {
 		k.op, e = c.plan(req, in, m)

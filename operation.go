@@ -25,7 +25,7 @@ type intent struct {
 	report        *Report
 	noRedirects   bool
 	resumes       bool // Resume: the operation must be in the store
-	mode          mode // Resume: modeCall for an operation of Call
+	json          bool // Resume: the operation is one of Call
 }
 
 type intentKey struct{}

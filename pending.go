@@ -165,8 +165,8 @@ func (c *Client) Resume(ctx context.Context, op Operation) (*http.Response, erro
 		return refuse(taxonomy.BodyNotReplayable, "%w: run the same code again", err)
 	}
 	in := intentOf(ctx)
-	in.name, in.named, in.match, in.key, in.hasKey, in.resumes = op.Name, true, nil, op.Key, true, true
-	in.mode = map[bool]mode{true: modeCall}[op.request.JSON]
+	in.name, in.named, in.match, in.key, in.hasKey = op.Name, true, nil, op.Key, true
+	in.resumes, in.json = true, op.request.JSON
 	req, err := op.request.HTTP(context.WithValue(ctx, intentKey{}, in))
 	if err != nil {
 		return refuse(taxonomy.InvalidRequest, "%w", err)

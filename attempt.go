@@ -224,7 +224,7 @@ func (a *attempt) result(resp *http.Response, err error) result {
 	}
 	if res.resp != nil && answer.Caller == nil && !res.local {
 		if res.classify(k); res.verdict.Class != taxonomy.ClassSuccess && resp.StatusCode/100 == 2 {
-			res.Received = a.Demote(resp, res.Received) // the 2xx means a failure
+			res.Received = a.Demote(resp, res.Received, res.verdict.Retry()) // the 2xx means a failure
 		}
 	}
 	res.elapsed = time.Since(a.start)

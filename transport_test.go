@@ -156,6 +156,29 @@ func TestTransportReturnsALongErrorBodyWhole(t *testing.T) {
 	}
 }
 
+func TestTransportReturnsAStreamThatMeansAFailureWhole(t *testing.T) {
+	classify := redo.WithClassifier(func(resp *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict {
+		if resp.Header.Get("X-Failed") != "" {
+			return taxonomy.Verdict{Code: taxonomy.Provider + ".failed", Effect: redo.NotApplied}
+		}
+		return v
+	})
+	for name, failed := range map[string]string{"a failure": "1", "the twin: a success": ""} {
+		t.Run(name, func(t *testing.T) {
+			client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+				resp := answer(r, 200, "data: no funds\n\n", "Content-Type", "text/event-stream", "X-Failed", failed)
+				resp.ContentLength = -1
+				return resp, nil
+			}), classify, redo.WithStore(openStore(t)))
+			ctx, report := redo.WithReport(redo.WithOperation(t.Context(), "op"))
+			resp, err := client.Transport().RoundTrip(post(t, ctx, "http://api.test/", payment))
+			require.NoError(t, err)
+			require.Equal(t, failed != "", report.Err() != nil)
+			require.Equal(t, "data: no funds\n\n", drain(t, resp))
+		})
+	}
+}
+
 func TestStalledErrorBodyUnderTransportDoesNotHoldTheOutcomeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := servertest.NewInMemory(t, servertest.Bare(),

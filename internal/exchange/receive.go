@@ -125,10 +125,11 @@ func (x *Exchange) receiveError(resp *http.Response) (Received, error) {
 }
 
 // Demote makes a success that was received like the response of an error, because it means a failure. The caller gets
-// the head of its body. Under an outer client it gets all of a longer one.
-func (x *Exchange) Demote(resp *http.Response, got Received) Received {
+// the head of its body. Under an outer client it gets all of a longer one, and all of a stream, of which nothing was
+// read yet. A stream is closed if again is true: before another attempt nobody reads it.
+func (x *Exchange) Demote(resp *http.Response, got Received, again bool) Received {
 	head := got.Head[:min(len(got.Head), MaxErrorBody)]
-	if x.Outer && (got.Cut != nil || len(got.Head) > len(head)) {
+	if x.Outer && (got.Cut != nil || len(got.Head) > len(head) || got.Head == nil && !again) {
 		return Received{head, io.ErrUnexpectedEOF}
 	}
 	_ = resp.Body.Close()

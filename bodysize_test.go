@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -286,6 +287,29 @@ func TestALongRedirectIsNoEffectOfACall(t *testing.T) {
 	require.Equal(t, taxonomy.RedirectNotFollowed, e.Code)
 	require.Equal(t, redo.EffectUnknown, e.Effect)
 	require.Len(t, pending(t, client), 1)
+}
+
+// A method that needs no key is retried too, so its body is buffered like that of a request with a key.
+func TestTheBodyOfAnIdempotentMethodIsBufferedForItsRetry(t *testing.T) {
+	for method, want := range map[string]int{"PUT": 2, "DELETE": 2, "QUERY": 2, "PATCH": 1} {
+		for limit, want := range map[int]int{len(payment): want, len(payment) - 1: 1} {
+			t.Run(fmt.Sprint(method, ", at most ", limit), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var bodies []string
+					client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+						b, err := io.ReadAll(r.Body)
+						bodies = append(bodies, string(b))
+						return answer(r, http.StatusServiceUnavailable, ""), err
+					}), redo.WithKeys(nil), redo.WithMaxBufferedBody(limit), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 2}))
+					body := io.MultiReader(strings.NewReader(payment)) // no GetBody
+					req, err := http.NewRequestWithContext(t.Context(), method, "http://api.test/", body)
+					require.NoError(t, err)
+					fail(t, client, req)
+					require.Equal(t, slices.Repeat([]string{payment}, want), bodies)
+				})
+			})
+		}
+	}
 }
 
 // A body that ends early, such as a file that was cut off meanwhile, is no whole request. net/http refuses it too.

@@ -134,7 +134,7 @@ func (k *call) run() outcome {
 	k.prior, k.first, k.born = k.op.key != "" && !k.op.fresh, k.start, k.start
 	if k.passes() {
 		k.policy.MaxAttempts = 1
-	} else if k.keyed() || wire.SafeMethod(k.req.Method) {
+	} else if k.keyed() || wire.IdempotentMethod(k.req.Method) {
 		if err := k.body.Buffer(k.client.maxBuffered); err != nil {
 			return k.bodyFailure(err, k.unsent())
 		}

@@ -3,6 +3,7 @@ package redo_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -106,6 +107,20 @@ func TestCallsAnswers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The error's response needs no Close.
+func TestCallLeavesNoConnectionOpenThatSwitchesProtocols(t *testing.T) {
+	body := &watchedBody{Reader: strings.NewReader("hello")}
+	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+		resp := answer(r, http.StatusSwitchingProtocols, "")
+		resp.Body = body
+		return resp, nil
+	}))
+	_, err := redo.Call[any](t.Context(), client, "POST", "http://api.test/", receipt{})
+	e := failure(t, err)
+	require.Equal(t, []any{101, redo.EffectUnknown}, []any{e.StatusCode, e.Effect})
+	require.Equal(t, int32(1), body.closed.Load())
 }
 
 func TestCallWithoutAValueSendsNoBody(t *testing.T) {

@@ -56,6 +56,8 @@ func (x *Exchange) Fail(resp *http.Response, err error) error {
 
 func (x *Exchange) receive(resp *http.Response, want Reading) (Received, error) {
 	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols && want.Whole > 0: // a connection has no end
+		return Received{}, x.lose(resp, nil)
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		if connection, writable := resp.Body.(io.Writer); writable && x.clock.cancel != nil {
 			resp.Body = connectionBody{x.clock.over(resp.Body), connection}

@@ -262,7 +262,7 @@ func upgrade(t *testing.T, limit time.Duration) {
 	}), limit)
 	resp, err := x.Send(r)
 	require.NoError(t, err)
-	_, err = x.Receive(resp, Reading{Whole: 1})
+	_, err = x.Receive(resp, Reading{Head: 1})
 	require.NoError(t, err)
 	time.Sleep(time.Hour)
 	require.NoError(t, r.Context().Err(), "the time limit has ended")

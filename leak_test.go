@@ -15,6 +15,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/servertest"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // The tests in synctest bubbles fail for every goroutine that is left behind. This is the same over sockets, with
@@ -68,6 +69,27 @@ func TestNoGoroutineIsLeftBehindOnSockets(t *testing.T) {
 			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks.String())
 		}
 		runtime.Gosched()
+	}
+}
+
+func TestALongRedirectThatIsRetriedLeavesNoBodyOpen(t *testing.T) {
+	var bodies []*watchedBody
+	client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+		body := &watchedBody{Reader: strings.NewReader(strings.Repeat("x", 100_000))}
+		bodies = append(bodies, body)
+		resp := answer(r, http.StatusFound, "", "Location", "https://maintenance.test/")
+		resp.Body, resp.ContentLength = body, 100_000
+		return resp, nil
+	}), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 3, Jitter: redo.NoDelay}),
+		redo.WithClassifier(func(_ *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict {
+			return taxonomy.Verdict{Code: taxonomy.Unavailable, Class: taxonomy.ClassTransient}
+		}))
+	resp, err := client.Do(post(t, t.Context(), "http://api.test/", payment))
+	require.NoError(t, err)
+	require.Equal(t, 100_000, len(drain(t, resp)))
+	require.Len(t, bodies, 3)
+	for _, body := range bodies {
+		require.Equal(t, int32(1), body.closed.Load())
 	}
 }
 

@@ -82,7 +82,7 @@ func (attemptTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case resp.StatusCode/100 == 3:
 		// http.Client parses the Location of a redirect that CheckRedirect leaves alone, and closes the response if it
 		// is malformed. The response is the caller's, so the library gets another one.
-		return &http.Response{StatusCode: resp.StatusCode, Body: http.NoBody, Request: r}, nil
+		return &http.Response{StatusCode: resp.StatusCode, Body: resp.Body, Request: r}, nil
 	default:
 		return resp, nil
 	}

@@ -47,6 +47,7 @@ func (c *execution) late() bool { return time.Since(c.asked) >= c.leaseTTL/2 }
 // another request may run under the next one: then the key is claimed anew. If the renewal is late too, the request is
 // refused, and the lease is given up.
 func (c *execution) confirm(g store.Grant) (store.Grant, error) {
+	c.used = c.used || g.Verdict == store.TakenOver
 	c.asked = time.Now()
 	err := c.store.Extend(c.callContext(c.asked), g.Lease, c.leaseTTL, nil)
 	if errors.Is(err, store.ErrLost) {

@@ -37,6 +37,7 @@ type execution struct {
 	guards    []store.Lease // of the key's IDs under other secrets
 	own       ownership     // nil until the key is this request's
 	takenOver bool
+	used      bool // the store has shown a record of the key, so that FailOpen runs no handler
 	ended     bool // the end of the ownership has begun
 	kept      bool // the background goes on with the end of the lease
 	body      body

@@ -69,6 +69,7 @@ func (c *execution) reserveRecord() (store.Grant, error) {
 		if unread != nil || !unseen && fp != theirs {
 			continue
 		}
+		c.used = true
 		c.claim.Fingerprint = fp
 		g, err = c.tryReserve()
 		if unseen && (err != nil || !g.Verdict.Owned()) {

@@ -159,6 +159,7 @@ func (c *execution) serve() {
 	}
 	g, err := c.reserve()
 	if err == nil && g.Verdict == store.InFlight {
+		c.used = true
 		if c.nested() {
 			c.refuseNested()
 			return
@@ -207,6 +208,7 @@ func (c *execution) remembered() bool {
 	_, err := find(c.callContext(time.Now()), c.store, ids)
 	switch {
 	case err == nil:
+		c.used = true
 		return true
 	case errors.Is(err, store.ErrNotFound):
 		c.refuseOld()

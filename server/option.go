@@ -256,8 +256,9 @@ func TakeOver(p TakeOverPolicy) Option {
 func StoreTimeout(d time.Duration) Option { return optionFunc(func(c *config) { c.storeTimeout = d }) }
 
 // FailOpen runs the handler untracked when the store can't be reached. The observer and the logger get each such
-// request. A retry may then repeat the effect. New refuses it together with Transactional. By default a request is
-// refused with 503 when the store can't be reached.
+// request. A retry may then repeat the effect. A request is refused with 503 if the store fails after it has shown a
+// record of the key, for example while the request waits. New refuses FailOpen together with Transactional. By default
+// each request is refused with 503 when the store can't be reached.
 func FailOpen() Option { return optionFunc(func(c *config) { c.failOpen = true }) }
 
 // Wait makes a request whose key is in flight wait for the first one's outcome before it is refused. It waits no

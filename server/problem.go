@@ -261,7 +261,7 @@ func (c *execution) storeDown(err error) {
 	switch {
 	case errors.Is(err, store.ErrInvalid):
 		c.refuse(Misconfigured, "The store refuses the claim.")
-	case c.failOpen:
+	case c.failOpen && !c.used:
 		c.runUntracked()
 	default:
 		c.refuse(taxonomy.Unavailable, "The key can't be reserved now. This request was not run.")

@@ -38,6 +38,7 @@ func (c *execution) reserve() (store.Grant, error) {
 		if err != nil {
 			return store.Grant{}, err
 		}
+		c.used = true
 		c.claim.ID, c.claim.Fingerprint = id, fingerprint
 		g, err := c.reserveRecord()
 		if err == nil && g.Verdict == store.Acquired {

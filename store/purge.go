@@ -60,5 +60,6 @@ func purgeAll(ctx context.Context, st Store) (purged int, err error) {
 
 // jitter spreads d by a quarter to both sides; r is in [0, 1).
 func jitter(d time.Duration, r float64) time.Duration {
-	return time.Duration(float64(d) * (0.75 + r/2))
+	const most = 1<<63 - 1024 // the largest float64 that a Duration holds
+	return time.Duration(min(float64(d)*(0.75+r/2), most))
 }

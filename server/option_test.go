@@ -141,4 +141,6 @@ func TestKindString(t *testing.T) {
 func TestANilPointerIsNoStore(t *testing.T) {
 	_, err := server.New((*memstore.Store)(nil), server.SharedKeys())
 	require.EqualError(t, err, "server: the store must not be nil")
+	_, err = server.StatusHandler((*memstore.Store)(nil), server.SharedKeys(), server.Route("refund"))
+	require.EqualError(t, err, "server: the store must not be nil")
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/redo-go/redo/internal/null"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -42,7 +43,7 @@ import (
 // The error names every option that is wrong. An observer gets the calls to the store, and no event.
 func StatusHandler(st store.Store, opts ...Option) (http.Handler, error) {
 	cfg, err := newConfig(opts)
-	if st == nil {
+	if null.Is(st) {
 		err = errors.Join(errNoStore, err)
 	}
 	if cfg.routeName == "" {

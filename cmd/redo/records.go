@@ -72,8 +72,12 @@ func recordOf(rec store.Record, err error) record {
 	}
 	r.State, r.Fence, r.Owner = rec.State.String(), rec.Fence, rec.Owner
 	r.CreatedAt, r.ExpiresAt, r.Age = rec.CreatedAt.UTC(), rec.ExpiresAt, rec.Age().Seconds()
-	if rec.State == store.StatePending {
+	switch {
+	case rec.State == store.StatePending:
 		r.LeaseLeft = rec.LeaseLeft().Seconds()
+		return r
+	case rec.OutcomeUnknown():
+		r.State = "unknown"
 		return r
 	}
 	// A record of the middleware holds a response. Those of an inbox and of a user's own code hold other bytes.
@@ -158,7 +162,8 @@ func (r *records) show() *cobra.Command {
 		Use:   "show [flags] STORE SCOPE KEY",
 		Short: "Show one record, in any state",
 		Long: `show prints a record. SCOPE is printed by list for pending records. The middleware makes the scope of
-the route and of the principal, each after its length: '12:POST /orders9:account-1'. An empty scope is "".`,
+the route and of the principal, each after its length: '12:POST /orders9:account-1'. An empty scope is "".
+In the state unknown the effect of the request is not known, and no request with its key runs the handler.`,
 		Example: `  redo records show orders.redo '12:POST /orders' order-1
   redo records show orders.redo '12:POST /orders' order-1 --body`,
 		Args: usageArgs(cobra.ExactArgs(3)),

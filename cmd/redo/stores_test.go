@@ -238,3 +238,21 @@ func TestTheDSNOfAMySQLURL(t *testing.T) {
 		require.Equal(t, want, dsn)
 	}
 }
+
+// The record is complete for the store, so that the handler never runs again.
+func TestARecordWhoseEffectIsNotKnownIsNotShownAsComplete(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "orders.redo")
+	st, err := boltstore.Open(file)
+	require.NoError(t, err)
+	g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "order-1"}, Lease: time.Minute, Retention: time.Hour})
+	require.NoError(t, err)
+	require.NoError(t, st.Complete(t.Context(), g.Lease, store.UnknownOutcome()))
+	require.NoError(t, st.Close())
+	for _, flags := range [][]string{nil, {"--json"}} {
+		var out bytes.Buffer
+		args := append([]string{"records", "show", file, "", "order-1"}, flags...)
+		require.Zero(t, run(t.Context(), args, terminal{out: &out, err: &out}), out.String())
+		require.Contains(t, out.String(), "unknown")
+		require.NotContains(t, out.String(), "complete")
+	}
+}

@@ -80,6 +80,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) {
 		if !returned && x.step != nil {
 			x.step.spoil()
 		}
+		if f := r.MultipartForm; f != nil {
+			_ = f.RemoveAll() // net/http removes the files of its own request only
+		}
 	}()
 	x.srv.service.ServeHTTP(w, r)
 	returned = true

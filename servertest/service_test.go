@@ -3,6 +3,7 @@ package servertest_test
 import (
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,4 +177,26 @@ func TestCopyThatPanicsHasNotFired(t *testing.T) {
 	fake.end()
 	require.Equal(t, []string{`servertest: key "k1", step 1, DuplicateAtOnce(): taken by request 1, but it did not ` +
 		`reach the wire: servertest: the handler panicked`}, fake.errors)
+}
+
+// net/http removes the files of its own request only, and the service gets a copy.
+func TestTheFilesOfAFormAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMP", dir) // on Windows
+	s := servertest.New(t, servertest.Bare(), servertest.Handler(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if err := r.ParseMultipartForm(1); err != nil || len(r.MultipartForm.File) != 1 {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+		})))
+	resp, err := s.Client().Post(s.URL, "multipart/form-data; boundary=b", strings.NewReader(
+		"--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\nreceipt\r\n--b--\r\n"))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	s.Close()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

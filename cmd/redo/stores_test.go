@@ -244,7 +244,8 @@ func TestARecordWhoseEffectIsNotKnownIsNotShownAsComplete(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "orders.redo")
 	st, err := boltstore.Open(file)
 	require.NoError(t, err)
-	g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "order-1"}, Lease: time.Minute, Retention: time.Hour})
+	claim := store.Claim{ID: store.ID{Key: "order-1"}, Lease: time.Minute, Retention: time.Hour}
+	g, err := st.Reserve(t.Context(), claim)
 	require.NoError(t, err)
 	require.NoError(t, st.Complete(t.Context(), g.Lease, store.UnknownOutcome()))
 	require.NoError(t, st.Close())

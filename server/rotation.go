@@ -95,8 +95,8 @@ func (c *execution) runs(ids []store.ID) (store.Grant, bool) {
 // serve releases these IDs at the end, because the record of an open transaction can't be found before.
 func (c *execution) reserveNew(others []store.ID) (store.Grant, error) {
 	began := time.Now()
-	// A guard lasts twice as long as all calls up to the record can take.
-	lasts := 2 * time.Duration(len(others)+3) * c.storeTimeout
+	// A guard lasts twice as long as all calls up to the record can take, but for those of hours: see below.
+	lasts := 2 * time.Duration(len(others)+3) * min(c.storeTimeout, time.Hour)
 	for _, id := range others {
 		g, err := c.store.Reserve(c.callContext(time.Now()), store.Claim{
 			ID: id, Fingerprint: c.claim.Fingerprint, Lease: lasts, Retention: lasts,

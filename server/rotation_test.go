@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -417,4 +418,10 @@ func TestRotationRunsNothingWithoutTheStore(t *testing.T) {
 			requireStored(t, g.do(key), 201, `{"id":"rf_123"}`)
 		}
 	})
+}
+
+// A long StoreTimeout is one way to set none.
+func TestAGuardsTimeDoesNotOverflow(t *testing.T) {
+	g := newRig(t, memstore.New(), nil, secondStep, server.StoreTimeout(math.MaxInt64))
+	requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
 }

@@ -90,6 +90,8 @@ func TestTruncatedFileIsRefused(t *testing.T) {
 			require.Equal(t, cut < used*s.pageSize, s.consult(t, s.content[:cut], WithPageCheck(0)), "%d bytes", cut)
 		}
 	}
+	_, err := Open(writeFile(t, s.content[:4*s.pageSize]))
+	require.ErrorContains(t, err, "cut short", "bbolt itself fails")
 }
 
 func usedPages(t testing.TB, s sample) (n int) {

@@ -73,9 +73,9 @@
 //     error.
 //
 // bbolt keeps two meta pages, and would use the older one if the newer one is damaged. The last commit would then be
-// lost, so Open refuses such a file. An operator who accepts the loss can restore the page with the command "surgery
-// revert-meta-page" of bbolt. In a file above the limit of WithPageCheck, bbolt follows page numbers without a check. A
-// page that refers to itself can then end the process.
+// lost, so Open refuses such a file. An operator who accepts the loss can copy the sound page over the damaged one with
+// the command "surgery copy-page" of bbolt. In a file above the limit of WithPageCheck, bbolt follows page numbers
+// without a check. A page that refers to itself can then end the process.
 //
 // A power cut in the first Open of a new file can leave the file half made. Nothing was committed to it then, and the
 // next Open makes it anew. On Windows it must be deleted by hand.

@@ -43,7 +43,7 @@ func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			err = corrupt("reading it failed: %v", p)
+			err = corrupt("a page can't be read, because the file is damaged or cut short: %v", p)
 		}
 	}()
 	return f()

@@ -214,11 +214,16 @@ func (p place) openRedis(ctx context.Context, url string) (recordStore, error) {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	defer client.Close()
-	n, err := client.Do(ctx, client.B().Exists().Key(prefix+":layout").Build()).AsInt64()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("redis: %w", err)
-	case n == 0:
+	found := int64(0)
+	// The store makes a lost layout anew out of its shards.
+	for _, key := range []string{prefix + ":layout", prefix + ":{00}:pending"} {
+		n, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsInt64()
+		if err != nil {
+			return nil, fmt.Errorf("redis: %w", err)
+		}
+		found += n
+	}
+	if found == 0 {
 		return nil, fmt.Errorf("this database of Redis has no store: there is no key %q, see --prefix and the number "+
 			"of the database in the URL", prefix+":layout")
 	}

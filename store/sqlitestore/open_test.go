@@ -87,6 +87,22 @@ func TestOpenTakesWhatTheProgramsOwnToolHasMade(t *testing.T) {
 	reserve(t, st, claim("k"), store.Acquired)
 }
 
+// VACUUM INTO leaves WAL mode. docs/operations.md sets it again, because a service without WithMigrate does not.
+func TestACopyByVacuumIntoNeedsWALMode(t *testing.T) {
+	path := newFile(t)
+	st := open(t, path)
+	reserve(t, st, claim("k"), store.Acquired)
+	dest := path + ".copy"
+	sqlExec(t, path, "VACUUM INTO ?", dest)
+	_, err := sqlitestore.Open(t.Context(), dest)
+	require.ErrorContains(t, err, "set it with PRAGMA journal_mode=WAL")
+	sqlExec(t, dest, "PRAGMA journal_mode=WAL")
+	restored, err := sqlitestore.Open(t.Context(), dest)
+	require.NoError(t, err)
+	defer restored.Close()
+	reserve(t, restored, claim("k"), store.InFlight)
+}
+
 func TestOpenRefusesPathsThatNameNoFile(t *testing.T) {
 	for _, path := range []string{"", ":memory:"} {
 		_, err := sqlitestore.Open(t.Context(), path, sqlitestore.WithMigrate())

@@ -86,7 +86,7 @@ func tables(ctx context.Context, on sqltx.Queryer) error {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w: the journal mode is %q, not WAL", ErrForeign, mode)
+		return fmt.Errorf("%w: the journal mode is %q, set it with PRAGMA journal_mode=WAL", ErrForeign, mode)
 	}
 	for _, t := range []struct {
 		name, want string

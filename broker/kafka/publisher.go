@@ -20,7 +20,7 @@
 //
 // A record's offset is committed after Receive has returned nil for it and for all records before it in its partition.
 // While an event fails, the records behind it in its partition wait. That is the price of order. The inbox ends it:
-// after its MaxAttempts the event is a dead letter, ten minutes with the inbox's defaults. Other partitions go on. A
+// after its MaxAttempts the event is a dead letter, nine minutes with the inbox's defaults. Other partitions go on. A
 // record that [broker.Refused] holds for stops its partition until a Receive takes it.
 //
 // # Tested with

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,6 +142,9 @@ func (s *selecting) flags(f *pflag.FlagSet) {
 // selection returns the selection that the flags describe.
 func (s *selecting) selection(now time.Time) (sel outbox.Selection, err error) {
 	sel = s.Selection
+	if strings.Contains(sel.Destination, "://") && strings.Contains(sel.Destination, masked) {
+		return sel, fmt.Errorf("--%s %q: it is masked; list --body shows the whole URL", s.destination, sel.Destination)
+	}
 	switch s.state {
 	case "":
 	case "waiting":

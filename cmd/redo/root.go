@@ -95,7 +95,7 @@ Exit codes, unless the help of a command has others:
 	root.SetIn(t.in)
 	root.SetOut(t.out)
 	root.SetErr(t.err)
-	root.SetFlagErrorFunc(unknownFlag)
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
 		newCheck(t), newClientCheck(t), newReport(t), newServe(t), newProxy(t), newOps(t), newRecords(t), newEvents(t),
@@ -105,8 +105,12 @@ Exit codes, unless the help of a command has others:
 	return root
 }
 
-// unknownFlag adds the flag that is nearest to an unknown one to the error of pflag.
-func unknownFlag(c *cobra.Command, err error) error {
+// flagError adds the flag that is nearest to an unknown one, or the form of a duration, to the error of pflag.
+func flagError(c *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
+		return fmt.Errorf("%w; write a duration as 168h, 30m or 10s", err)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return err

@@ -150,20 +150,23 @@ func (q *Queue) Check(ctx context.Context) error {
 
 var (
 	errUnreleased = errors.New("it was made before the first release: send its events, drop it, and run Migrate")
-	errNoCursor   = errors.New("its cursor has no row, so that no event is found: another program has emptied the table")
+	errNoCursor   = errors.New("its cursor has no row, so that no event is found: another program has emptied it: " +
+		"drop the tables and run Migrate, or empty all of them and insert the row of Migration")
 )
 
 // tablesSQL returns whether there is a cursor, whether the role may read it, and the log's sequence if the role may
-// read that. Producers may read neither.
+// read that. Producers may read neither. Pgpool-II sends a statement with a volatile function to the primary. A standby
+// may lack the tables still.
 const tablesSQL = `
 SELECT c.oid IS NOT NULL, coalesce(has_table_privilege(c.oid, 'SELECT'), false),
 	coalesce(CASE WHEN has_sequence_privilege(s.name, 'SELECT') THEN s.name END, '')
-FROM to_regclass({'cursor}) AS c (oid), pg_get_serial_sequence({log}, 'seq') AS s (name)`
+FROM clock_timestamp(), to_regclass({'cursor}) AS c (oid), pg_get_serial_sequence({log}, 'seq') AS s (name)`
 
 // placesSQL returns the cursor's place, or -1 if it has none, and the place of the next event.
 const placesSQL = `
 SELECT coalesce((SELECT head FROM {.cursor} ORDER BY n DESC LIMIT 1), -1),
-	(SELECT last_value + is_called::integer FROM {sequence})`
+	(SELECT last_value + is_called::integer FROM {sequence})
+FROM clock_timestamp()`
 
 // checkCursor refuses a table that this package made before its first release, and one whose new events no claim would
 // find. Each method that changes the cursor keeps it behind the sequence. A copy without the sequence, or TRUNCATE with

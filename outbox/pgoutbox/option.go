@@ -53,7 +53,8 @@ func WithTable(name string) Option {
 	})
 }
 
-// WithoutNotify makes Enqueue notify no relay, so that relays poll. Producers and relays must agree on it.
+// WithoutNotify makes Enqueue notify no relay, so that relays poll. Producers and relays must agree on it. A
+// transaction that is to be prepared (PREPARE TRANSACTION) needs it: Postgres prepares none that has notified.
 func WithoutNotify() Option {
 	return option(func(c *config) error {
 		c.silent = true

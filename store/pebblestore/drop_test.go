@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -121,6 +122,19 @@ func TestVerifyNoticesALostEntryOfEachIndex(t *testing.T) {
 			require.ErrorContains(t, err, "the index of "+name+" has 0 entries and the records have 1")
 		})
 	}
+}
+
+// Damage of one kind is often damage of many records.
+func TestVerifyNamesTheFirstHundredDamagedRecords(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	for i := range maxProblems + 1 {
+		key := append([]byte{recordsPrefix}, envelope.AppendKey(nil, claim(fmt.Sprintf("k%03d", i)).ID)...)
+		require.NoError(t, s.db.Set(key, []byte("damaged"), pebble.NoSync))
+	}
+	err := s.Verify(t.Context())
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.Equal(t, maxProblems, strings.Count(err.Error(), `"k`))
+	require.ErrorContains(t, err, `"k099"`)
 }
 
 // An index entry without an ID hides no record.

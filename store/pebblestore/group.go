@@ -252,7 +252,6 @@ func (s *Store) breakDown(err error) {
 	s.unsettled = nil
 	s.current.err = s.broken
 	close(s.current.done)
-	s.current = newGroup()
 	for _, r := range s.overlay {
 		if r.lazy {
 			s.closeErr = fmt.Errorf("closing: lazy changes may be lost: %w", s.broken)

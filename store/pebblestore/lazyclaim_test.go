@@ -95,3 +95,12 @@ func TestAChangeWaitsForTheLazyOneThatIsBeingSynced(t *testing.T) {
 	require.NoError(t, <-completed)
 	require.Equal(t, "done", string(mustReserve(t, s, claim("k"), store.Complete).Record.Result))
 }
+
+func TestPendingWaitsForALazyClaimUntilItsContextEnds(t *testing.T) {
+	s, _ := gated(t, WithLazyDelay(time.Hour))
+	mustReserve(t, s, lazyClaim("k"), store.Acquired)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.writeClaims(ended), context.Canceled)
+	require.ErrorIs(t, s.Check(ended), context.Canceled)
+}

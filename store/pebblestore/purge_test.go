@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -147,6 +148,22 @@ func TestPurgePassesManyUnreadableRecords(t *testing.T) {
 		require.ErrorIs(t, err, ErrCorrupt)
 		require.Equal(t, want, n)
 	}
+}
+
+// A group that passed all unreadable records would hold up the changes that wait behind it.
+func TestAGroupPassesABoundedNumberOfUnreadableRecords(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	for at := range int64(maxUnread + 1) {
+		require.NoError(t, s.db.Set(appendIndexKey(nil, expiryPrefix, at+1, []byte("none")), nil, pebble.NoSync))
+	}
+	s.due.Store(0)
+	b, g := s.db.NewBatch(), newGroup()
+	g.now = math.MaxInt64
+	s.free(s.db, b, g, 1)
+	require.NoError(t, b.Close())
+	require.True(t, g.more)
+	require.EqualValues(t, maxUnread+1, s.due.Load(), "the search goes on there")
+	require.ErrorIs(t, g.skipped, ErrCorrupt)
 }
 
 // A countingReader counts the entries from the begin of a search of the index to its end, deleted ones too.

@@ -125,7 +125,7 @@ func TestOpenBreakerSendsNothingAndLosesNothing(t *testing.T) {
 			require.ErrorIs(t, e, redo.ErrBreakerOpen)
 			require.Equal(t, taxonomy.Unavailable, e.Code)
 			require.True(t, redo.SafeToRetry(e))
-			require.True(t, e.RetryAt.IsZero(), "the breaker gives no time, and the schedule's wait is not its cooldown")
+			require.False(t, e.RetryAt.IsZero(), "a caller that waits for it must not call without a pause")
 			require.Zero(t, e.Attempts[0].WireSends)
 			require.Equal(t, store.StatePending, record(t, st, name).State)
 		}

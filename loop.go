@@ -132,7 +132,7 @@ func (l *loop) decide() decision.Decision {
 	}
 	d := decision.Decide(e)
 	if res.local {
-		d.Retry, d.Wait, d.Why = false, 0, res.err // the schedule's wait is not the one of a breaker or a limiter
+		d.Retry, d.Why = false, res.err
 	}
 	if l.owes = d.Retry && k.client.buckets.Withdraw(k.destination()); d.Retry && !l.owes {
 		d.Retry, d.Why = false, ErrBudget

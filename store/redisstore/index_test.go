@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,12 @@ func TestIndexIsTidied(t *testing.T) {
 		}
 		// A later claim in the same shard may have removed an entry.
 		require.LessOrEqual(t, len(got), 3)
+		require.Zero(t, indexed(t, url, p))
+	})
+	t.Run("by Purge with the largest limit", func(t *testing.T) {
+		brief(t, st, "largest")
+		_, err := st.Purge(t.Context(), math.MaxInt)
+		require.NoError(t, err)
 		require.Zero(t, indexed(t, url, p))
 	})
 	t.Run("a settled or released record is in no index", func(t *testing.T) {

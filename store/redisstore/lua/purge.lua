@@ -2,7 +2,7 @@
 -- removes none.
 --@ prelude
 --@ clock
-local limit = tonumber(ARGV[1])
-if limit == 0 then return redis.call('ZCOUNT', pending, 0, format('(%d', now / 1000)) end
+local limit = ARGV[1]
+if limit == '0' then return redis.call('ZCOUNT', pending, 0, format('(%d', now / 1000)) end
 --@ tidy
 return #expired

@@ -100,8 +100,11 @@ func (s *Store) runAll(ctx context.Context, sc script, many [][]string, args ...
 	}
 	got := s.client.DoMulti(ctx, cmds...)
 	for i, r := range got {
-		if unloaded(r) || s.disturbed(ctx, r.Error()) {
-			got[i] = s.run(ctx, sc, many[i], args)
+		if !unloaded(r) && !moving(r.Error()) && !s.disturbed(ctx, r.Error()) {
+			continue
+		}
+		if got[i] = s.run(ctx, sc, many[i], args); moving(got[i].Error()) {
+			break // the call fails, and must not wait for each of the others too
 		}
 	}
 	return got

@@ -137,6 +137,37 @@ func TestSlotMoves(t *testing.T) {
 		})
 	}
 
+	t.Run("a list waits for a move", func(t *testing.T) {
+		st := open(t, c.url(), redisstore.WithPrefix(prefix(t, c.url())))
+		tag := redisstore.ShardTag(st, claim(t.Name()).ID)
+		for i := range 3 {
+			acquire(t, st, claim(keyIn(st, tag, i)))
+		}
+		m := c.moveOf(t, tag, nil)
+		m.to = c.otherThan(t, m.from)
+		m.begin(t)
+		m.carry(t, 1) // of four: the records and the index
+		refused := "errorstat_TRYAGAIN"
+		before := m.from.info(t, "errorstats")[refused] + m.to.info(t, "errorstats")[refused]
+		type list struct {
+			n   int
+			err error
+		}
+		listed := make(chan list, 1)
+		go func() {
+			var l list
+			for _, err := range st.Pending(t.Context(), "") {
+				l.n, l.err = l.n+1, errors.Join(l.err, err)
+			}
+			listed <- l
+		}()
+		until(t, "the list meets the move", func() bool {
+			return m.from.info(t, "errorstats")[refused]+m.to.info(t, "errorstats")[refused] != before
+		})
+		m.end(t)
+		require.Equal(t, list{n: 3}, <-listed)
+	})
+
 	t.Run("a move that does not end is unavailable, and nothing is written", func(t *testing.T) {
 		st := open(t, c.url(), redisstore.WithPrefix(prefix(t, c.url())))
 		tag := redisstore.ShardTag(st, claim(t.Name()).ID)

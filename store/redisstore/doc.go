@@ -26,8 +26,9 @@
 // A call that was not sent, or that the server refused, is store.ErrUnavailable. A write that was sent and whose
 // response was lost is store.ErrUnknown. If the context ended, the error wraps the context's error too. Reads change
 // nothing and so are never unknown. A server that refuses writes, for example because it could not write its last
-// snapshot, still returns results and lists pending records. Callers that need a connection share one dial. If the
-// context of the caller that dials ends, the calls of the others are sent again.
+// snapshot, still returns results and lists pending records. A replica refuses Find too, because it may be behind.
+// Callers that need a connection share one dial. If the context of the caller that dials ends, the calls of the others
+// are sent again.
 //
 // A record that a newer release wrote is ErrFormat and store.ErrUnavailable: the middleware responds with 503, and a
 // retry can reach a process of the newer release.

@@ -57,7 +57,17 @@ func TestServerRefusesWrites(t *testing.T) {
 	t.Run("a replica", func(t *testing.T) {
 		there := open(t, replica.url())
 		refuses(t, there, l, "READONLY")
-		untouched(t, there, before)
+		for _, id := range []store.ID{l.ID, claim("refused").ID} {
+			_, err := there.Find(t.Context(), id) // the replica may be behind
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.NotErrorIs(t, err, store.ErrNotFound)
+			require.ErrorContains(t, err, "READONLY")
+		}
+		for r, err := range there.Pending(t.Context(), "") {
+			require.NoError(t, err)
+			require.Equal(t, l.ID, r.ID)
+		}
+		untouched(t, st, before)
 	})
 	t.Run("a primary that has too few replicas for its setting", func(t *testing.T) {
 		e.must(t, "CONFIG", "SET", "min-replicas-to-write", "2")

@@ -191,7 +191,8 @@ func settled(ctx context.Context, id store.ID, r rueidis.RedisResult) error {
 	return malformed("the reply %q", word)
 }
 
-// Find implements store.Store. An ID outside its limits is refused with store.ErrInvalid. Find reads from the primary.
+// Find implements store.Store. An ID outside its limits is refused with store.ErrInvalid. Find reads from the primary,
+// and is unavailable on a replica, which may not have the record yet.
 func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	return s.find(ctx, id)
 }

@@ -48,5 +48,6 @@
 // (~redo:* &redo:*) is enough. It needs HELLO, PING, CLIENT, CLUSTER, EVALSHA, EVAL, CONFIG GET or INFO, GETRANGE,
 // ZRANGE, SUBSCRIBE and UNSUBSCRIBE, and WAIT for WithReplicas. It also needs the commands of the scripts: DEL,
 // GET, PUBLISH, SET, SETRANGE, TIME, ZADD, ZCOUNT, ZRANGEBYSCORE, ZREM and ZSCORE. Allow all of them: if the
-// server refuses one of a script's commands, the earlier ones have already run.
+// server refuses one of a script's commands, the earlier ones have already run. With WithReplicas, rueidis also sends
+// PUNSUBSCRIBE, SUNSUBSCRIBE and DISCARD. They are not needed, but the server's ACL LOG has an entry for each refusal.
 package redisstore

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -25,9 +26,17 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 		absent := errors.Is(err, store.ErrNotFound)
 		switch {
 		case err == nil:
-			return fmt.Errorf("pebblestore: %w: the record of %v is not damaged", store.ErrInvalid, id)
+			return notDamaged(id)
 		case !absent && !errors.Is(err, ErrCorrupt):
 			return err
+		}
+		if absent { // or expired
+			switch expired, err := s.read(key); {
+			case expired != nil:
+				return notDamaged(id)
+			case err != nil && !errors.Is(err, ErrCorrupt):
+				return err
+			}
 		}
 		entries, scanErr := s.entries(key)
 		if scanErr != nil {
@@ -51,6 +60,10 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	}
 }
 
+func notDamaged(id store.ID) error {
+	return fmt.Errorf("pebblestore: %w: the record of %v is not damaged", store.ErrInvalid, id)
+}
+
 // drop makes the removal part of the current group. first is false if another call has changed the ID since turns was
 // read. Then g is that call's group, or nil if it is settled.
 func (s *Store) drop(key []byte, entries [][]byte, turns uint64, absent bool) (g *group, first bool, err error) {
@@ -62,7 +75,8 @@ func (s *Store) drop(key []byte, entries [][]byte, turns uint64, absent bool) (g
 	if r := s.overlay[string(key)]; r != nil {
 		return r.in, false, nil
 	}
-	if r, ok := s.recent.get(key); turns != s.recent.turns || ok && (r != nil || !absent) {
+	r, ok := s.recent.get(key)
+	if turns != s.recent.turns || ok && (alive(r, time.Unix(0, s.clock.Now())) != nil || !absent) {
 		return nil, false, nil
 	}
 	g = s.put(key, nil, nil, false)

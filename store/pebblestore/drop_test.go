@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/internal/envelope"
+	"github.com/redo-go/redo/internal/fakeclock"
 	"github.com/redo-go/redo/store"
 )
 
@@ -108,6 +110,62 @@ func TestDropKeepsARecordWhoseEntriesCannotBeRead(t *testing.T) {
 	left, err := s.entries(envelope.AppendKey(nil, id))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// expire returns the ID of a record that has expired, of which the store knows the state before.
+func expire(t *testing.T, s *Store, fake *fakeclock.Clock) store.ID {
+	t.Helper()
+	c := claim("expired")
+	c.Lease, c.Retention = 0, time.Minute
+	mustReserve(t, s, c, store.Acquired)
+	fake.Wall.Add(int64(time.Hour))
+	return c.ID
+}
+
+func TestDropRefusesAnExpiredRecordThatIsNotDamaged(t *testing.T) {
+	fake := fakeclock.At(time.Now().UnixNano())
+	dir := tempDir(t)
+	s := mustOpen(t, dir, withClock(fake.Read))
+	id := expire(t, s, fake)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.ErrorIs(t, s.Drop(ctx, id), store.ErrInvalid)
+	require.NoError(t, s.Close())
+
+	s = mustOpen(t, dir, withClock(fake.Read))
+	require.ErrorIs(t, s.Drop(ctx, id), store.ErrInvalid)
+	n, err := s.Purge(ctx, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.ErrorIs(t, s.Drop(ctx, id), store.ErrNotFound)
+}
+
+func TestDropRemovesAnExpiredRecordThatWasDamagedSince(t *testing.T) {
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read))
+	id := expire(t, s, fake)
+	damage(t, s, id.Key)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, s.Drop(ctx, id))
+	require.ErrorIs(t, s.Drop(ctx, id), store.ErrNotFound)
+	require.NoError(t, s.Verify(ctx))
+}
+
+func TestDropKeepsAnExpiredRecordThatCannotBeRead(t *testing.T) {
+	fake, disk := fakeclock.At(time.Now().UnixNano()), newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withClock(fake.Read), withFS(disk))
+	id := expire(t, s, fake)
+	require.NoError(t, s.db.Flush())
+	var failed atomic.Bool
+	disk.set(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && failed.CompareAndSwap(false, true) {
+			return errDisk
+		}
+		return nil
+	})
+	require.ErrorIs(t, s.Drop(t.Context(), id), errDisk)
+	require.ErrorIs(t, s.Drop(t.Context(), id), store.ErrInvalid)
 }
 
 func TestVerifyNoticesALostEntryOfEachIndex(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/redo-go/redo/store"
 )
 
@@ -44,6 +46,8 @@ func (s *Store) explain(err error) error {
 		return nil
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
 		return fmt.Errorf("%w (in %q): %w", err, s.path, store.ErrUnavailable)
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w (in %q): %w", corrupt("%w", err), s.path, store.ErrUnavailable)
 	default:
 		return fmt.Errorf("pebblestore: %q: %w: %w", s.path, err, store.ErrUnavailable)
 	}

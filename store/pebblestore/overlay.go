@@ -173,11 +173,7 @@ func (s *Store) view(f func(db *pebble.DB) error) error {
 	if s.db == nil {
 		return fmt.Errorf("pebblestore: %q is closed: %w", s.path, store.ErrUnavailable)
 	}
-	err := f(s.db)
-	if pebble.IsCorruptionError(err) {
-		err = corrupt("%w", err)
-	}
-	return s.explain(err)
+	return s.explain(f(s.db))
 }
 
 // get returns a record, or nil if there is none.

@@ -166,6 +166,21 @@ func TestAGroupPassesABoundedNumberOfUnreadableRecords(t *testing.T) {
 	require.ErrorIs(t, g.skipped, ErrCorrupt)
 }
 
+func TestPurgeReportsADamagedTableAsDamage(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	b, g := s.db.NewBatch(), newGroup()
+	s.free(damagedTable{}, b, g, 1)
+	require.NoError(t, b.Close())
+	require.ErrorIs(t, s.explain(g.skipped), ErrCorrupt)
+	require.ErrorIs(t, s.explain(g.skipped), store.ErrUnavailable)
+}
+
+type damagedTable struct{ pebble.Reader }
+
+func (damagedTable) NewIter(*pebble.IterOptions) (*pebble.Iterator, error) {
+	return nil, pebble.ErrCorruption
+}
+
 // A countingReader counts the entries from the begin of a search of the index to its end, deleted ones too.
 type countingReader struct {
 	pebble.Reader

@@ -81,7 +81,7 @@ func (p part) at(h uint64) (*block, block) {
 
 // refilter is a goroutine that reads the keys of all records into a new filter. The first one runs after Open. Another
 // one runs when half of the keys that were added may have been deleted, because a filter forgets none. The filter
-// before is used until then. After an error it is kept for good.
+// before is used until then, and after an error.
 func (s *Store) refilter(ctx context.Context) {
 	defer s.helpers.Done()
 	next := newFilter()
@@ -93,6 +93,9 @@ func (s *Store) refilter(ctx context.Context) {
 	s.mu.Unlock()
 	for page := (keyPage{more: true}); page.more; {
 		if ctx.Err() != nil || s.scanKeys(&page) != nil {
+			s.mu.Lock()
+			s.nextFilter = nil
+			s.mu.Unlock()
 			return
 		}
 		s.mu.Lock()

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -103,6 +104,21 @@ func TestFilterIsMadeAnewWhenHalfOfItsKeysMayBeDeleted(t *testing.T) {
 	mustReserve(t, s, claim("next"), store.Acquired)
 	s.helpers.Wait()
 	require.Same(t, second, s.filter, "a new filter lasts for its first part at least")
+}
+
+// It would otherwise grow for good, without a use.
+func TestAFilterThatCouldNotBeMadeTakesNoKeys(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	s.helpers.Wait()
+	before := s.filter
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.helpers.Add(1)
+	s.refilter(ctx)
+	require.Nil(t, s.nextFilter)
+	require.Same(t, before, s.filter)
+	mustReserve(t, s, claim("k"), store.Acquired)
+	require.False(t, s.filter.lacks(envelope.AppendKey(nil, claim("k").ID)))
 }
 
 // An open iterator keeps files that Pebble has compacted.

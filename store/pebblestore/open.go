@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -50,7 +51,8 @@ func Open(path string, opts ...Option) (*Store, error) {
 	dir, err := pebble.LockDirectory(path, cfg.fs)
 	if err != nil {
 		kind := ErrInUse
-		if errors.Is(err, fs.ErrPermission) {
+		var failed *fs.PathError // the lock's file could not be opened, so the lock was not tried
+		if errors.As(err, &failed) || errors.Is(err, fs.ErrPermission) {
 			kind = errOpen
 		}
 		return nil, refusal(path, kind, "%w", err)
@@ -141,6 +143,11 @@ func openLocked(path string, dir *pebble.Lock, cfg config) (*Store, error) {
 		}
 	}
 	s := newStore(path, dir, cfg)
+	if cfg.fs == vfs.Default {
+		if s.info, err = os.Stat(path); err != nil {
+			return nil, refusal(path, errOpen, "%w", err)
+		}
+	}
 	if err := s.openDB(known); err != nil {
 		return nil, err
 	}

@@ -3,11 +3,16 @@ package pebblestore
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
@@ -99,6 +104,21 @@ func TestOpenRefuses(t *testing.T) {
 		require.NoError(t, s.Close())
 		mustOpen(t, path)
 	})
+	t.Run("a directory whose lock can't be made", func(t *testing.T) {
+		for _, cause := range []error{&fs.PathError{Op: "open", Path: lockName, Err: syscall.EMFILE}, fs.ErrPermission} {
+			disk := newFaultyDisk(t)
+			disk.set(func(op errorfs.Op) error {
+				if strings.HasSuffix(op.Path, lockName) {
+					return cause
+				}
+				return nil
+			})
+			_, err := Open("/data/x", withFS(disk))
+			require.ErrorIs(t, err, cause)
+			require.ErrorIs(t, err, errOpen)
+			require.NotErrorIs(t, err, ErrInUse)
+		}
+	})
 	t.Run("a negative delay", func(t *testing.T) {
 		_, err := Open(tempDir(t), WithLazyDelay(-1))
 		require.ErrorIs(t, err, store.ErrInvalid)
@@ -130,6 +150,19 @@ func TestOpenTakes(t *testing.T) {
 			require.NoError(t, os.Rename(path+".moved", path))
 		})
 	}
+}
+
+// Another process can open the new directory, and both would own the same keys.
+func TestCheckSeesThatTheDirectoryWasReplaced(t *testing.T) {
+	path := closed(t)
+	s := mustOpen(t, path)
+	require.NoError(t, os.Rename(path, path+".moved"))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	require.NoError(t, writeFormat(vfs.Default, path, formatName))
+	require.ErrorIs(t, s.Check(t.Context()), store.ErrUnavailable)
+	require.NoError(t, os.RemoveAll(path))
+	require.NoError(t, os.Rename(path+".moved", path))
+	require.NoError(t, s.Check(t.Context()))
 }
 
 // A umask may take permissions away, and adds none.

@@ -3,7 +3,9 @@ package pebblestore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +27,7 @@ type Store struct {
 	*store.Poller // implements store.Waiter
 
 	path  string
+	info  os.FileInfo // the directory's; nil on a file system of a test
 	fs    vfs.FS
 	dir   *pebble.Lock
 	epoch uint64
@@ -196,6 +199,9 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	if _, err := s.fs.Stat(s.fs.PathJoin(s.path, formatName)); err != nil {
 		return s.explain(err)
+	}
+	if info, err := os.Stat(s.path); s.info != nil && (err != nil || !os.SameFile(info, s.info)) {
+		return s.explain(errors.New("the directory was replaced"))
 	}
 	return nil
 }

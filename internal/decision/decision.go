@@ -16,7 +16,9 @@ var (
 	ErrKeyless       = errors.New("redo: not retried: a request without a key was sent")
 	ErrNotReplayable = exchange.ErrNotReplayable
 	ErrAttempts      = errors.New("redo: all attempts are used up")
-	ErrTooLate       = errors.New("redo: not retried: the wait would pass the deadline")
+	ErrTooLate       = errors.New(
+		"redo: not retried: the wait would pass the deadline, MaxElapsed, or the key's retention",
+	)
 )
 
 // Evidence holds all inputs of the decision about another attempt.

@@ -89,7 +89,7 @@ func openDB(path string, cfg config) (*Store, error) {
 	case errors.Is(err, ErrCorrupt): // a panic, which left the file open and locked
 		return nil, errors.Join(explain(path, err), unlock(file), file.Close())
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, refusal(path, ErrInUse, "another Store has it open")
+		return nil, refusal(path, ErrInUse, "another process or Store has it open")
 	case errors.Is(err, berrors.ErrChecksum):
 		return nil, explain(path, corrupt("%w", err))
 	case errors.Is(err, berrors.ErrInvalid):

@@ -198,6 +198,18 @@ func (p place) openPostgres(ctx context.Context, url string) (recordStore, error
 	return postgresStore{st, pool}, nil
 }
 
+// redisStore closes its client too.
+type redisStore struct {
+	*redisstore.Store
+	client rueidis.Client
+}
+
+func (s redisStore) Close() error {
+	err := s.Store.Close()
+	s.client.Close()
+	return err
+}
+
 // openRedis opens a store that exists. redisstore would create a missing one.
 func (p place) openRedis(ctx context.Context, url string) (recordStore, error) {
 	prefix := p.prefix
@@ -208,26 +220,37 @@ func (p place) openRedis(ctx context.Context, url string) (recordStore, error) {
 	if err != nil {
 		return checked(redisstore.Open(ctx, url)) // its error does not show the URL
 	}
-	opt.DisableCache = true // as the store's own client
+	opt.DisableCache = true // a cached read may be stale
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	defer client.Close()
-	found := int64(0)
-	// The store makes a lost layout anew out of its shards.
-	for _, key := range []string{prefix + ":layout", prefix + ":{00}:pending"} {
+	err = hasStore(ctx, client, prefix)
+	var st *redisstore.Store
+	if err == nil {
+		st, err = redisstore.New(ctx, client, redisstore.WithPrefix(prefix))
+	}
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return redisStore{st, client}, nil
+}
+
+// hasStore returns an error if no store has the prefix. A store makes a lost layout anew out of its shards.
+func hasStore(ctx context.Context, client rueidis.Client, prefix string) error {
+	layout := prefix + ":layout"
+	for _, key := range []string{layout, prefix + ":{00}:pending"} {
 		n, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsInt64()
 		if err != nil {
-			return nil, fmt.Errorf("redis: %w", err)
+			return fmt.Errorf("redis: %w", err)
 		}
-		found += n
+		if n > 0 {
+			return nil
+		}
 	}
-	if found == 0 {
-		return nil, fmt.Errorf("this database of Redis has no store: there is no key %q, see --prefix and the number "+
-			"of the database in the URL", prefix+":layout")
-	}
-	return checked(redisstore.Open(ctx, url, redisstore.WithPrefix(prefix)))
+	return fmt.Errorf("this database of Redis has no store: there is no key %q, see --prefix and the number of the "+
+		"database in the URL", layout)
 }
 
 // mysqlDSN returns the driver's data source name for a URL. The query holds the driver's parameters. No error shows

@@ -50,7 +50,7 @@ func TestOverviewShowsCountsAndCauses(t *testing.T) {
 		`state=dead">Dead</a></dt><dd>3</dd>`, `state=waiting">Waiting</a></dt><dd>1</dd>`,
 		`<dt>Disabled</dt><dd>1</dd>`,
 		`<a href="letters">Dead</a></dt><dd>1</dd>`, `<a href="letters?state=waiting">Waiting</a></dt><dd>1</dd>`,
-		"https://closed.example/hooks?…", "<code>VALIDATION.gone</code>",
+		"https://closed.example/hooks?***", "<code>VALIDATION.gone</code>",
 		"<code>DEPENDENCY.unavailable</code></td><td role=\"cell\" data-label=\"Stopped\">3<",
 		"<code>CONFLICT.idempotency.outcome_unknown</code></td><td role=\"cell\" data-label=\"Stopped\">1<",
 	} {
@@ -83,7 +83,7 @@ func TestListsShowTheirRows(t *testing.T) {
 func TestOperationAndEventShowTheirTimeline(t *testing.T) {
 	r := newRig(t)
 	page := r.get("operation?name=refund:pending")
-	require.Contains(t, page, "POST https://api.example/pending?…")
+	require.Contains(t, page, "POST https://api.example/pending?***")
 	require.Contains(t, page, "An attempt may have reached the server")
 	require.Contains(t, r.get("operation?name=refund:unknown"), "<code>CONFLICT.idempotency.outcome_unknown</code>")
 	page = r.get(r.link("events?queue=outbox", "order-1"))
@@ -265,7 +265,7 @@ func TestRedriveMakesOneLetterWait(t *testing.T) {
 	require.Equal(t, outbox.Stats{Waiting: 2, Dead: 2}, r.stats())
 	require.Equal(t, console.Act{
 		Author: "ana", Action: "redrive", Queue: "outbox", Event: "order-1", Redriven: 1,
-		Destination: "https://…@shop.example/hooks?…",
+		Destination: "https://***@shop.example/hooks?***",
 	}, r.act())
 	require.Equal(t, http.StatusConflict, r.do(http.MethodPost, "redrive", fields).Code, "it is no letter any more")
 }
@@ -305,7 +305,7 @@ func TestSelectionForOneDestinationLeavesTheOthers(t *testing.T) {
 	fields.Set("rate", "1000")
 	require.Equal(t, http.StatusOK, r.do(http.MethodPost, "selection", fields).Code)
 	require.Equal(t, 1, r.stats().Dead, "the letter for the other destination")
-	require.Equal(t, "https://…@shop.example/hooks?…", r.act().Destination)
+	require.Equal(t, "https://***@shop.example/hooks?***", r.act().Destination)
 }
 
 // An empty destination of an outbox.Selection means all of them.
@@ -381,7 +381,7 @@ func TestEnableMakesADisabledDestinationReceiveAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, disabled)
 	require.Equal(t, console.Act{
-		Author: "ana", Action: "enable", Queue: "outbox", Destination: "https://closed.example/hooks?…",
+		Author: "ana", Action: "enable", Queue: "outbox", Destination: "https://closed.example/hooks?***",
 	}, r.act())
 	require.Equal(t, http.StatusNotFound, r.do(http.MethodPost, "enable", fields).Code)
 }

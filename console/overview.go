@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -128,7 +129,7 @@ func countQueue(ctx context.Context, q namedQueue, causes map[cause]int) queueCo
 	for _, d := range disabled {
 		to := destinationID(d.Destination)
 		n.Disabled = append(n.Disabled, disabledRow{
-			Queue: q.name, Destination: shownURL(d.Destination), To: to, Since: d.Since,
+			Queue: q.name, Destination: wire.ShownURL(d.Destination), To: to, Since: d.Since,
 			Code: d.Why.Code, Reason: d.Why.Reason, Status: d.Why.Status,
 			Link: link("events", "queue", q.name, "to", to),
 		})

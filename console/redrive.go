@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/taxonomy"
 )
@@ -86,12 +87,12 @@ func (c *Console) dryRun(r *http.Request, q namedQueue) (p selectionPage, sel ou
 			p.Unreadable++
 			continue
 		case p.To == to:
-			p.Destination, p.destination = shownURL(e.Event.Destination), e.Event.Destination
+			p.Destination, p.destination = wire.ShownURL(e.Event.Destination), e.Event.Destination
 		case p.To != "":
 			continue
 		}
 		p.Matched++
-		counts[group{Destination: shownURL(e.Event.Destination), Code: e.Failure().Code}]++
+		counts[group{Destination: wire.ShownURL(e.Event.Destination), Code: e.Failure().Code}]++
 	}
 	for _, g := range slices.SortedFunc(maps.Keys(counts), func(a, b group) int {
 		return cmp.Or(
@@ -190,7 +191,7 @@ func (c *Console) enable(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err = q.Enable(r.Context(), disabled[at].Destination)
-	c.report(r, Act{Action: "enable", Queue: q.name, Destination: shownURL(disabled[at].Destination), Err: err})
+	c.report(r, Act{Action: "enable", Queue: q.name, Destination: wire.ShownURL(disabled[at].Destination), Err: err})
 	if err != nil {
 		c.fail(w, r, http.StatusBadGateway, failure{Text: err.Error()})
 		return

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 )
@@ -78,7 +78,7 @@ type operationRow struct {
 
 func rowOf(op redo.Operation, err error) operationRow {
 	row := operationRow{
-		Operation: op, URL: shownURL(op.URL), Link: link("operation", "name", op.Name),
+		Operation: op, URL: wire.ShownURL(op.URL), Link: link("operation", "name", op.Name),
 		Unknown: op.State == store.StatePending && op.Code != "",
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ type eventRow struct {
 func eventRowOf(queue string, e outbox.Entry, err error) eventRow {
 	to := destinationID(e.Event.Destination)
 	row := eventRow{
-		Entry: e, Queue: queue, Destination: shownURL(e.Event.Destination), To: to,
+		Entry: e, Queue: queue, Destination: wire.ShownURL(e.Event.Destination), To: to,
 		Link: link("event", "queue", queue, "id", e.Event.ID, "to", to),
 	}
 	if !e.EnqueuedAt.IsZero() {
@@ -154,28 +154,6 @@ func endsEvents(e outbox.Entry, err error) bool {
 func destinationID(destination string) string {
 	sum := sha256.Sum256([]byte(destination))
 	return hex.EncodeToString(sum[:12])
-}
-
-// shownURL returns a URL without its user, password, query and fragment, which may be secrets. Other texts are kept.
-func shownURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		if strings.Contains(text, "@") && strings.Contains(text, "://") {
-			return "a URL that can't be read"
-		}
-		before, _, _ := strings.Cut(text, "?")
-		return before
-	}
-	if u.User != nil {
-		u.User = url.User("…")
-	}
-	masked := u.RawQuery != ""
-	u.RawQuery, u.Fragment, u.RawFragment, u.ForceQuery = "", "", "", false
-	shown := strings.ReplaceAll(u.String(), "%E2%80%A6@", "…@")
-	if masked {
-		shown += "?…"
-	}
-	return shown
 }
 
 // link returns the relative address of a page with its parameters, given in pairs.

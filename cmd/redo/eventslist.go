@@ -97,7 +97,7 @@ func (e *events) shown(destination string) string {
 	if e.body {
 		return destination
 	}
-	return withoutSecrets(destination)
+	return wire.ShownURL(destination)
 }
 
 func (e *events) bodyFlag(cmd *cobra.Command) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
 
@@ -186,7 +187,7 @@ func pending(ctx context.Context, client *redo.Client) ([]listed, error) {
 			return all, err
 		}
 		l := listed{
-			Name: op.Name, Key: op.Key, State: "pending", Method: op.Method, URL: withoutSecrets(op.URL),
+			Name: op.Name, Key: op.Key, State: "pending", Method: op.Method, URL: wire.ShownURL(op.URL),
 			CreatedAt: op.CreatedAt.UTC(), Age: op.Age.Seconds(),
 		}
 		l.learn(op)

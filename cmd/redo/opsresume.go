@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/profile"
 )
 
@@ -110,7 +111,7 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 	ask := newAsker(r.terminal)
 	left := 0
 	for _, op := range chosen {
-		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, withoutSecrets(op.URL), op.Key,
+		fmt.Fprintf(r.err, "%s: %s %s, key %s, begun %v ago\n", op.Name, op.Method, wire.ShownURL(op.URL), op.Key,
 			seconds(op.Age.Seconds()))
 		if op.Resumable && !r.yes && !ask.yes(ctx, "Send it again?") {
 			if ctx.Err() != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -105,7 +104,7 @@ func operationOf(rec store.Record) listed {
 	case r.Version != requestVersion:
 		l.Problem = fmt.Sprintf("its request has version %d, this program reads %d", r.Version, requestVersion)
 	default:
-		l.Key, l.Method, l.URL, l.request = r.Key, r.Method, withoutSecrets(r.URL), &r
+		l.Key, l.Method, l.URL, l.request = r.Key, r.Method, wire.ShownURL(r.URL), &r
 	}
 	return l
 }
@@ -159,27 +158,5 @@ func writeOperation(w io.Writer, op listed, body bool) {
 	}
 }
 
-// masked replaces a secret in the output.
-const masked = "***"
-
-// withoutSecrets masks the credentials and the query of a URL, because they may hold a secret that must not be shown. A
-// password that is not escaped may make a URL that can't be read, with the password anywhere in it.
-func withoutSecrets(address string) string {
-	if _, err := url.Parse(address); err != nil && strings.Contains(address, "://") && strings.Contains(address, "@") {
-		return "a URL that can't be read"
-	}
-	shown, _, query := strings.Cut(address, "?")
-	if scheme, rest, found := strings.Cut(shown, "://"); found {
-		authority, path, slash := strings.Cut(rest, "/")
-		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-			shown = scheme + "://" + masked + authority[at:]
-			if slash {
-				shown += "/" + path
-			}
-		}
-	}
-	if query {
-		shown += "?" + masked
-	}
-	return shown
-}
+// masked replaces a secret in the output, also in a URL.
+const masked = wire.Masked

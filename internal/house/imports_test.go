@@ -115,7 +115,7 @@ var importRules = map[string]importRule{
 	"server/framework/plain":   {},
 	"gateway":                  {module: []string{".", "server", "store", "taxonomy", "internal/wire", "internal/null"}},
 	"console": {module: []string{
-		".", "store", "inbox", "outbox", "taxonomy", "internal/bidi", "internal/null",
+		".", "store", "inbox", "outbox", "taxonomy", "internal/bidi", "internal/null", "internal/wire",
 	}},
 	"inbox": {module: []string{
 		"taxonomy", "store", "webhook", "outbox", "internal/wire", "internal/null", "internal/settle",

@@ -43,6 +43,31 @@ func WithoutCredentials(from *url.URL) (u url.URL, secret bool) {
 	return u, secret
 }
 
+// Masked replaces a secret in the text that an operator sees.
+const Masked = "***"
+
+// ShownURL returns the text of a URL for an operator. Masked replaces the credentials and the query, because they may
+// be secrets. The fragment is left out. A password that is not escaped can make a URL that does not parse, with the
+// password anywhere in it: nothing of such a URL is shown. Of a text that is no URL only a query is masked.
+func ShownURL(address string) string {
+	if _, err := url.Parse(address); err != nil && strings.Contains(address, "://") && strings.Contains(address, "@") {
+		return "a URL that can't be read"
+	}
+	shown, _, query := strings.Cut(address, "?")
+	if scheme, rest, found := strings.Cut(shown, "://"); found {
+		rest, _, _ = strings.Cut(rest, "#")
+		authority, _, _ := strings.Cut(rest, "/")
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			rest = Masked + rest[at:]
+		}
+		shown = scheme + "://" + rest
+	}
+	if query {
+		shown += "?" + Masked
+	}
+	return shown
+}
+
 // WithoutURL takes the URL out of the error about one that does not parse: it may hold a password and a query.
 func WithoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {

@@ -206,6 +206,14 @@ func TestResumeThatFailsShowsItsCause(t *testing.T) {
 	require.Empty(t, r.forms("operation?name=refund:unknown", "resume"), "it is never sent again")
 }
 
+func TestResumeThatGetsAFinalFailureAsksForASettlement(t *testing.T) {
+	r := newRig(t)
+	require.Error(t, r.call("refund:final", "/final"))
+	page := r.do(http.MethodPost, "resume", r.forms("operation?name=refund:final", "resume")[0]).Body.String()
+	require.Contains(t, page, "<code>TRANSIENT.internal</code>: read the resource back, then settle the operation")
+	require.NotContains(t, page, "retry with the same key", "redo does not send it again")
+}
+
 func TestForgetAsksFirst(t *testing.T) {
 	r := newRig(t)
 	page := r.link("operation?name=refund:unknown", "forget?")

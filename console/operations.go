@@ -109,6 +109,9 @@ func (c *Console) resume(w http.ResponseWriter, r *http.Request) {
 		var e *redo.Error
 		if errors.As(err, &e) {
 			f.Code, f.Hint = string(e.Code), e.Code.Hint()
+			if e.Code.Transient() && !redo.SafeToRetry(err) { // its final response is recorded
+				f.Hint = settleHint
+			}
 		}
 		c.fail(w, r, http.StatusBadGateway, f)
 		return

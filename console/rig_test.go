@@ -45,8 +45,8 @@ type rig struct {
 	sent []string // the paths that the server of the operations received
 }
 
-// RoundTrip is the server of the operations: it loses the response to a first "/pending", and never knows the outcome
-// of "/unknown".
+// RoundTrip is the server of the operations. It loses the response to a first "/pending" or "/final". It never knows the
+// outcome of "/unknown", and replays a failure of "/final".
 func (r *rig) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,8 +56,11 @@ func (r *rig) RoundTrip(req *http.Request) (*http.Response, error) {
 	case req.URL.Path == "/unknown":
 		w.Header().Set("Error-Code", "CONFLICT.idempotency.outcome_unknown")
 		w.WriteHeader(http.StatusConflict)
-	case req.URL.Path == "/pending" && first:
+	case first && (req.URL.Path == "/pending" || req.URL.Path == "/final"):
 		return nil, errors.New("connection reset")
+	case req.URL.Path == "/final":
+		w.Header().Set("Idempotent-Replayed", "true")
+		w.WriteHeader(http.StatusInternalServerError)
 	case req.URL.Path == "/down":
 		w.WriteHeader(http.StatusServiceUnavailable)
 	default:

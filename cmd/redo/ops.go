@@ -128,7 +128,7 @@ func (o *ops) writeList(all []listed, whole bool) error {
 	case o.asJSON:
 		return writeJSON(o.out, all)
 	case len(all) == 0 && whole:
-		fmt.Fprintln(o.out, "nothing is pending")
+		fmt.Fprintf(o.out, "nothing is pending in the scope %q\n", o.scope)
 		return nil
 	case len(all) == 0:
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/profile"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // resumption holds the flags of ops resume.
@@ -168,7 +169,7 @@ func (r *resumption) one(ctx context.Context, client *redo.Client, op redo.Opera
 		}
 		text = strings.TrimPrefix(text, fmt.Sprintf("operation %q: ", op.Name))
 		fmt.Fprintf(r.out, "%s: %s\n", op.Name, text)
-		if hint := e.Code.Hint(); hint != "" {
+		if hint := hintOf(e); hint != "" {
 			fmt.Fprintf(r.out, "  %s\n", hint)
 		}
 		r.show(e.Response)
@@ -181,6 +182,17 @@ func (r *resumption) one(ctx context.Context, client *redo.Client, op redo.Opera
 	fmt.Fprintf(r.out, "%s: %s%s\n", op.Name, resp.Status, how)
 	r.show(resp)
 	return true
+}
+
+// hintOf returns the advice for an operation that was not resumed. The code's own hint is for a program.
+func hintOf(e *redo.Error) string {
+	switch {
+	case e.Code == taxonomy.BodyNotReplayable:
+		return "" // the error's text has the advice
+	case e.Code.Transient() && !redo.SafeToRetry(e): // its final response is recorded
+		return "it is not sent again: find out what happened, then see redo ops settle --help"
+	}
+	return e.Code.Hint()
 }
 
 // maxShown is the number of bytes of a response that show prints.

@@ -23,6 +23,9 @@ A damaged record is named: see drop. Pages that are damaged are not repaired: re
 			if err := noURL(args[0], "the pages that verify checks", "a boltstore file"); err != nil {
 				return err
 			}
+			if err := o.check(boltFile); err != nil {
+				return err
+			}
 			return withFile(args[0], func(st *boltstore.Store) error {
 				if err := st.Verify(c.Context()); err != nil {
 					return failed(err)

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -89,12 +91,10 @@ func (s *Store) prepare(ctx context.Context, path string) error {
 		}
 		return s.Check(ctx)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	if err := create(path); err != nil {
 		return unavailable(err)
 	}
-	_ = f.Close() // nothing was written
-	err = s.repeat(ctx, func() error {
+	err := s.repeat(ctx, func() error {
 		_, err := s.writes.ExecContext(ctx, "PRAGMA journal_mode=WAL")
 		return err
 	})
@@ -102,6 +102,23 @@ func (s *Store) prepare(ctx context.Context, path string) error {
 		return err
 	}
 	return s.Migrate(ctx)
+}
+
+var creating sync.Mutex
+
+// create makes an empty file if there is none. It does not open a file that exists: a close of any descriptor ends the
+// locks that this process has on the file by another connection.
+func create(path string) error {
+	creating.Lock() // a file that another goroutine has just made is not opened either
+	defer creating.Unlock()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // Close closes the file. It does not end open transactions: they can be committed, discarded and rolled back, and the

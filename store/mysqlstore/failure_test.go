@@ -132,7 +132,7 @@ func TestLostResponseOfAReadIsUnavailable(t *testing.T) {
 func TestLostConnectionOfATransaction(t *testing.T) {
 	for text, unknown := range map[string]bool{
 		"START TRANSACTION": false, "GET_LOCK": false, "RELEASE SAVEPOINT": false, "SET state": false,
-		"DO RELEASE_LOCK": false, "COMMIT": true,
+		" RELEASE_LOCK": false, "COMMIT": true,
 	} {
 		for _, done := range []bool{true, false} {
 			p, st, l := onALine(t)

@@ -22,7 +22,7 @@ const migrationSQL = `CREATE TABLE {t} (
 	result      LONGBLOB,
 	meta        LONGBLOB,
 	owner       VARBINARY(64) NOT NULL,
-	fence       BIGINT NOT NULL, -- a number that id has skipped, or 0: the id is the fence
+	fence       BIGINT NOT NULL, -- 16 random bits, below a number that id has skipped, or below 0: the id is the number
 	revision    BIGINT NOT NULL, -- counts the changes
 	lease_until BIGINT, -- microseconds since 1970, UTC, as are the next two; NULL: no lease
 	created_at  BIGINT NOT NULL,
@@ -51,18 +51,15 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	err := s.run(ctx, true, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, strings.ReplaceAll(migrationSQL, "{t}", quoted(s.table)))
-		if number(err) == tableExists {
-			return nil // another process was first
-		}
 		return err
 	})
-	if err != nil {
+	if err != nil && number(err) != tableExists { // another process was first
 		return err
 	}
 	return s.Check(ctx)
 }
 
-const checkSQL = `SELECT @@read_only + @@innodb_read_only, @@max_allowed_packet, @@sql_mode, t.engine, t.table_comment
+const checkSQL = `SELECT ` + readOnly + `, @@max_allowed_packet, @@sql_mode, t.engine, t.table_comment
 FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?`
 
 // Check implements [store.Checker]. It returns nil if the server can be written to, keeps values whole, and has the
@@ -109,11 +106,11 @@ func (s *Store) Check(ctx context.Context) error {
 		if _, err = s.find(ctx, conn, s.text.find, store.ID{}); err == nil { // it fails unless the columns exist
 			_, err = s.find(ctx, conn, s.text.lockRow+" SKIP LOCKED", store.ID{})
 		}
-		if number(err) == syntaxError {
+		switch {
+		case number(err) == syntaxError:
 			return unfit(ErrServer, "it must be MySQL 8.0.1, MariaDB 10.6, or later: %v", err)
-		}
-		if errors.Is(err, sql.ErrNoRows) {
-			err = nil
+		case errors.Is(err, sql.ErrNoRows):
+			return nil
 		}
 		return err
 	})

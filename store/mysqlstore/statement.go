@@ -10,15 +10,18 @@ import (
 )
 
 const (
-	columns = `fingerprint, NULLIF(state,0), result, meta, owner, GREATEST(fence, id), lease_until, created_at, expires_at`
+	columns = `fingerprint, NULLIF(state,0), result, meta, owner, ` + fenceOf + `, lease_until, created_at, expires_at`
+	// fenceOf has random bits, because a server that is restored, or promoted too early, gives numbers out again.
+	fenceOf = `GREATEST(fence, id * 65536 + fence % 65536)`
+	// readOnly is true for each value but OFF: MariaDB 12 has more than two.
+	readOnly = `(CONCAT(@@read_only) NOT IN ('OFF', '0') OR @@innodb_read_only)`
 	// nowSQL is the server's clock in microseconds. No time zone plays a part.
 	nowSQL = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 	// lockSQL names the lock of an open transaction. Names are common to all databases of a server.
 	lockSQL = `SHA2(CONCAT(DATABASE(), '.', ?), 256)`
 	ofID    = ` WHERE scope = ? AND id_key = ?`
-	ofLease = ofID + ` AND GREATEST(fence, id) = ? AND (expires_at IS NULL OR expires_at > {now})`
+	ofLease = ofID + ` AND ` + fenceOf + ` = ? AND (expires_at IS NULL OR expires_at > {now})`
 	ofOwner = ofLease + ` AND state = 1`
-	owned   = `UPDATE {t} SET revision = revision + 1, owner = ?, fence = ?, lease_until = ?, expires_at = ?`
 	// removed leaves the row for an hour: an INSERT whose number is older finds it, and draws another.
 	removed = `UPDATE {t} SET state = 0, fingerprint = '', result = NULL, meta = NULL, owner = '', lease_until = NULL,
 	expires_at = {now} + 3600000000, revision = revision + 1` + ofLease
@@ -26,8 +29,8 @@ const (
 
 // statements are the texts for one table.
 type statements struct {
-	find, insert, lockRow, draw, undraw, takeOver, renew, hold, unhold string
-	complete, extend, release, forget, drop, free, expired, pending    string
+	find, insert, lockRow, draw, undraw, own, hold, unhold          string
+	complete, extend, release, forget, drop, free, expired, pending string
 }
 
 func newStatements(table string) statements {
@@ -37,16 +40,16 @@ func newStatements(table string) statements {
 	IS_USED_LOCK({lock}) IS NOT NULL, EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
 	r.id IS NOT NULL, {cols} FROM (SELECT 1 AS one) AS o LEFT JOIN {t} AS r ON r.scope = ? AND r.id_key = ?`),
 		insert: on(`INSERT INTO {t} (scope, id_key, fingerprint, meta, owner, lease_until, created_at, expires_at,
-	state, fence, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)`),
+	state, fence, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, 0)`),
 		lockRow: on(`SELECT {now}, @@max_allowed_packet, {lock} IS NULL, 0, 1, {cols}
 	FROM {t}` + ofID + ` FOR UPDATE`), // find's columns
 		draw: on(`INSERT INTO {t} (scope, id_key, fingerprint, state, owner, fence, revision, created_at)
 	VALUES (?, '', '', 0, '', 0, 0, 0)`),
-		undraw:   on(`DELETE FROM {t} WHERE scope = ? AND id_key = ''`),
-		takeOver: on(owned + ofID),
-		renew:    on(owned + `, state = 1, fingerprint = ?, result = NULL, meta = ?, created_at = ?` + ofID),
-		hold:     on(`SELECT COALESCE(GET_LOCK({lock}, 0), 0) <> 1`),
-		unhold:   on(`DO RELEASE_LOCK({lock})`),
+		undraw: on(`DELETE FROM {t} WHERE scope = ? AND id_key = ''`),
+		own: on(`UPDATE {t} SET revision = revision + 1, owner = ?, fence = ?, lease_until = ?, expires_at = ?,
+	state = 1, fingerprint = ?, result = NULL, meta = ?, created_at = ?` + ofID),
+		hold:   on(`SELECT COALESCE(GET_LOCK({lock}, 0), 0) <> 1`),
+		unhold: on(`SELECT RELEASE_LOCK({lock}) IS NOT NULL AND @@autocommit AND @@completion_type = 'NO_CHAIN'`),
 		complete: on(`UPDATE {t} SET state = ?, result = ?, owner = '', lease_until = NULL, revision = revision + 1,
 	expires_at = CASE ? WHEN 0 THEN expires_at WHEN -1 THEN NULL ELSE {now} + ? END` + ofOwner),
 		extend: on(`UPDATE {t} SET revision = revision + 1, meta = COALESCE(?, meta),

@@ -2,11 +2,11 @@ package mysqlstore
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -27,10 +27,11 @@ func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id stor
 	var row sqltx.Row
 	err = on.QueryRowContext(ctx, text, s.lockOf(id), []byte(id.Scope), []byte(id.Key)).
 		Scan(append([]any{&at, &packet, &now.Held, &now.expired, &now.row}, row.Dest()...)...)
-	if err == nil && !at.Valid {
+	switch {
+	case err != nil:
+	case !at.Valid:
 		err = fmt.Errorf("%w: it needs autocommit=1 and completion_type=NO_CHAIN: %w", ErrServer, store.ErrUnavailable)
-	}
-	if err == nil {
+	default:
 		s.packet.Store(packet.Int64)
 		now.At = time.UnixMicro(at.Int64).UTC()
 		now.Record, err = row.Record(id, now.At)
@@ -100,16 +101,17 @@ func (s *Store) inTx(ctx context.Context, conn *sql.Conn, f func() error) error 
 	return err
 }
 
-// insert makes the record of an ID that has no row. The row's number is the fence.
+// insert makes the record of an ID that has no row. The row's number is in the fence.
 func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now time.Time) (store.Grant, error) {
 	rec := sqltx.Claimed(store.Record{}, store.Acquired, c, 0, now)
+	chance := rand.Int64N(1 << 16)
 	result, err := on.ExecContext(ctx, s.text.insert, []byte(c.ID.Scope), []byte(c.ID.Key), c.Fingerprint[:], rec.Meta,
-		[]byte(c.Owner), sqltx.Instant(rec.LeaseUntil), sqltx.Instant(now), sqltx.Instant(rec.ExpiresAt))
+		[]byte(c.Owner), sqltx.Instant(rec.LeaseUntil), sqltx.Instant(now), sqltx.Instant(rec.ExpiresAt), chance)
 	if err != nil {
 		return store.Grant{}, err
 	}
 	id, _ := result.LastInsertId() // the driver returns no error
-	rec.Fence = uint64(id)
+	rec.Fence = uint64(id<<16 | chance)
 	return store.Grant{Verdict: store.Acquired, Lease: rec.Lease(), Record: rec}, nil
 }
 
@@ -124,22 +126,19 @@ func (s *Store) take(ctx context.Context, tx sqltx.Queryer, c store.Claim) (stor
 	if !g.Verdict.Owned() {
 		return g, nil
 	}
-	dummy := []byte(rand.Text()) // the scope of a row that lives for one statement
+	dummy := fmt.Append(nil, rand.Uint64()) // the scope of a row that lives for one statement
 	result, err := tx.ExecContext(ctx, s.text.draw, dummy)
 	if err != nil {
 		return store.Grant{}, err
 	}
-	fence, _ := result.LastInsertId() // the driver returns no error
+	number, _ := result.LastInsertId() // the driver returns no error
 	if _, err = tx.ExecContext(ctx, s.text.undraw, dummy); err != nil {
 		return store.Grant{}, err
 	}
-	rec := sqltx.Claimed(now.Record, g.Verdict, c, uint64(fence), now.At)
-	args := []any{[]byte(c.Owner), fence, sqltx.Instant(rec.LeaseUntil), sqltx.Instant(rec.ExpiresAt)}
-	text := s.text.takeOver
-	if g.Verdict == store.Acquired {
-		text, args = s.text.renew, append(args, c.Fingerprint[:], rec.Meta, sqltx.Instant(now.At))
-	}
-	_, err = tx.ExecContext(ctx, text, append(args, []byte(c.ID.Scope), []byte(c.ID.Key))...)
+	rec := sqltx.Claimed(now.Record, g.Verdict, c, uint64(number<<16|rand.Int64N(1<<16)), now.At)
+	_, err = tx.ExecContext(ctx, s.text.own, []byte(c.Owner), rec.Fence, sqltx.Instant(rec.LeaseUntil),
+		sqltx.Instant(rec.ExpiresAt), c.Fingerprint[:], rec.Meta, sqltx.Instant(rec.CreatedAt),
+		[]byte(c.ID.Scope), []byte(c.ID.Key))
 	return store.Grant{Verdict: g.Verdict, Lease: rec.Lease(), Record: rec}, err
 }
 
@@ -190,7 +189,7 @@ func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err er
 		return store.Record{}, err
 	}
 	err = s.run(ctx, false, func(conn *sql.Conn) error {
-		now, err := s.find(ctx, conn, s.text.find+" WHERE NOT (@@read_only OR @@innodb_read_only)", id)
+		now, err := s.find(ctx, conn, s.text.find+" WHERE NOT "+readOnly, id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: connect to the primary: %w", ErrReadOnly, store.ErrUnavailable)
 		}

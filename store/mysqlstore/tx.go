@@ -21,6 +21,7 @@ type transaction struct {
 	tx    *sql.Tx
 	end   context.CancelFunc // of the context that the transaction lives in
 	lease store.Lease
+	alien bool // the caller has changed the session, see unlock
 }
 
 // Begin implements [store.TxStore]. The transaction takes one connection of the pool until it is over. Its isolation
@@ -84,7 +85,7 @@ func (t *transaction) undo() {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, t.end)()
-	if errors.Join(t.unlock(ctx), t.tx.Rollback()) != nil {
+	if errors.Join(t.unlock(ctx), t.tx.Rollback()) != nil || t.alien {
 		discard(t.conn)
 	}
 }
@@ -95,7 +96,9 @@ func discard(conn *sql.Conn) {
 }
 
 func (t *transaction) unlock(ctx context.Context) error {
-	_, err := t.tx.ExecContext(ctx, t.s.text.unhold, t.s.lockOf(t.lease.ID))
+	fits := false
+	err := t.tx.QueryRowContext(ctx, t.s.text.unhold, t.s.lockOf(t.lease.ID)).Scan(&fits)
+	t.alien = !fits
 	return err
 }
 
@@ -111,20 +114,18 @@ func (t *transaction) Commit(ctx context.Context) error {
 		t.Rollback()
 		return t.Failure(ctx, err)
 	}
-	// The driver's Commit knows no context.
-	done := make(chan error, 1)
+	done := make(chan error, 2) // the driver's Commit knows no context
+	defer context.AfterFunc(ctx, func() { done <- ctx.Err() })()
 	go func() {
 		err := t.tx.Commit()
 		t.end()
+		if t.alien {
+			discard(t.conn)
+		}
 		_ = t.conn.Close() // it fails only if it is closed
 		done <- err        // when the next call can use the connection
 	}()
-	select {
-	case err := <-done:
-		return t.s.failure(ctx, err, true)
-	case <-ctx.Done():
-		return t.s.failure(ctx, ctx.Err(), true)
-	}
+	return t.s.failure(ctx, <-done, true)
 }
 
 func (t *transaction) Settle(ctx context.Context, o store.Outcome) error {

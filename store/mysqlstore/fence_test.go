@@ -1,0 +1,31 @@
+package mysqlstore_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
+)
+
+// A server that is restored, or promoted without the last writes, gives their numbers out again. An owner of the lost
+// history must not release the record of a later owner, or settle it.
+func TestALeaseOfALostHistoryFitsNoLaterRecord(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	st := p.open(t)
+	history := func() (leases []store.Lease) {
+		leases = append(leases, reserve(t, st, unleased("new"), store.Acquired).Lease)
+		reserve(t, st, unleased("taken over"), store.Acquired)
+		return append(leases, reserve(t, st, unleased("taken over"), store.TakenOver).Lease)
+	}
+	lost := history()
+	p.exec(t, "TRUNCATE TABLE redo_records")
+	for i, l := range history() {
+		require.Equal(t, l.Fence>>16, lost[i].Fence>>16, "the number is given out again")
+		require.ErrorIs(t, st.Extend(t.Context(), lost[i], 1, nil), store.ErrLost)
+		require.ErrorIs(t, st.Release(t.Context(), lost[i]), store.ErrLost)
+		require.ErrorIs(t, st.Complete(t.Context(), lost[i], store.Outcome{}), store.ErrLost)
+		require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))
+	}
+}

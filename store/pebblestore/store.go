@@ -200,10 +200,14 @@ func (s *Store) Check(ctx context.Context) error {
 	if _, err := s.fs.Stat(s.fs.PathJoin(s.path, formatName)); err != nil {
 		return s.explain(err)
 	}
-	if info, err := os.Stat(s.path); s.info != nil && (err != nil || !os.SameFile(info, s.info)) {
-		return s.explain(errors.New("the directory was replaced"))
+	if s.info == nil {
+		return nil
 	}
-	return nil
+	info, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(info, s.info) {
+		err = errors.New("the directory was replaced")
+	}
+	return s.explain(err)
 }
 
 // Close writes the queued changes, lazy ones included, and closes the directory. Concurrent calls return before

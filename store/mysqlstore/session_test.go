@@ -9,8 +9,8 @@ import (
 	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 )
 
-// A handler's statement can change the session. The next call would get that session from the pool: it would write
-// without a commit, or the session would keep the lock of an ID that is free.
+// A handler's statement can change the session. The next call would get that session from the pool, and write without a
+// commit. Or the session would keep the lock of an ID that is free.
 func TestASessionThatTheHandlerHasChangedIsClosed(t *testing.T) {
 	for _, text := range []string{
 		"SET autocommit = 0", "SET completion_type = 'CHAIN'", "SET completion_type = 'RELEASE'", "USE information_schema",

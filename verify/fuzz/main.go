@@ -1,4 +1,5 @@
-// Fuzz runs each fuzz target for a time, as many side by side as there are cores, and prints a table.
+// Fuzz gives each fuzz target a processor time, searches with as many side by side as there are cores, and prints a
+// table. A search beside other work goes on until it has had its time.
 //
 //	go run ./verify/fuzz -for 1h -state DIR                  every target, an hour of a core each
 //	go run ./verify/fuzz -for 10m -state DIR ./internal/...  the targets in and below a directory
@@ -40,7 +41,7 @@ func main() {
 // run searches with the targets, and prints the result of each and the table of all.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("fuzz", flag.ContinueOnError)
-	length := flags.Duration("for", time.Minute, "the time of a core that each target gets")
+	length := flags.Duration("for", time.Minute, "the processor time that each target gets")
 	state := flags.String("state", "", "the directory of results and inputs; by default a temporary one")
 	keep := flags.Bool("keep", false, "add the inputs that reach new statements to the corpora in testdata/fuzz")
 	side := flags.Int("parallel", runtime.NumCPU(), "the number of targets that are searched side by side")
@@ -91,22 +92,32 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// one searches with the target, notes how far it came, and adds to its corpus.
+// one searches with the target until it has had its time, those of earlier runs included. It notes how far each search
+// came, and adds to the corpus.
 func (s *searcher) one(ctx context.Context, t target, rec *record, keep bool, lines *log.Logger) error {
-	p, err := s.search(ctx, t, rec.of(t))
-	if err != nil {
-		return err
-	}
-	if p != (progress{}) {
+	var all progress
+	for ctx.Err() == nil {
+		left := s.length - rec.of(t).time
+		if left < time.Second {
+			break
+		}
+		p, err := s.search(ctx, t, left)
+		if err != nil {
+			return err
+		}
 		if err := rec.add(t, p); err != nil {
 			return err
 		}
+		all = all.plus(p)
 	}
-	kept := 0
+	var (
+		kept int
+		err  error
+	)
 	if keep && ctx.Err() == nil {
 		kept, err = s.keep(ctx, t)
 	}
-	lines.Printf("%s: %v, %d executions, %d inputs found, %d kept", t, p.time, p.executions, p.inputs, kept)
+	lines.Printf("%s: %v, %d executions, %d inputs found, %d kept", t, all.time, all.executions, all.inputs, kept)
 	return err
 }
 

@@ -18,17 +18,14 @@ import (
 // A searcher searches with targets. The directory has the programs it compiles and the inputs it finds.
 type searcher struct {
 	dir    string
-	length time.Duration // the time of a core for each target, over all runs
+	length time.Duration // the processor time for each target, over all runs
 
 	building sync.Mutex // the compiler uses every core by itself
 }
 
-// search searches with the target until it has had its time, those of earlier runs included.
-func (s *searcher) search(ctx context.Context, t target, earlier progress) (progress, error) {
-	left := s.length - earlier.time
-	if left < time.Second {
-		return progress{}, ctx.Err()
-	}
+// search searches with the target for a time of the clock. Its progress counts the processor time, which is less on a
+// busy machine.
+func (s *searcher) search(ctx context.Context, t target, length time.Duration) (progress, error) {
 	program, err := s.build(ctx, t.dir, "search", "-fuzz=Fuzz") // with the instrumentation that guides the search
 	if err != nil {
 		return progress{}, err
@@ -37,13 +34,16 @@ func (s *searcher) search(ctx context.Context, t target, earlier progress) (prog
 	if err != nil {
 		return progress{}, err
 	}
-	cmd := exec.CommandContext(ctx, program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+left.String(),
+	cmd := exec.CommandContext(ctx, program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+length.String(),
 		"-test.fuzzminimizetime=10x", "-test.fuzzcachedir="+inputs, "-test.parallel=1")
 	cmd.Dir = t.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it prints how far it came
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	p, parsed := parseProgress(string(out))
+	if cmd.ProcessState != nil {
+		p.time = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // those of its workers included
+	}
 	switch {
 	case parsed != nil:
 		return progress{}, errors.Join(err, fmt.Errorf("%w:\n%s", parsed, out))
@@ -81,7 +81,7 @@ func (s *searcher) build(ctx context.Context, dir, kind string, flags ...string)
 
 // A progress is how far the searches with a target came.
 type progress struct {
-	time       time.Duration
+	time       time.Duration // of a processor
 	executions int64
 	inputs     int64 // that reached something new
 }
@@ -90,23 +90,19 @@ func (p progress) plus(q progress) progress {
 	return progress{p.time + q.time, p.executions + q.executions, p.inputs + q.inputs}
 }
 
-var progressLine = regexp.MustCompile(`fuzz: elapsed: (\S+), execs: (\d+) .*new interesting: (\d+)`)
+var progressLine = regexp.MustCompile(`fuzz: elapsed: .*, execs: (\d+) .*new interesting: (\d+)`)
 
-// parseProgress reads the last line of progress that the engine printed.
+// parseProgress reads the counts in the last line of progress that the engine printed.
 func parseProgress(out string) (progress, error) {
 	lines := progressLine.FindAllStringSubmatch(out, -1)
 	if len(lines) == 0 {
 		return progress{}, errors.New("the search printed no progress")
 	}
 	last := lines[len(lines)-1]
-	elapsed, err := time.ParseDuration(last[1])
+	executions, err := strconv.ParseInt(last[1], 10, 64)
 	if err != nil {
 		return progress{}, err
 	}
-	executions, err := strconv.ParseInt(last[2], 10, 64)
-	if err != nil {
-		return progress{}, err
-	}
-	inputs, err := strconv.ParseInt(last[3], 10, 64)
-	return progress{elapsed, executions, inputs}, err
+	inputs, err := strconv.ParseInt(last[2], 10, 64)
+	return progress{executions: executions, inputs: inputs}, err
 }

@@ -28,9 +28,9 @@ const (
 //	keys, err := webhook.NewKeySet("https://bank.example/.well-known/jwks.json", nil)
 //	verifier, err := webhook.NewVerifierFor(keys.Secrets)
 //
-// It reads the set when the first delivery arrives, and again when the response's max-age is over. Signatures of
-// Standard Webhooks do not name their key, so an unknown key causes no request: a producer publishes a key before it
-// signs with it. While the set can't be read the last keys are used, for up to KeySetKept.
+// It reads the set when the first delivery arrives, and again when the response's max-age is over. Its Age in a cache
+// counts. Signatures of Standard Webhooks do not name their key, so an unknown key causes no request: a producer
+// publishes a key before it signs with it. While the set can't be read the last keys are used, for up to KeySetKept.
 type KeySet struct {
 	url    string
 	client *http.Client
@@ -124,11 +124,12 @@ func (k *KeySet) fetch(ctx context.Context) ([]Secret, time.Duration, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return secrets, maxAge(resp.Header), nil
+	return secrets, freshFor(resp.Header), nil
 }
 
-// maxAge returns the max-age of Cache-Control. It returns JWKSMaxAge if there is none, and 0 for no-cache and no-store.
-func maxAge(h http.Header) time.Duration {
+// freshFor returns the max-age of Cache-Control, less the response's age in a cache. The max-age is JWKSMaxAge if there
+// is none, and 0 for no-cache and no-store.
+func freshFor(h http.Header) time.Duration {
 	age := JWKSMaxAge
 	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
@@ -142,6 +143,9 @@ func maxAge(h http.Header) time.Duration {
 			}
 			age = seconds(int64(n))
 		}
+	}
+	if n, err := strconv.ParseUint(h.Get("Age"), 10, 63); err == nil {
+		age -= seconds(int64(n))
 	}
 	return age
 }

@@ -74,6 +74,9 @@ func TestAKeySetIsReadAgainWhenItIsOld(t *testing.T) {
 		{"with a long one", []string{"Cache-Control", "max-age=31536000"}, webhook.KeySetMaxAge},
 		{"with none allowed", []string{"Cache-Control", "no-cache, max-age=600"}, webhook.KeySetMinAge},
 		{"with one that is no number", []string{"Cache-Control", "max-age=x"}, webhook.KeySetMinAge},
+		{"of a cache", []string{"Cache-Control", "max-age=600", "Age", "290"}, 310 * time.Second},
+		{"that is old in a cache", []string{"Cache-Control", "max-age=600", "Age", "601"}, webhook.KeySetMinAge},
+		{"with an age that is no number", []string{"Cache-Control", "max-age=600", "Age", "-1"}, 10 * time.Minute},
 		{"with one that overflows", []string{"Cache-Control", "max-age=99999999999999999999"}, webhook.KeySetMaxAge},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,19 +27,11 @@ func Raw(method, path, query string, body []byte) Fingerprint {
 }
 
 func sum(version byte, method, path, query string, body []byte) Fingerprint {
-	var buf [512]byte
-	in := prefix(buf[:0], version, method, path, query)
-	var f Fingerprint
-	f[0] = version
-	if len(in)+len(body) <= cap(in) {
-		// Small requests, the common case, are hashed in one go and without an allocation.
-		s := sha256.Sum256(append(in, body...))
-		copy(f[1:], s[:])
-		return f
-	}
+	var buf [512]byte // on the stack: the usual prefix needs no allocation
 	h := sha256.New()
-	h.Write(in)
+	h.Write(prefix(buf[:0], version, method, path, query))
 	h.Write(body)
+	f := Fingerprint{version}
 	h.Sum(f[1:1])
 	return f
 }

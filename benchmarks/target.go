@@ -57,9 +57,9 @@ func targets() []contest.Target {
 			1.5, times, growth),
 		contest.AtMost("scale-postgres-purge", "a purge beside many records takes at most 1.5 times as long",
 			1.5, times, growth),
-		contest.AtMost("middleware", "a first run makes at most 20 allocations more than the bare handler", 20, count,
+		contest.AtMost("middleware", "a first run makes at most 21 allocations more than the bare handler", 21, count,
 			more(byFirst, byHandler)),
-		contest.AtMost("middleware", "a replay makes at most 12 allocations more than the bare handler", 12, count,
+		contest.AtMost("middleware", "a replay makes at most 13 allocations more than the bare handler", 13, count,
 			more(byReplay, byHandler)),
 	}...)
 }

@@ -155,3 +155,26 @@ func TestRetentionByDroppingAPartitionOfKeys(t *testing.T) {
 	// A request with a dropped key is new again: the server must refuse old keys (server.RefuseExpiredKeys).
 	reserve(t, st, claim(key(monday, 0)), store.Acquired)
 }
+
+// A crash of the server empties an unlogged partition, at any depth, although the table itself is logged.
+func TestAnUnloggedPartitionIsRefused(t *testing.T) {
+	p := newPlace(t)
+	p.partition(t, "HASH (scope, key)", hashed()[:3]...)
+	conn := pgtest.Connect(t, p.url)
+	pgtest.Exec(t, conn, fmt.Sprintf("CREATE TABLE %s PARTITION OF %s %s PARTITION BY HASH (key)",
+		p.part(3), p.table(), hashed()[3]))
+	pgtest.Exec(t, conn, fmt.Sprintf("CREATE TABLE %s PARTITION OF %s FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+		p.part(4), p.part(3)))
+	st := p.open(t)
+	require.NoError(t, st.Check(t.Context()), "all partitions are logged")
+	for _, part := range []string{p.part(1), p.part(4)} {
+		pgtest.Exec(t, conn, "ALTER TABLE "+part+" SET UNLOGGED")
+		for _, err := range []error{st.Check(t.Context()), st.Migrate(t.Context())} {
+			require.ErrorIs(t, err, pgstore.ErrForeign)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.ErrorContains(t, err, "its partition "+part+" is not logged, so that a crash would empty it")
+		}
+		pgtest.Exec(t, conn, "ALTER TABLE "+part+" SET LOGGED")
+	}
+	require.NoError(t, st.Check(t.Context()))
+}

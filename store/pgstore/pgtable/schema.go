@@ -95,7 +95,10 @@ SELECT pg_is_in_recovery(),
 	coalesce(has_schema_privilege(c.relnamespace, 'USAGE')
 		AND (SELECT coalesce(bool_and(has_table_privilege(c.oid, p)), true) FROM unnest($3::text[]) AS p), false),
 	coalesce(row_security_active(c.oid), false),
-	current_setting('transaction_read_only') = 'on'
+	current_setting('transaction_read_only') = 'on',
+	(SELECT ARRAY[n.nspname, p.relname]::text[] FROM pg_partition_tree(c.oid)
+		JOIN pg_catalog.pg_class AS p ON p.oid = relid JOIN pg_catalog.pg_namespace AS n ON n.oid = p.relnamespace
+		WHERE p.oid <> c.oid AND p.relpersistence <> 'p' ORDER BY 1 LIMIT 1)
 FROM (VALUES (1)) AS one
 LEFT JOIN pg_catalog.pg_class AS c ON c.relname = $2::text
 	AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)`
@@ -105,12 +108,13 @@ type finding struct {
 	standby, schema, table     bool
 	kind, persistence, comment string
 	granted, hides, readOnly   bool
+	unlogged                   pgx.Identifier // a partition; nil if there is none
 }
 
 func (t Table) find(ctx context.Context, conn *pgx.Conn) (f finding, err error) {
 	privileges := append([]string{}, t.Privileges...)
 	err = conn.QueryRow(ctx, checkSQL, t.Schema, t.Name, privileges).Scan(&f.standby, &f.schema, &f.table,
-		&f.kind, &f.persistence, &f.comment, &f.granted, &f.hides, &f.readOnly)
+		&f.kind, &f.persistence, &f.comment, &f.granted, &f.hides, &f.readOnly, &f.unlogged)
 	return f, err
 }
 
@@ -131,7 +135,7 @@ func (t Table) version(ctx context.Context, conn *pgx.Conn) (int, error) {
 // privileges. The table must have no row security for the role, and this release's version or the next. A release works
 // with both, so that a deployment can migrate first and replace its processes afterwards. Its errors wrap
 // store.ErrUnavailable, and one of ErrNoTable, ErrForeign, ErrVersion and ErrStandby if that is the reason. A
-// partitioned table is accepted.
+// partitioned table is accepted if all its partitions are logged.
 func (t Table) Check(ctx context.Context, conns Conns) error {
 	var f finding
 	var unreadable pgx.ScanArgError
@@ -167,6 +171,8 @@ func (t Table) Check(ctx context.Context, conns Conns) error {
 			version, t.Version(), next)
 	case f.persistence != "p":
 		return t.Unfit(ErrForeign, "it is not logged, so that a crash would empty it")
+	case f.unlogged != nil:
+		return t.Unfit(ErrForeign, "its partition %s is not logged, so that a crash would empty it", f.unlogged.Sanitize())
 	case !f.granted:
 		return t.unavailable(fmt.Errorf("%s: privileges are missing: USAGE on its schema, and %s on the table",
 			t, strings.Join(t.Privileges, ", ")))

@@ -49,6 +49,10 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() +
 				" CACHE 20"
 		}, pgstore.ErrForeign},
+		{"unlogged sequence", func(p place) string {
+			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() +
+				" SET UNLOGGED"
+		}, pgstore.ErrForeign},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)

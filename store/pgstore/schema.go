@@ -93,13 +93,15 @@ func (s *records) Migrate(ctx context.Context) error {
 
 // sequenceSQL returns no row if the fences could go back.
 const sequenceSQL = `
-SELECT has_sequence_privilege(q.seqrelid, 'USAGE') FROM pg_catalog.pg_sequence AS q
-WHERE q.seqrelid = to_regclass($1::text) AND q.seqincrement = 1 AND q.seqcache = 1 AND NOT q.seqcycle`
+SELECT has_sequence_privilege(q.seqrelid, 'USAGE')
+FROM pg_catalog.pg_sequence AS q JOIN pg_catalog.pg_class AS c ON c.oid = q.seqrelid
+WHERE c.oid = to_regclass($1::text) AND c.relpersistence = 'p'
+	AND q.seqincrement = 1 AND q.seqcache = 1 AND NOT q.seqcycle`
 
 // Check implements [store.Checker]. It returns nil if the server is a primary whose transactions may write, and the
-// table fits. The table must be logged, open to the role, without row security for it, and of this release's version or
-// the next. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby]
-// if that is the reason.
+// table fits. The table, its partitions and its sequence must be logged. The table must be open to the role, without
+// row security for it, and of this release's version or the next. Its errors wrap store.ErrUnavailable, and one of
+// [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
 func (s *records) Check(ctx context.Context) error {
 	if err := s.table.Check(ctx, s.with); err != nil {
 		return err
@@ -116,7 +118,7 @@ func (s *records) Check(ctx context.Context) error {
 	case err != nil:
 		return err
 	case usable == nil:
-		return s.table.Unfit(ErrForeign, "its sequence %q is missing or was changed: it must count by 1, "+
+		return s.table.Unfit(ErrForeign, "its sequence %q is missing or was changed: it must be logged and count by 1, "+
 			"without a cache or a cycle", s.table.Name+"_fence")
 	case !*usable:
 		return s.table.Unfit(store.ErrUnavailable, "USAGE on the sequence %q is needed", s.table.Name+"_fence")

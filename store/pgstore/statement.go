@@ -39,10 +39,10 @@ func newStatements(t pgtable.Table) statements {
 		extend:         fill(extendSQL),
 		complete:       fill(completeSQL, ownedSQL),
 		completeLazy:   fill(lazySQL, completeSQL, ownedSQL, " AND EXISTS (SELECT FROM lazy)"),
-		settle:         fill(settleSQL),
-		settleOver:     fill(settleSQL, settleOverSQL),
-		settleFreeing: fill("WITH settled AS (", settleSQL, " RETURNING 1)",
-			freeing("settled", "$11", " AND "+readCommittedSQL), " SELECT ", freedSQL),
+		settle:         fill(settleSQL, settled("", nothing)),
+		settleOver:     fill(settleSQL, settleOverSQL, settled("", nothing)),
+		settleFreeing: fill(settleSQL,
+			settled(freeing("settled", "$11", " AND "+readCommittedSQL), freedSQL+", ")),
 		release: fill(releaseSQL),
 		forget:  fill(forgetSQL),
 		find:    fill(findSQL, primarySQL),
@@ -219,10 +219,10 @@ UPDATE {table} AS r SET state = $4::smallint, result = $5::bytea, owner = NULL, 
 WHERE `
 
 // settleSQL writes the record of a transaction when it ends, so that a new record is written once. The start of the
-// transaction distinguishes it from one that its user has begun. If a rule is broken, the state's division by zero
-// fails, and so does the COMMIT behind it.
+// transaction distinguishes it from one that its user has begun. If a rule is broken, a division by zero fails, and so
+// does the COMMIT behind it.
 const settleSQL = `
-INSERT INTO {table} AS r (scope, key, fingerprint, state, result, fence, born, created_at, expires_at)
+WITH settled AS (INSERT INTO {table} AS r (scope, key, fingerprint, state, result, fence, born, created_at, expires_at)
 VALUES ($1::bytea, $2::bytea, $7::bytea,
 	$4::smallint / (now() = $10::timestamptz AND coalesce($9::timestamptz > clock_timestamp(), true))::int,
 	$5::bytea, $3::bigint, $3::bigint, $8::timestamptz,
@@ -234,6 +234,12 @@ const settleOverSQL = `
 ON CONFLICT (scope, key) DO UPDATE SET
 	state = excluded.state / (r.fence = excluded.fence)::int, result = excluded.result,
 	owner = NULL, lease_until = NULL, expires_at = excluded.expires_at`
+
+// settled ends the statement, which returns the result of a search for expired records. It divides by the number of
+// records that were written: a trigger can drop one without an error.
+func settled(freeing, freed string) string {
+	return " RETURNING 1)" + freeing + " SELECT " + freed + "1 / (SELECT count(*) FROM settled)"
+}
 
 // lazySQL makes the commit of the statement's transaction asynchronous.
 const lazySQL = `WITH lazy AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`

@@ -255,9 +255,8 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 	var deleted freed
 	settled := false
 	err := t.conn.commit(ctx, func(b *pgx.Batch) {
-		b.Queue(text, args...).Query(func(found pgx.Rows) error {
-			// Only settleFreeing returns a row.
-			_, err := pgx.ForEachRow(found, []any{&deleted.n, &deleted.last}, func() error { return nil })
+		b.Queue(text, args...).QueryRow(func(found pgx.Row) error {
+			err := found.Scan(&deleted.n, &deleted.last, nil)
 			settled = err == nil
 			return err
 		})
@@ -298,7 +297,8 @@ func (t *heldTx[T]) unsettled(ctx context.Context, err error, settled bool) erro
 		if errors.Is(t.undo(last), errEnded) {
 			return t.ended(ctx)
 		}
-		err = fmt.Errorf("pgstore: the record of %v has expired, or is another's: %w", t.lease.ID, store.ErrLost)
+		err = fmt.Errorf("pgstore: the record of %v has expired, is another's, or was dropped by a trigger: %w",
+			t.lease.ID, store.ErrLost)
 	}
 	// If the server has refused the record, it has not executed the COMMIT behind it. That also holds for the message
 	// with which it ends a session, but not for the message of a pooler.

@@ -49,6 +49,9 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() +
 				" CACHE 20"
 		}, pgstore.ErrForeign},
+		{"lost primary key", func(p place) string {
+			return migration(p) + "ALTER TABLE " + p.table() + " DROP CONSTRAINT redo_records_pkey"
+		}, pgstore.ErrForeign},
 		{"unlogged sequence", func(p place) string {
 			return migration(p) + "ALTER SEQUENCE " + pgx.Identifier{p.schema, "redo_records_fence"}.Sanitize() +
 				" SET UNLOGGED"
@@ -66,6 +69,17 @@ func TestTableThatIsNotOursIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rule can drop the record of a transaction without an error. One of Postgres refuses Reserve.
+func TestTableWithARuleIsRefused(t *testing.T) {
+	p := newPlace(t)
+	st := p.open(t)
+	pgtest.Exec(t, pgtest.Connect(t, p.url), "CREATE RULE nothing AS ON INSERT TO "+p.table()+" DO INSTEAD NOTHING")
+	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
+	tx, _ := begin(t, st, claim("k"), store.Acquired)
+	require.ErrorIs(t, tx.Commit(t.Context(), store.Outcome{}), store.ErrUnavailable)
+	begin(t, st, claim("k"), store.Acquired)
 }
 
 // Row security would make the record of another role absent.

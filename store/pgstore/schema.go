@@ -91,6 +91,9 @@ func (s *records) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
+// noUniqueIndex is the SQLSTATE of an ON CONFLICT clause without a unique index.
+const noUniqueIndex = "42P10"
+
 // sequenceSQL returns no row if the fences could go back.
 const sequenceSQL = `
 SELECT has_sequence_privilege(q.seqrelid, 'USAGE')
@@ -108,13 +111,15 @@ func (s *records) Check(ctx context.Context) error {
 	}
 	var usable *bool
 	err := s.run(ctx, false, func(on *pgx.Conn) error {
-		// This reads no row, and fails unless the columns exist.
-		if _, err := on.Exec(ctx, s.sql.find, []byte{}, []byte{}); err != nil {
+		// This plans a Reserve, and fails unless the columns and the primary key exist.
+		if _, err := on.Exec(ctx, "EXPLAIN "+s.sql.reserve, s.sql.claimArgs(store.Claim{})...); err != nil {
 			return err
 		}
 		return on.QueryRow(ctx, "SELECT ("+sequenceSQL+")", s.table.Fill("{.fence}")).Scan(&usable)
 	})
 	switch {
+	case pgtable.Code(err) == noUniqueIndex:
+		return s.table.Unfit(ErrForeign, "its primary key (scope, key) is missing or was changed: %w", err)
 	case err != nil:
 		return err
 	case usable == nil:

@@ -10,9 +10,9 @@
 // # Promises
 //
 // Each call is one statement in a separate transaction. It returns after Postgres has acknowledged the commit, by
-// the setting of synchronous_commit. There is one exception: a Complete whose Outcome is Lazy commits with
-// synchronous_commit off. Other calls see it immediately, and a crash of the server may lose the last fraction of
-// a second of such outcomes.
+// the setting of synchronous_commit. Check refuses off, at which a crash loses acknowledged records. There is one
+// exception: a Complete whose Outcome is Lazy commits with synchronous_commit off. Other calls see it immediately, and
+// a crash of the server may lose the last fraction of a second of such outcomes.
 //
 // A Reserve that finds the record complete, in flight or under another fingerprint writes nothing. Statements that
 // deadlock or fail to serialize are repeated. If the response to a write is lost, the error is [store.ErrUnknown], and
@@ -68,7 +68,8 @@
 // pending record, and would then be made again. A table that has a column for the key needs no store: see
 // examples/keyed.
 //
-// Only the store ends the transaction, see [store.ErrTxEnded].
+// Only the store ends the transaction, see [store.ErrTxEnded]. Commit writes the record under the role and the settings
+// that the user has left. So reset a SET LOCAL ROLE before the handler returns, unless that role may write the table.
 //
 // # Versions
 //

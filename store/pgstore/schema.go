@@ -102,20 +102,23 @@ WHERE c.oid = to_regclass($1::text) AND c.relpersistence = 'p'
 	AND q.seqincrement = 1 AND q.seqcache = 1 AND NOT q.seqcycle`
 
 // Check implements [store.Checker]. It returns nil if the server is a primary whose transactions may write, and the
-// table fits. The table, its partitions and its sequence must be logged. The table must be open to the role, without
-// row security for it, and of this release's version or the next. Its errors wrap store.ErrUnavailable, and one of
-// [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
+// table fits. The table, its partitions and its sequence must be logged, and synchronous_commit
+// must not be off. The table must be open to the role, without row security for it, and of this release's version or
+// the next. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby]
+// if that is the reason.
 func (s *records) Check(ctx context.Context) error {
 	if err := s.table.Check(ctx, s.with); err != nil {
 		return err
 	}
 	var usable *bool
+	var asynchronous bool
 	err := s.run(ctx, false, func(on *pgx.Conn) error {
 		// This plans a Reserve, and fails unless the columns and the primary key exist.
 		if _, err := on.Exec(ctx, "EXPLAIN "+s.sql.reserve, s.sql.claimArgs(store.Claim{})...); err != nil {
 			return err
 		}
-		return on.QueryRow(ctx, "SELECT ("+sequenceSQL+")", s.table.Fill("{.fence}")).Scan(&usable)
+		return on.QueryRow(ctx, "SELECT current_setting('synchronous_commit') = 'off', ("+sequenceSQL+")",
+			s.table.Fill("{.fence}")).Scan(&asynchronous, &usable)
 	})
 	switch {
 	case pgtable.Code(err) == noUniqueIndex:
@@ -125,6 +128,9 @@ func (s *records) Check(ctx context.Context) error {
 	case usable == nil:
 		return s.table.Unfit(ErrForeign, "its sequence %q is missing or was changed: it must be logged and count by 1, "+
 			"without a cache or a cycle", s.table.Name+"_fence")
+	case asynchronous:
+		return s.table.Unfit(store.ErrUnavailable, "synchronous_commit is off, so that a crash would lose acknowledged "+
+			"records: set it for the role, or in the connection string")
 	case !*usable:
 		return s.table.Unfit(store.ErrUnavailable, "USAGE on the sequence %q is needed", s.table.Name+"_fence")
 	}

@@ -33,3 +33,19 @@ func TestNewRecordsDeleteExpiredOnes(t *testing.T) {
 	}
 	require.Equal(t, 10, p.count(t, "SELECT COUNT(*) FROM redo_records WHERE expires_at > 1"))
 }
+
+func TestPurgeCountsNoRecordWhoseDeletionFailed(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	st := p.open(t)
+	c := unleased("k")
+	c.Retention = time.Microsecond
+	reserve(t, st, c, store.Acquired)
+	p.exec(t, "CREATE TRIGGER refuse BEFORE DELETE ON redo_records FOR EACH ROW SIGNAL SQLSTATE '45000'")
+	n, err := st.Purge(t.Context(), 10)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Zero(t, n)
+	p.exec(t, "DROP TRIGGER refuse")
+	n, err = st.Purge(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}

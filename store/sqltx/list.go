@@ -83,7 +83,7 @@ func ReadPage(rows *sql.Rows, err error) ([]Listed, error) {
 const purgeBatch = 1000
 
 // Purge deletes at most limit records as [store.Store] does. batch deletes at most n in one transaction, and returns
-// how many it has deleted.
+// how many it has deleted. A batch that returns an error counts nothing.
 func Purge(limit int, batch func(n int) (int, error)) (purged int, err error) {
 	if err := store.ValidatePurge(limit); err != nil {
 		return 0, err
@@ -91,8 +91,11 @@ func Purge(limit int, batch func(n int) (int, error)) (purged int, err error) {
 	for purged < limit {
 		size := min(purgeBatch, limit-purged)
 		n, err := batch(size)
-		if purged += n; err != nil || n < size {
+		if err != nil {
 			return purged, err
+		}
+		if purged += n; n < size {
+			break
 		}
 	}
 	return purged, nil

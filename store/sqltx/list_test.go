@@ -120,7 +120,7 @@ func TestPurgeWorksInBatches(t *testing.T) {
 	}{
 		{"up to its limit", 2500, []int{1000, 1000, 500}, nil, []int{1000, 1000, 500}, 2500},
 		{"until a batch finds too few", 2500, []int{1000, 999}, nil, []int{1000, 1000}, 1999},
-		{"until an error", 2500, []int{1000, 1000}, errPage, []int{1000, 1000}, 2000},
+		{"until an error, whose batch is rolled back", 2500, []int{1000, 1000}, errPage, []int{1000, 1000}, 1000},
 		{"one record", 1, []int{1}, nil, []int{1}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

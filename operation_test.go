@@ -123,7 +123,7 @@ func TestPlanRefuses(t *testing.T) {
 	keep := WithProfile(Profile{Name: "acme", KeepRequestKey: true})
 	noKeys := WithProfile(Profile{Name: "acme", NoKeys: true})
 	const noEffect = "redo: the operation's name has no effect: use WithStore, DerivedKeys or WithKey"
-	const twoKeys = "redo: the request's Idempotency-Key header: wire: malformed idempotency key: " +
+	const twoKeys = "redo: the request's Idempotency-Key header: malformed idempotency key: " +
 		`two different keys were sent, "k1" and "k2"`
 	for _, c := range []struct {
 		name    string
@@ -156,11 +156,11 @@ func TestPlanRefuses(t *testing.T) {
 		},
 		{
 			"an empty key", build(t, WithKey(ctx, ""), "POST"), nil, taxonomy.KeyMalformed,
-			"redo: wire: malformed idempotency key: it is empty",
+			"redo: malformed idempotency key: it is empty",
 		},
 		{
 			"a key beyond ASCII", build(t, WithKey(ctx, "kü"), "POST"), nil, taxonomy.KeyMalformed,
-			"redo: wire: malformed idempotency key: byte 1 is 0xC3, only printable ASCII (0x20 to 0x7E) is allowed",
+			"redo: malformed idempotency key: byte 1 is 0xC3, only printable ASCII (0x20 to 0x7E) is allowed",
 		},
 		{
 			"a key that the profile finds too long", build(t, WithKey(ctx, strings.Repeat("k", 37)), "POST"),
@@ -169,7 +169,7 @@ func TestPlanRefuses(t *testing.T) {
 		},
 		{
 			"an empty header", build(t, ctx, "POST", ""), nil, taxonomy.KeyMalformed,
-			"redo: the request's Idempotency-Key header: wire: malformed idempotency key: it is empty",
+			"redo: the request's Idempotency-Key header: malformed idempotency key: it is empty",
 		},
 		{"two keys in the header", build(t, ctx, "POST", "k1", "k2"), nil, taxonomy.KeyMalformed, twoKeys},
 		{
@@ -278,12 +278,12 @@ func TestMadeKeysAreCheckedLikeAny(t *testing.T) {
 		{"a maker that fails", func(string) (string, error) { return "", noEntropy }, nil, "no entropy"},
 		{
 			"an empty key", func(string) (string, error) { return "", nil }, nil,
-			"redo: wire: malformed idempotency key: it is empty",
+			"redo: malformed idempotency key: it is empty",
 		},
 		{
 			"a key that is too long", func(string) (string, error) { return strings.Repeat("k", wire.MaxKey+1), nil },
 			nil,
-			"redo: wire: malformed idempotency key: ",
+			"redo: malformed idempotency key: ",
 		},
 		{
 			"a key that the profile finds too long", TimeOrderedKeys, []Option{short},

@@ -268,7 +268,7 @@ func (c *execution) replay(rec store.Record) {
 // plain returns the text of an error for a client, without the package's prefix.
 func plain(err error) string {
 	s := err.Error()
-	for _, prefix := range [...]string{"wire: ", "server: ", "store: "} {
+	for _, prefix := range [...]string{"server: ", "store: "} {
 		s = strings.TrimPrefix(s, prefix)
 	}
 	return s

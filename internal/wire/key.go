@@ -13,9 +13,9 @@ const MaxKey = 255
 // Errors of ParseKey and CheckKey, for errors.Is.
 var (
 	// ErrKeyMissing means that the request has no key header.
-	ErrKeyMissing = errors.New("wire: no key header")
+	ErrKeyMissing = errors.New("no key header")
 	// ErrKeyMalformed means that the header's value is not one key, or that the key breaks a rule of CheckKey.
-	ErrKeyMalformed = errors.New("wire: malformed idempotency key")
+	ErrKeyMalformed = errors.New("malformed idempotency key")
 )
 
 // CheckKey returns nil if a header can carry key unchanged. Such a key has 1 to MaxKey bytes of printable ASCII (0x20

@@ -43,13 +43,13 @@ const (
 // Errors of DecodeResponse and Check, for errors.Is.
 var (
 	// ErrVersion means that the envelope has a newer version than this code can read.
-	ErrVersion = errors.New("wire: stored response of a newer version")
+	ErrVersion = errors.New("stored response of a newer version")
 	// ErrEnvelope means that the bytes are not a whole envelope.
-	ErrEnvelope = errors.New("wire: stored response is damaged")
+	ErrEnvelope = errors.New("stored response is damaged")
 	// ErrNotStored means that the envelope is a tombstone: the response was too large to be stored.
-	ErrNotStored = errors.New("wire: the response was too large to be stored")
+	ErrNotStored = errors.New("the response was too large to be stored")
 	// ErrTooLarge means that the response is over a limit of the envelope.
-	ErrTooLarge = errors.New("wire: response too large to be stored")
+	ErrTooLarge = errors.New("response too large to be stored")
 )
 
 // A Field is one name of a header and its values, in order.
@@ -68,7 +68,7 @@ func (r Response) Check() error {
 // CheckFields is Check for a header that is a list of fields.
 func CheckFields(status int, header []Field) error {
 	if status < 200 || status > 999 {
-		return fmt.Errorf("wire: status %d is no final status", status)
+		return fmt.Errorf("status %d is no final status", status)
 	}
 	if len(header) > MaxHeaderNames {
 		return fmt.Errorf("%w: %d header names, at most %d are kept", ErrTooLarge, len(header), MaxHeaderNames)

@@ -395,6 +395,7 @@ func TestBodyThatCannotBeReplayedIsSentOnceAndTheErrorSaysWhy(t *testing.T) {
 		req.Body, req.GetBody, req.ContentLength = body, nil, -1
 		e := fail(t, connect(t, srv.Transport(), redo.WithMaxBufferedBody(len(payment)-1)), req)
 		require.ErrorIs(t, e, redo.ErrNotReplayable)
+		require.ErrorContains(t, e, "it has more than the limit of "+strconv.Itoa(len(payment)-1)+" bytes")
 		require.Equal(t, taxonomy.Unavailable, e.Code)
 		require.Equal(t, payment, string(srv.Requests()[0].Body))
 		require.Len(t, srv.Requests(), 1)
@@ -411,6 +412,7 @@ func TestBodyThatCannotBeReplayedIsRefusedForAStoredOperation(t *testing.T) {
 		e := fail(t, connect(t, srv.Transport(), redo.WithStore(st), redo.WithMaxBufferedBody(len(payment)-1)), req)
 		require.Equal(t, taxonomy.BodyNotReplayable, e.Code)
 		require.ErrorIs(t, e, redo.ErrNotReplayable)
+		require.ErrorContains(t, e, "it has more than the limit of "+strconv.Itoa(len(payment)-1)+" bytes")
 		require.Equal(t, redo.NotApplied, e.Effect)
 		require.Empty(t, srv.Requests())
 		requireAbsent(t, st, "op")

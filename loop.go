@@ -118,7 +118,7 @@ func backoff(wait, _ time.Duration, _ int, _ *http.Response) time.Duration { ret
 func (l *loop) decide() decision.Decision {
 	k, res, now := l.call, &l.last, time.Now()
 	e := decision.Evidence{
-		Verdict: res.verdict, Method: k.req.Method, Keyed: k.keyed(), Sent: res.sent, Replayable: k.body.Replayable(),
+		Verdict: res.verdict, Method: k.req.Method, Keyed: k.keyed(), Sent: res.sent, Body: k.body.CheckReplayable(),
 		Last: l.number() >= k.policy.MaxAttempts, Left: min(l.total(now), k.usable()),
 	}
 	if deadline, ok := k.ctx.Deadline(); ok {

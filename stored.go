@@ -68,8 +68,8 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	if err := k.body.Buffer(c.maxBuffered); err != nil {
 		return fail(k.bodyFailure(err, k.unsent()))
 	}
-	if !k.body.Replayable() {
-		return fail(k.refused(taxonomy.BodyNotReplayable, k.unsent(), ErrNotReplayable))
+	if err := k.body.CheckReplayable(); err != nil {
+		return fail(k.refused(taxonomy.BodyNotReplayable, k.unsent(), err))
 	}
 	if k.op.key == "" {
 		op, e := c.makeKey(k.op)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -220,17 +221,19 @@ func (c *execution) refuseBody(err error) {
 	var broken *net.OpError
 	switch {
 	case errors.Is(err, errBodyTooLarge), errors.As(err, &outside):
-		limit := int64(c.maxBody)
+		limit, of := int64(c.maxBody), "the option MaxBody"
 		if outside != nil {
-			limit = outside.Limit
+			limit, of = outside.Limit, "a layer in front of this route"
 		}
-		detail := "The body has more than " + strconv.FormatInt(limit, 10) + " bytes."
+		detail := fmt.Sprintf("The body is longer than the %d bytes of %s", limit, of)
 		if limit == 0 && outside != nil {
-			detail = "The body is too large." // a framework's limit, whose value is not known
+			detail = "The body is too large" // a framework's limit, whose value is not known
+		} else if n := c.r.ContentLength; n > limit {
+			detail += fmt.Sprintf(": it has %d", n)
 		}
 		// The rest of the body is not read.
 		c.w.Header().Set("Connection", "close")
-		c.refuse(taxonomy.ContentTooLarge, detail)
+		c.refuse(taxonomy.ContentTooLarge, detail+".")
 	case errors.Is(err, errBodyConsumed):
 		c.refuse(Misconfigured, "The body was read before the idempotency middleware saw it.")
 	case errors.Is(err, os.ErrDeadlineExceeded): // the ReadTimeout of the http.Server

@@ -23,15 +23,15 @@ var (
 
 // Evidence holds all inputs of the decision about another attempt.
 type Evidence struct {
-	Verdict    taxonomy.Verdict
-	Method     string
-	Keyed      bool          // the attempt carried a key
-	Sent       bool          // the request was, or may have been, written
-	Replayable bool          // the body, if any, can be sent again
-	Last       bool          // the policy allows no other attempt
-	Schedule   time.Duration // the wait of the policy
-	Hint       time.Duration // the wait in the server's hint; zero if there is none
-	Left       time.Duration // the rest of the caller's deadline, of MaxElapsed, and of the key's retention
+	Verdict  taxonomy.Verdict
+	Method   string
+	Keyed    bool          // the attempt carried a key
+	Sent     bool          // the request was, or may have been, written
+	Body     error         // why the body can't be sent again; nil if it can, or there is none
+	Last     bool          // the policy allows no other attempt
+	Schedule time.Duration // the wait of the policy
+	Hint     time.Duration // the wait in the server's hint; zero if there is none
+	Left     time.Duration // the rest of the caller's deadline, of MaxElapsed, and of the key's retention
 }
 
 // A Decision holds whether another attempt follows, and when.
@@ -55,8 +55,8 @@ func Decide(e Evidence) Decision {
 			return Decision{Why: ErrKeyless}
 		}
 		d.Why = ErrKeyless
-	case !e.Replayable:
-		d.Why = ErrNotReplayable
+	case e.Body != nil:
+		d.Why = e.Body
 	case e.Last:
 		d.Why = ErrAttempts
 	case d.Wait >= e.Left:

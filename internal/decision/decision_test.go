@@ -74,11 +74,11 @@ func TestDecide(t *testing.T) {
 
 		{
 			"a body that can't be replayed is not",
-			func(s *Evidence) { s.Replayable = false }, later(50*ms, ErrNotReplayable),
+			func(s *Evidence) { s.Body = ErrNotReplayable }, later(50*ms, ErrNotReplayable),
 		},
 		{
 			"a body that can't be replayed is not even when nothing was sent",
-			func(s *Evidence) { s.Replayable, s.Sent = false, false }, later(50*ms, ErrNotReplayable),
+			func(s *Evidence) { s.Body, s.Sent = ErrNotReplayable, false }, later(50*ms, ErrNotReplayable),
 		},
 
 		{"POST without a key is not retried once it was sent", func(s *Evidence) { s.Keyed = false }, keyless},
@@ -115,11 +115,11 @@ func TestDecide(t *testing.T) {
 
 		{
 			"the keyless rule comes before the body's",
-			func(s *Evidence) { s.Keyed, s.Replayable = false, false }, keyless,
+			func(s *Evidence) { s.Keyed, s.Body = false, ErrNotReplayable }, keyless,
 		},
 		{
 			"the body's rule comes before the attempts'",
-			func(s *Evidence) { s.Replayable, s.Last = false, true }, later(50*ms, ErrNotReplayable),
+			func(s *Evidence) { s.Body, s.Last = ErrNotReplayable, true }, later(50*ms, ErrNotReplayable),
 		},
 		{
 			"the attempts' rule comes before the deadline's",
@@ -128,7 +128,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := Evidence{
-				Verdict: transient, Method: "POST", Keyed: true, Sent: true, Replayable: true,
+				Verdict: transient, Method: "POST", Keyed: true, Sent: true,
 				Schedule: 50 * ms, Left: 10 * time.Second,
 			}
 			c.change(&s)

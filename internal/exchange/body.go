@@ -23,6 +23,7 @@ type Body struct {
 	held  bool          // bytes is the body; the request's own is closed
 	rest  io.ReadCloser // the whole body, if Buffer read the head of one that is too long
 	used  bool          // an attempt has the request's own body, and closes it
+	limit int           // that of Buffer, if the body is longer
 	moved bool          // a reader of GetBody was read: it may share its position with the request's own body
 }
 
@@ -42,6 +43,21 @@ func (b *Body) Replayable() bool {
 	return b.held || b.empty() || b.req.GetBody != nil
 }
 
+// CheckReplayable returns nil if the body can be sent more than once. Otherwise the error wraps ErrNotReplayable. It
+// names the limit that the body passes, and the body's size if the request declares it.
+func (b *Body) CheckReplayable() error {
+	switch n := b.req.ContentLength; {
+	case b.Replayable():
+		return nil
+	case b.rest == nil:
+		return ErrNotReplayable
+	case n > 0:
+		return fmt.Errorf("%w: it has %d bytes, and the limit is %d", ErrNotReplayable, n, b.limit)
+	default:
+		return fmt.Errorf("%w: it has more than the limit of %d bytes", ErrNotReplayable, b.limit)
+	}
+}
+
 // Buffer reads a body that has no GetBody into memory, if it has at most limit bytes. It returns early when the
 // caller's context ends.
 func (b *Body) Buffer(limit int) error {
@@ -53,7 +69,7 @@ func (b *Body) Buffer(limit int) error {
 	case err != nil:
 		return fmt.Errorf("redo: reading the request's body: %w", err)
 	case len(head) > limit:
-		b.rest = rejoin(head, b.req.Body)
+		b.rest, b.limit = rejoin(head, b.req.Body), limit
 		return nil
 	}
 	return b.hold(head)
@@ -105,7 +121,7 @@ func (b *Body) Open(limit int) (r io.ReadCloser, whole bool, err error) {
 	case b.empty():
 		return http.NoBody, true, nil
 	case !b.held && b.req.GetBody == nil:
-		return nil, false, ErrNotReplayable
+		return nil, false, b.CheckReplayable()
 	case !b.held:
 		from, err := b.req.GetBody()
 		if err != nil {
@@ -163,7 +179,7 @@ func (b *Body) next() (io.ReadCloser, error) {
 		}
 		return b.req.Body, nil
 	case b.req.GetBody == nil:
-		return nil, ErrNotReplayable
+		return nil, b.CheckReplayable()
 	}
 	return b.req.GetBody()
 }

@@ -83,9 +83,14 @@ func TestABodyThatIsTooLongIsSentOnce(t *testing.T) {
 	require.NoError(t, b.Buffer(4))
 	require.False(t, b.Replayable())
 	require.Equal(t, "10000", attached(t, &b), "the head that was read is not lost")
-	require.ErrorIs(t, b.Attach(req.Clone(t.Context())), ErrNotReplayable)
-	_, _, err := b.Open(4)
+	const text = "redo: the request body can't be replayed: set Request.GetBody, or raise WithMaxBufferedBody: "
+	err := b.Attach(req.Clone(t.Context()))
 	require.ErrorIs(t, err, ErrNotReplayable)
+	require.EqualError(t, err, text+"it has more than the limit of 4 bytes")
+	req.ContentLength = 5
+	_, _, err = b.Open(4)
+	require.ErrorIs(t, err, ErrNotReplayable)
+	require.EqualError(t, err, text+"it has 5 bytes, and the limit is 4")
 	b.Close()
 	require.Equal(t, 1, spy.closed, "the attempt closed it")
 }

@@ -112,11 +112,11 @@ func (e *Error) Error() string {
 	default:
 		fmt.Fprintf(&b, " after %d attempts", n)
 	}
-	b.WriteString(", effect ")
-	b.WriteString(e.Effect.String())
+	b.WriteString(", effect " + e.Effect.String())
 	if e.Err != nil {
-		b.WriteString(": ")
-		b.WriteString(strings.ReplaceAll(e.Err.Error(), "\n", "; "))
+		b.WriteString(": " + strings.ReplaceAll(e.Err.Error(), "\n", "; "))
+	} else if e.Code.In(taxonomy.PayloadMismatch) {
+		b.WriteString(": " + e.Code.Hint())
 	}
 	return b.String()
 }

@@ -47,6 +47,12 @@ func TestErrorMessage(t *testing.T) {
 			"an effect that is known", Error{Code: taxonomy.ResultNotStored, Effect: Applied},
 			"redo: CONFLICT.idempotency.result_not_stored, nothing was sent, effect applied",
 		},
+		{
+			"the next step after another payload, which the server reported",
+			Error{Code: taxonomy.PayloadMismatch, StatusCode: 409, Attempts: make([]Attempt, 1), Effect: NotApplied},
+			"redo: CONFLICT.idempotency.payload_mismatch (status 409) after 1 attempt, effect not applied: the key was " +
+				"used for another payload: use a new operation",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.EqualError(t, &c.err, c.want) })
 	}

@@ -193,7 +193,8 @@ func (c *execution) serve() {
 	case store.InFlight:
 		c.refuseInFlight(g.Record)
 	case store.Mismatch:
-		c.refuse(taxonomy.PayloadMismatch, "The key was used for another request on this route.")
+		c.refuse(taxonomy.PayloadMismatch, "The key was used for another request on this route. Send that "+
+			"request again, or send this one under a new key.")
 	default:
 		c.storeDown(errors.New("server: the store gave " + g.Verdict.String()))
 	}

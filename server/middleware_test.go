@@ -123,7 +123,8 @@ func TestMismatch(t *testing.T) {
 	t.Run("the IETF status is 422", func(t *testing.T) {
 		g := newRig(t, memstore.New(), nil, server.IETFStatuses())
 		g.do()
-		requireProblem(t, g.do(withBody("x")), 422, "CONFLICT.idempotency.payload_mismatch")
+		p := requireProblem(t, g.do(withBody("x")), 422, "CONFLICT.idempotency.payload_mismatch")
+		require.Contains(t, p.Detail, "Send that request again, or send this one under a new key.")
 	})
 	t.Run("a mismatch wins over in flight", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -127,8 +127,11 @@ func syncFailed(err error, grown bool) bool {
 	return grown
 }
 
-// committed notes how a commit ended, and returns the error for its callers.
+// committed notes how a commit ended, and returns the error for its callers. The write lock is held.
 func (s *Store) committed(g *group, err error, unknown bool) error {
+	if err != nil {
+		s.draft.reread()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {

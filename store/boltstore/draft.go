@@ -13,7 +13,7 @@ import (
 const (
 	maxArena = 1 << 20 // bytes of an encoding buffer that is kept for the next commit
 	freed    = 2       // expired records that the commit of a new record deletes
-	unread   = 256     // expired records that can't be read and that one commit passes
+	unread   = 256     // entries of the expiry index that can't be used and that one commit passes
 )
 
 // A draft puts the rows of a group into a transaction. Its buffers are used again by the next one, under the write
@@ -22,7 +22,15 @@ type draft struct {
 	buckets
 	arena []byte // bbolt keeps the values until the commit
 	keys  []byte
+
+	// The entries of the expiry index before from name records that can't be read. They stay, and each commit would
+	// pass them again. skipped is the first one's error.
+	from    []byte
+	skipped error
 }
+
+// reread makes the next commit read the index of expiries from its start. The write lock is held.
+func (d *draft) reread() { d.from, d.skipped = nil, nil }
 
 // apply puts the rows into the transaction, in the order of the keys, because neighbours share pages.
 func (d *draft) apply(tx *bbolt.Tx, g *group) (err error) {
@@ -85,12 +93,13 @@ func (d *draft) put(key []byte, rec *record) (created bool, err error) {
 	return created, d.move(d.expiry, key, envelope.Nanos(old.ExpiresAt), envelope.Nanos(next.ExpiresAt))
 }
 
-// free deletes up to limit records that have expired, the oldest first. It passes records that can't be read.
+// free deletes up to limit records that have expired, the oldest first. It passes records that can't be read, each of
+// them once, because any number of them may come first.
 func (d *draft) free(g *group, limit int) error {
 	var expired [][]byte
 	passed := 0
 	c := d.expiry.Cursor()
-	for k, _ := c.First(); k != nil && len(expired) < limit && passed < unread; k, _ = c.Next() {
+	for k, _ := c.Seek(d.from); k != nil && len(expired) < limit && passed < unread; k, _ = c.Next() {
 		at, key, err := envelope.SplitIndexKey(k)
 		if err == nil && at > g.now {
 			break
@@ -105,14 +114,15 @@ func (d *draft) free(g *group, limit int) error {
 			continue
 		}
 		passed++
-		g.skipped = cmp.Or(g.skipped, err)
+		d.from = append(append(d.from[:0], k...), 0) // the first key after k
+		d.skipped = cmp.Or(d.skipped, err)
 	}
 	for _, key := range expired {
 		if _, err := d.put(key, nil); err != nil {
 			return err
 		}
 	}
-	g.purged = len(expired)
+	g.purged, g.skipped, g.more = len(expired), d.skipped, len(expired) == limit || passed == unread
 	return nil
 }
 
@@ -138,6 +148,9 @@ func (d *draft) move(b *bbolt.Bucket, key []byte, was, is int64) error {
 	}
 	if is != 0 {
 		d.keys = envelope.AppendIndexKey(d.keys[:0], is, key)
+		if b == d.expiry && bytes.Compare(d.keys, d.from) < 0 {
+			d.from = append(d.from[:0], d.keys...)
+		}
 		return b.Put(d.keys, nil)
 	}
 	return nil

@@ -23,6 +23,7 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 	}
 	key := envelope.AppendKey(nil, id)
 	err := s.Update(ctx, func(tx *Tx) error {
+		s.draft.reread()
 		err := guarded(func() error { return drop(tx.tx, id, key) })
 		if errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("boltstore: %w", err)

@@ -21,6 +21,7 @@ type group struct {
 	err     error // for its durable members, if the commit failed
 	purged  int   // expired records that were deleted and that no Purge has counted
 	skipped error // the first expired record that can't be deleted
+	more    bool  // the index of expiries was not read to the last expired record
 }
 
 func newGroup(rows ...*row) *group { return &group{rows: rows, done: make(chan struct{})} }

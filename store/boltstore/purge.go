@@ -26,12 +26,12 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 			return purged, err
 		}
 		batch := min(purgeBatch, limit-purged)
-		n, skipped, err := s.purge(ctx, batch)
+		n, g, err := s.purge(ctx, batch)
 		if purged += n; err != nil {
 			return purged, err
 		}
-		if n < batch || purged == limit {
-			return purged, explain(s.path, skipped)
+		if !g.more || purged == limit {
+			return purged, explain(s.path, g.skipped)
 		}
 	}
 }
@@ -53,15 +53,14 @@ func (s *Store) anyExpired() (due bool, err error) {
 	return due, err
 }
 
-// purge has the current group delete up to n expired records, and returns their number. skipped is the first record
-// that can't be read.
-func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err error) {
+// purge has the current group delete up to n expired records, and returns their number and the group.
+func (s *Store) purge(ctx context.Context, n int) (purged int, g *group, err error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
 		return 0, nil, err
 	}
-	g := s.current
+	g = s.current
 	g.purge += n
 	g.due = true
 	s.mu.Unlock()
@@ -71,7 +70,10 @@ func (s *Store) purge(ctx context.Context, n int) (purged int, skipped, err erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if g.err != nil {
+		return 0, nil, g.err
+	}
 	purged = min(n, g.purged)
 	g.purged -= purged
-	return purged, g.skipped, g.err
+	return purged, g, nil
 }

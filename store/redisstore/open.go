@@ -47,24 +47,35 @@ func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 		client rueidis.Client
 		err    error
 	}
-	done := make(chan dialed, 1)
-	go func() {
-		c, err := rueidis.NewClient(o)
-		done <- dialed{c, err}
-	}()
-	select {
-	case d := <-done:
-		if d.err != nil {
-			return nil, unavailable(d.err)
+	d, err := within(ctx, func() (d dialed) {
+		d.client, d.err = rueidis.NewClient(o)
+		return d
+	}, func(d dialed) {
+		if d.err == nil {
+			d.client.Close()
 		}
-		return d.client, nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case d.err != nil:
+		return nil, unavailable(d.err)
+	}
+	return d.client, nil
+}
+
+// within returns the result of get. If the context ends first, within returns its error, and calls drop with the result
+// later.
+func within[T any](ctx context.Context, get func() T, drop func(T)) (T, error) {
+	done := make(chan T, 1)
+	go func() { done <- get() }()
+	select {
+	case t := <-done:
+		return t, nil
 	case <-ctx.Done():
-		go func() {
-			if d := <-done; d.err == nil {
-				d.client.Close()
-			}
-		}()
-		return nil, ctx.Err()
+		go func() { drop(<-done) }()
+		var none T
+		return none, ctx.Err()
 	}
 }
 

@@ -45,13 +45,32 @@ func WithReplicas(n int, timeout time.Duration) Option {
 // move.
 func (s *Store) dedicated(ctx context.Context, f func(conn rueidis.DedicatedClient) error) error {
 	for a := (attempts{}); ; {
-		conn, release := s.client.Dedicate()
-		err := f(conn)
-		release()
+		t, err := within(ctx, s.take, func(t taken) { t.release() })
+		if err != nil {
+			return err
+		}
+		err = f(t.conn)
+		_, _ = within(ctx, t.giveBack, func(struct{}) {})
 		if !moving(err) || !a.rest(ctx, s) {
 			return err
 		}
 	}
+}
+
+// A taken connection is separate until it is given back. rueidis dials for it, and cleans it up, without a context.
+type taken struct {
+	conn    rueidis.DedicatedClient
+	release func()
+}
+
+func (s *Store) take() (t taken) {
+	t.conn, t.release = s.client.Dedicate()
+	return t
+}
+
+func (t taken) giveBack() (none struct{}) {
+	t.release()
+	return none
 }
 
 // reserveReplicated is Reserve with its keys and arguments.

@@ -133,6 +133,56 @@ func TestFirstCallerGetsUnannouncedTrailers(t *testing.T) {
 	}
 }
 
+// net/http sends the headers as they were at the status.
+func TestAHeaderThatChangesAfterTheStatusIsSentAsItWas(t *testing.T) {
+	h := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum, X-Size")
+		w.Header().Set("X-Attempt", "1")
+		created(w, r)
+		for _, name := range []string{"X-Attempt", "X-Late", "X-Size", http.TrailerPrefix + "X-Own"} {
+			w.Header().Set(name, "2")
+		}
+	})
+	for name, layer := range map[string]http.Handler{"none": h, "one that sends the header late": sendsHeaderLate(h)} {
+		srv := httptest.NewServer(layer)
+		t.Cleanup(srv.Close)
+		for turn := range 2 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1", nil)
+			require.NoError(t, err)
+			req.Header.Set("Idempotency-Key", name)
+			resp, err := srv.Client().Do(req)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, []string{"1"}, resp.Header["X-Attempt"], name)
+			require.Empty(t, resp.Header["X-Late"], name)
+			if turn == 0 {
+				require.Equal(t, http.Header{"X-Sum": nil, "X-Size": {"2"}, "X-Own": {"2"}}, resp.Trailer, name)
+			}
+		}
+	}
+}
+
+// sendsHeaderLate is a layer outside that reads the header when the handler has returned, as HTTP/3 servers and layers
+// that compress do for a short response.
+func sendsHeaderLate(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		late := httptest.NewRecorder()
+		h.ServeHTTP(lateWriter{w, late}, r)
+		w.WriteHeader(late.Code)
+		_, _ = w.Write(late.Body.Bytes())
+	})
+}
+
+type lateWriter struct {
+	http.ResponseWriter
+	late *httptest.ResponseRecorder
+}
+
+func (w lateWriter) WriteHeader(status int)      { w.late.WriteHeader(status) }
+func (w lateWriter) Write(p []byte) (int, error) { return w.late.Write(p) }
+
 func TestReplayIsExact(t *testing.T) {
 	for _, c := range []struct {
 		rule string

@@ -426,23 +426,3 @@ func TestAResponseInPlaceOfTheHandlersHasTheHeadersOfTheLayersOutside(t *testing
 	require.Equal(t, []string{"outer"}, w.Header()["X-Outer"])
 	require.Empty(t, w.Header()["X-Inner"])
 }
-
-// net/http sends the headers as they were at the status.
-func TestAHeaderThatChangesAfterTheStatusIsSentAsItWas(t *testing.T) {
-	g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Attempt", "1")
-		created(w, r)
-		w.Header().Set("X-Attempt", "2")
-	})
-	srv := httptest.NewServer(g)
-	t.Cleanup(srv.Close)
-	for range 2 {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/refunds/1", nil)
-		require.NoError(t, err)
-		req.Header.Set("Idempotency-Key", "k1")
-		resp, err := srv.Client().Do(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, []string{"1"}, resp.Header["X-Attempt"])
-	}
-}

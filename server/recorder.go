@@ -193,8 +193,8 @@ func (o *recorder) cut() bool {
 	return false
 }
 
-// send sends the held response. Headers that the handler set after the status are trailers: they are set again after
-// the body.
+// send sends the held response. Trailers that the handler set after the status are set again after the body. Other
+// headers are not: an HTTP/3 server, or a layer outside that compresses, reads them late.
 func (o *recorder) send(stored, whole bool) {
 	changed := o.head.restore(o.header)
 	delete(o.header, wire.HeaderReplayed)
@@ -211,7 +211,9 @@ func (o *recorder) send(stored, whole bool) {
 	}
 	o.body = nil
 	for name, list := range changed {
-		o.header[name] = list
+		if isTrailer(o.header, name) {
+			o.header[name] = list
+		}
 	}
 }
 
@@ -243,6 +245,18 @@ func hasTrailers(h http.Header) bool {
 		}
 	}
 	return false
+}
+
+// isTrailer reports whether name is one of the trailers of a response with the header h.
+func isTrailer(h http.Header, name string) bool {
+	for _, line := range h["Trailer"] {
+		for announced := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(announced), name) {
+				return true
+			}
+		}
+	}
+	return strings.HasPrefix(name, http.TrailerPrefix)
 }
 
 // errDiscarded is the error of a Write to a response that is not sent.

@@ -15,6 +15,7 @@ import (
 // Names of the contestants among the handlers, as the targets use them.
 const (
 	byHandler = "bare handler"
+	byParts   = "parts of a first run"
 	byFirst   = "first run"
 	byReplay  = "replay"
 )
@@ -25,27 +26,29 @@ func middlewareScenario() contest.Scenario {
 		Title:     "server.Middleware over memstore around a handler that reads the body, a 256-byte POST, no connection",
 		Reference: byHandler,
 		Contestants: []contest.Contestant{
-			{Name: byHandler, Open: handled(unguarded, false, "")},
-			{Name: byFirst, Open: handled(guarded, false, "stored")},
-			{Name: byReplay, Open: handled(guarded, true, "replayed")},
+			{Name: byHandler, Open: handled(unguarded, post.Created, false, "")},
+			{Name: byParts, Open: handled(inParts, post.Created, false, "stored")},
+			{Name: byFirst, Open: handled(guarded, post.Created, false, "stored")},
+			{Name: byReplay, Open: handled(guarded, post.Created, true, "replayed")},
 		},
 	}
 }
 
-func unguarded() http.Handler { return post.Created }
-func guarded() http.Handler   { return guard(post.Created) }
+func unguarded(next http.Handler) http.Handler { return next }
 
-func guard(h http.Handler) http.Handler {
-	return server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(h)
+func guarded(next http.Handler) http.Handler {
+	return server.Middleware(memstore.New(), server.Required(), server.SharedKeys())(next)
 }
 
 // storeLife is the number of requests after which a handler gets an empty store. Records are kept for 24 hours, so
 // they would otherwise fill the memory. The garbage collector's work on them would then be measured too.
 const storeLife = 1 << 13
 
-// handled sends a handler the same request and writer again and again. Each request has a new key, or all have one
-// key that the handler has seen before. handled checks each response's Idempotency-Status.
-func handled(build func() http.Handler, replays bool, status string) func(string) (contest.Runner, error) {
+// handled sends next, as guard wraps it, the same request and writer again and again. Each request has a new key, or
+// all have one key that the handler has seen before. handled checks each response's Idempotency-Status.
+func handled(
+	guard func(next http.Handler) http.Handler, next http.Handler, replays bool, status string,
+) func(string) (contest.Runner, error) {
 	return func(string) (contest.Runner, error) {
 		payload := make([]byte, post.SmallBody)
 		body := bytes.NewReader(payload) // http.NewRequest would replace an empty one by http.NoBody
@@ -72,7 +75,7 @@ func handled(build func() http.Handler, replays bool, status string) func(string
 				number = 0
 			}
 			if i%storeLife == 0 {
-				h = build()
+				h = guard(next)
 				if replays {
 					serve(h, number)
 				}

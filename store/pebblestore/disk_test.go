@@ -148,12 +148,14 @@ func TestFailedSyncEndsEachChangeThatWaits(t *testing.T) {
 
 // Pebble panics if it can't write its log, as a closed database does.
 func TestAPanicOfPebbleIsTheErrorOfTheGroup(t *testing.T) {
-	s := mustOpen(t, tempDir(t))
+	cfg, err := newConfig(nil)
+	require.NoError(t, err)
+	s := newStore("x", nil, cfg)
 	db, err := pebble.Open("x", &pebble.Options{FS: vfs.NewMem()})
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	require.ErrorContains(t, s.apply(db, newGroup()), "closed")
-	require.True(t, s.stuck.Swap(false))
+	<-s.blocked
 }
 
 func TestFailedWriteOfOpenIsAnError(t *testing.T) {

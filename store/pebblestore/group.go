@@ -124,7 +124,7 @@ func (s *Store) seal() (g *group, end bool) {
 func (s *Store) apply(db *pebble.DB, g *group) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // Pebble panics if it can't write its log
-			s.stuck.Store(true)
+			s.block()
 			err = fmt.Errorf("%v", p)
 		}
 	}()

@@ -210,6 +210,7 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 		wake:    make(chan struct{}, 1),
 		applied: make(chan *group, 1),
 		stopped: make(chan struct{}),
+		blocked: make(chan struct{}),
 		failed:  make(chan struct{}, 1),
 		clock:   wallclock.New(cfg.clock),
 		overlay: make(map[string]*row),
@@ -219,6 +220,8 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 	s.unread.Store(math.MaxInt64)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stop = sync.OnceFunc(func() { close(s.stopped) })
+	s.block = sync.OnceFunc(func() { close(s.blocked) })
+	s.close = sync.OnceFunc(s.shut)
 	s.Poller = store.Poll(s)
 	s.Pushed(true)
 	s.timer = time.AfterFunc(time.Hour, s.overdue)
@@ -230,8 +233,9 @@ func newStore(path string, dir *pebble.Lock, cfg config) *Store {
 func (s *Store) openDB(known bool) error {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
+	logs := &logFS{FS: s.fs, s: s}
 	o := &pebble.Options{
-		FS:                          s.fs,
+		FS:                          logs,
 		Lock:                        s.dir,
 		Logger:                      logger{s},
 		ErrorIfExists:               !known,
@@ -254,6 +258,7 @@ func (s *Store) openDB(known bool) error {
 	switch {
 	case err == nil:
 		s.db = db
+		logs.armed.Store(true)
 		return nil
 	case pebble.IsCorruptionError(err), errors.Is(err, pebble.ErrDBDoesNotExist):
 		return refusal(s.path, ErrCorrupt, "%w", err)
@@ -261,23 +266,36 @@ func (s *Store) openDB(known bool) error {
 	return refusal(s.path, errOpen, "%w", err)
 }
 
-// open opens the database on a goroutine of its own, which an error that Pebble does not survive blocks for good.
-func (s *Store) open(o *pebble.Options) (db *pebble.DB, err error) {
-	opened := make(chan struct{})
+func (s *Store) open(o *pebble.Options) (*pebble.DB, error) {
+	opened := make(chan *pebble.DB, 1)
+	err := s.guard(func() error {
+		db, err := pebble.Open(s.path, o)
+		opened <- db
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-opened, nil
+}
+
+// guard runs f on a goroutine of its own, which an error that Pebble does not survive blocks for good. It returns the
+// error then. Pebble also panics, if it can't write its log or if its files are damaged.
+func (s *Store) guard(f func() error) error {
+	done := make(chan error, 1)
 	go func() {
-		defer close(opened)
 		defer func() {
-			if p := recover(); p != nil { // Pebble trusts some parts of its files
-				err = fmt.Errorf("%v", p)
+			if p := recover(); p != nil {
+				done <- fmt.Errorf("%v", p)
 			}
 		}()
-		db, err = pebble.Open(s.path, o)
+		done <- f()
 	}()
 	select {
-	case <-opened:
-		return db, err
-	case <-s.stopped:
-		return nil, s.ready()
+	case err := <-done:
+		return err
+	case <-s.blocked:
+		return s.ready()
 	}
 }
 
@@ -329,35 +347,38 @@ func (s *Store) load(known bool) error {
 	return b.SyncWait() // its error does not end the goroutine, as that of Apply does
 }
 
-// shut closes the database once. A database with a stuck goroutine can't be closed: it keeps the directory until the
-// process ends.
+// shut closes the database. A database whose locks a goroutine holds for good can't be closed: it keeps the directory
+// until the process ends.
 func (s *Store) shut() {
-	if s.stuck.Load() {
+	select {
+	case <-s.blocked:
 		return
+	default:
 	}
 	s.helpers.Wait()
 	s.reading.Lock()
-	defer s.reading.Unlock()
-	if s.db == nil {
-		return
-	}
-	s.flush()
-	err := errors.Join(s.db.Close(), s.dir.Close())
+	db := s.db
 	s.db = nil
+	s.reading.Unlock()
+	broken := s.isBroken()
+	err := s.guard(func() error {
+		s.flush(db)
+		return errors.Join(db.Close(), s.dir.Close())
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && s.closeErr == nil && s.broken == nil {
+	if err != nil && s.closeErr == nil && !broken {
 		s.closeErr = fmt.Errorf("pebblestore: %q: closing: %w", s.path, err)
 	}
 }
 
 // flush moves the log's changes into tables, where each byte is under a checksum whose damage is seen. It gives up when
 // Pebble fails: the log still has the changes.
-func (s *Store) flush() {
+func (s *Store) flush(db *pebble.DB) {
 	if s.background.Load() != nil || s.isBroken() {
 		return
 	}
-	flushed, err := s.db.AsyncFlush()
+	flushed, err := db.AsyncFlush()
 	if err != nil {
 		return
 	}
@@ -379,11 +400,14 @@ type logger struct{ *Store }
 func (logger) Infof(string, ...any)  {}
 func (logger) Errorf(string, ...any) {}
 
-// Fatalf must not return. It blocks the goroutine, which may hold Pebble's locks, and ends the Store. The default would
-// end the process.
-func (l logger) Fatalf(format string, args ...any) {
-	l.stuck.Store(true)
-	l.breakDown(fmt.Errorf(format, args...))
-	l.stop()
+// Fatalf must not return. The default would end the process.
+func (l logger) Fatalf(format string, args ...any) { l.halt(fmt.Errorf(format, args...)) }
+
+// halt ends the Store after an error that Pebble does not survive. It blocks the goroutine, which may hold Pebble's
+// locks.
+func (s *Store) halt(err error) {
+	s.breakDown(err)
+	s.block()
+	s.stop()
 	select {}
 }

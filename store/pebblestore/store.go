@@ -39,7 +39,9 @@ type Store struct {
 	applied chan *group   // groups that await their sync, in their order
 	stopped chan struct{} // closed when no group is left after Close, or the store is broken
 	stop    func()        // closes stopped once
-	stuck   atomic.Bool   // a goroutine of Pebble is blocked for good
+	blocked chan struct{} // closed when a goroutine holds Pebble's locks for good
+	block   func()        // closes blocked once
+	close   func()        // shut, once
 
 	reading sync.RWMutex // held by readers of db, and for its closing
 	db      *pebble.DB   // nil after Close
@@ -212,7 +214,7 @@ func (s *Store) Check(ctx context.Context) error {
 
 // Close writes the queued changes, lazy ones included, and closes the directory. Concurrent calls return before
 // Close does. Afterwards every method returns an error that wraps store.ErrUnavailable. Close returns an error if lazy
-// changes could not be made durable. A second call returns the same.
+// changes could not be made durable, or if the directory could not be closed. A second call returns the same.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if !s.closing {
@@ -224,7 +226,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.signal()
 	<-s.stopped
-	s.shut()
+	s.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closeErr

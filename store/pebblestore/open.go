@@ -9,7 +9,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -50,10 +52,9 @@ func Open(path string, opts ...Option) (*Store, error) {
 	}
 	dir, err := pebble.LockDirectory(path, cfg.fs)
 	if err != nil {
-		kind := ErrInUse
-		var failed *fs.PathError // the lock's file could not be opened, so the lock was not tried
-		if errors.As(err, &failed) || errors.Is(err, fs.ErrPermission) {
-			kind = errOpen
+		kind := errOpen
+		if held(err) {
+			kind = ErrInUse
 		}
 		return nil, refusal(path, kind, "%w", err)
 	}
@@ -66,6 +67,20 @@ func Open(path string, opts ...Option) (*Store, error) {
 	s.helpers.Add(1)
 	go s.refilter(s.ctx)
 	return s, nil
+}
+
+// held reports whether an error of the lock shows that it has an owner. Inside the process it has no number. Otherwise it
+// is EAGAIN, or ERROR_SHARING_VIOLATION of Windows.
+func held(err error) bool {
+	var number syscall.Errno
+	var failed *fs.PathError // the lock's file could not be opened
+	switch {
+	case errors.As(err, &failed), errors.Is(err, fs.ErrPermission):
+		return false
+	case errors.As(err, &number):
+		return number == syscall.EAGAIN || number == 32 && runtime.GOOS == "windows"
+	}
+	return true
 }
 
 // located makes the directory if there is none. It returns one name for all paths that lead to it, because Pebble's

@@ -105,7 +105,10 @@ func TestOpenRefuses(t *testing.T) {
 		mustOpen(t, path)
 	})
 	t.Run("a directory whose lock can't be made", func(t *testing.T) {
-		for _, cause := range []error{&fs.PathError{Op: "open", Path: lockName, Err: syscall.EMFILE}, fs.ErrPermission} {
+		for _, cause := range []error{
+			&fs.PathError{Op: "open", Path: lockName, Err: syscall.EMFILE}, fs.ErrPermission,
+			syscall.ENOLCK, syscall.ENOSYS, // a file system without locks
+		} {
 			disk := newFaultyDisk(t)
 			disk.set(func(op errorfs.Op) error {
 				if strings.HasSuffix(op.Path, lockName) {
@@ -118,6 +121,17 @@ func TestOpenRefuses(t *testing.T) {
 			require.ErrorIs(t, err, errOpen)
 			require.NotErrorIs(t, err, ErrInUse)
 		}
+	})
+	t.Run("a directory that another process has locked", func(t *testing.T) {
+		disk := newFaultyDisk(t)
+		disk.set(func(op errorfs.Op) error {
+			if strings.HasSuffix(op.Path, lockName) {
+				return syscall.EAGAIN
+			}
+			return nil
+		})
+		_, err := Open("/data/x", withFS(disk))
+		require.ErrorIs(t, err, ErrInUse)
 	})
 	t.Run("a negative delay", func(t *testing.T) {
 		_, err := Open(tempDir(t), WithLazyDelay(-1))

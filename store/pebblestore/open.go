@@ -9,7 +9,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -113,23 +115,21 @@ func recognized(fsys vfs.FS, path string) (bool, error) {
 	if err != nil {
 		return false, refusal(path, errOpen, "%w", err)
 	}
-	others := false
-	for _, name := range names {
-		switch name {
-		case formatName:
-			return true, checkFormat(fsys, path)
-		case newName:
-			return false, nil
-		case lockName:
-		default:
-			others = true
-		}
+	if slices.Contains(names, formatName) {
+		return true, checkFormat(fsys, path)
 	}
-	if others {
-		return false, refusal(path, ErrFormat, "it is not a redo store: it has files, but no %q", formatName)
+	begun := slices.Contains(names, newName)
+	for _, name := range names {
+		if name != lockName && name != newName && !(begun && ofPebble.MatchString(name)) {
+			return false, refusal(path, ErrFormat, "it is not a redo store: it has a file %q, but no %q", name, formatName)
+		}
 	}
 	return false, nil
 }
+
+// ofPebble matches the names of the files that Pebble makes in a new directory.
+var ofPebble = regexp.MustCompile(
+	`^(\d{6}\.(log|sst)|(MANIFEST|OPTIONS)-\d{6}|marker\.[a-z-]+\.\d{6}\.[\w-]+|temporary\.\d{6}\.dbtmp)$`)
 
 func checkFormat(fsys vfs.FS, path string) error {
 	f, err := fsys.Open(fsys.PathJoin(path, formatName))
@@ -186,7 +186,7 @@ func begin(fsys vfs.FS, path string) error {
 	}
 	for _, name := range names {
 		if name != lockName && name != newName {
-			if err := fsys.RemoveAll(fsys.PathJoin(path, name)); err != nil {
+			if err := fsys.Remove(fsys.PathJoin(path, name)); err != nil {
 				return err
 			}
 		}

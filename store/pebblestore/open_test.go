@@ -75,6 +75,14 @@ func TestOpenRefuses(t *testing.T) {
 		require.NoError(t, db.Close())
 		refused(t, path, ErrFormat)
 	})
+	t.Run("another application's files beside a store whose making was interrupted", func(t *testing.T) {
+		for _, name := range []string{"theirs", "2026.log", "marker", "OPTIONS"} {
+			path := t.TempDir()
+			require.NoError(t, writeFormat(vfs.Default, path, newName))
+			require.NoError(t, os.Mkdir(filepath.Join(path, name), 0o700))
+			refused(t, path, ErrFormat)
+		}
+	})
 	t.Run("a directory of a later release", func(t *testing.T) {
 		path := closed(t)
 		require.NoError(t, os.WriteFile(filepath.Join(path, formatName), []byte("redo pebblestore 2\n"), 0o600))
@@ -146,8 +154,10 @@ func TestOpenTakes(t *testing.T) {
 		"an empty directory":  func(t *testing.T) string { return t.TempDir() },
 		"a directory whose making was interrupted": func(t *testing.T) string {
 			path := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(path, newName), nil, 0o600))
+			require.NoError(t, mustOpen(t, path).Close()) // it made all files of a new directory
 			require.NoError(t, os.WriteFile(filepath.Join(path, "000002.log"), []byte("half"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(path, "temporary.000003.dbtmp"), nil, 0o600))
+			require.NoError(t, os.Rename(filepath.Join(path, formatName), filepath.Join(path, newName)))
 			return path
 		},
 	} {

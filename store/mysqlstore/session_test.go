@@ -3,9 +3,11 @@ package mysqlstore_test
 import (
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/mysqlstore"
 	"github.com/redo-go/redo/store/mysqlstore/mysqltest"
 )
 
@@ -40,4 +42,25 @@ func TestASessionThatTheHandlerHasChangedIsClosed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// MariaDB's sql_mode ORACLE gives some operators another meaning.
+func TestOtherModesOfSQLAreTaken(t *testing.T) {
+	const modes = "ORACLE,STRICT_ALL_TABLES"
+	p := newPlace(t, mysqltest.DSN(t))
+	p.open(t)
+	if _, err := p.admin.Exec("SET sql_mode = '" + modes + "'"); err != nil {
+		t.Skip("MySQL has no such mode: ", err)
+	}
+	db := p.pool(t, p.dsn, func(cfg *mysql.Config) { cfg.Params = map[string]string{"sql_mode": "'" + modes + "'"} })
+	st, err := mysqlstore.New(db)
+	require.NoError(t, err)
+	require.NoError(t, st.Check(t.Context()))
+	l := reserve(t, st, claim("k"), store.Acquired).Lease
+	require.NoError(t, st.Release(t.Context(), l))
+	l = reserve(t, st, claim("k"), store.Acquired).Lease
+	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))
+	tx, _, err := st.Begin(t.Context(), unleased("tx"))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
 }

@@ -12,7 +12,7 @@ import (
 const (
 	columns = `fingerprint, NULLIF(state,0), result, meta, owner, ` + fenceOf + `, lease_until, created_at, expires_at`
 	// fenceOf has random bits, because a server that is restored, or promoted too early, gives numbers out again.
-	fenceOf = `GREATEST(fence, id * 65536 + fence % 65536)`
+	fenceOf = `GREATEST(fence, id * 65536 + MOD(fence, 65536))`
 	// readOnly is true for each value but OFF: MariaDB 12 has more than two.
 	readOnly = `(CONCAT(@@read_only) NOT IN ('OFF', '0') OR @@innodb_read_only)`
 	// nowSQL is the server's clock in microseconds. No time zone plays a part.

@@ -9,11 +9,10 @@
 //
 // # What is promised
 //
-// A call that changes a record returns after the server has acknowledged the commit. The durability of that commit
-// depends on innodb_flush_log_at_trx_commit and sync_binlog, which must be 1. A lost connection is
-// [store.ErrUnknown] if something may have been written. Deadlocks and lock timeouts are retried as long as the
-// context lasts. A failover loses the writes that the new primary had not received. Its fences may then be smaller
-// than those of the lost history.
+// A call that changes a record returns after the server has acknowledged the commit. The commit is durable if
+// innodb_flush_log_at_trx_commit and sync_binlog are 1. A lost connection is [store.ErrUnknown] if something may have
+// been written. Deadlocks and lock timeouts are retried as long as the context lasts. A failover loses the writes that
+// the new primary had not received. Its fences may then be smaller than those of the lost history.
 //
 //	                                         round trips   commits
 //	first execution: Reserve, Complete       2 + 1         2
@@ -38,7 +37,7 @@
 //
 // # Server, clock, compatibility
 //
-// Check refuses a server that is read-only or too old, an sql_mode that is not strict, and a max_allowed_packet below
-// 4 MiB. It refuses an autocommit or completion_type that keeps writes from being committed. The server's
-// UTC_TIMESTAMP(6) judges leases and retention, in any time zone. A table of another version or program is left alone.
+// Check refuses a server that is read-only or too old, an sql_mode that is not strict, a max_allowed_packet below
+// 4 MiB, and sessions whose writes are not committed. The server's UTC_TIMESTAMP(6) judges leases and retention, in any
+// time zone. A table of another version or program is left alone.
 package mysqlstore

@@ -17,7 +17,6 @@ import (
 // Error numbers, from the servers' reference manuals.
 const (
 	recordChanged   = 1020 // MariaDB
-	tableExists     = 1050
 	shutdown        = 1053
 	duplicateKey    = 1062
 	syntaxError     = 1064
@@ -42,12 +41,10 @@ type read struct{ error }
 
 func (r read) Unwrap() error { return r.error }
 
-// maxBad is the number of bad connections that a call tries, of those that the pool kept over a restart of the server.
-const maxBad = 64
-
 // run calls f with a connection until no obstacle is left, and translates its error. writes reports whether f may
 // have changed something if its connection is lost.
 func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) error) error {
+	const maxBad = 64 // the connections that the pool kept over a restart of the server are bad
 	bad := 0
 	return sqltx.Repeat(ctx, func() (bool, error) {
 		if s.closed.Load() {
@@ -60,7 +57,10 @@ func (s *Store) run(ctx context.Context, writes bool, f func(conn *sql.Conn) err
 		if err = f(conn); errors.Is(err, errKept) {
 			return false, nil
 		}
-		_ = conn.Close() // it fails only if f has closed it
+		if number(err) != 0 && !again(err) || errors.Is(err, ErrServer) {
+			discard(conn) // a handler or another program may have changed the session
+		}
+		_ = conn.Close() // it fails only if it is closed
 		if errors.Is(err, driver.ErrBadConn) {
 			// With rejectReadOnly each connection to a read-only server is a bad one, and a new one does not help.
 			if bad++; bad == maxBad {

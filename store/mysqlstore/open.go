@@ -18,8 +18,7 @@ import (
 var _ store.Engine = (*Store)(nil)
 var _ store.TxStore[*sqltx.Tx] = (*Store)(nil)
 
-// A Store keeps records in one table. Create one with Open or New. All methods may be called concurrently, and any
-// number of Stores, in any number of processes, may use one table.
+// A Store keeps records in a table. Create one with Open or New. Many goroutines, Stores and processes may use a table.
 type Store struct {
 	*store.Poller // implements store.Waiter
 	config
@@ -67,8 +66,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysqlstore: %w: the data source name is not valid", store.ErrInvalid) // err may show it
 	}
-	cfg.InterpolateParams = true
-	cfg.MaxAllowedPacket = 0 // ask the server
+	cfg.InterpolateParams, cfg.MaxAllowedPacket = true, 0 // zero: ask the server
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("mysqlstore: %w: %w", store.ErrInvalid, err)
@@ -88,9 +86,8 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// New returns a Store over a pool of this package's driver. The pool is the caller's to close. Without
-// interpolateParams in its data source name each statement is two round trips. New connects to nothing: call Check
-// before the first request.
+// New returns a Store over a pool of this package's driver, which the caller closes. Without interpolateParams in its
+// data source name each statement is two round trips. New connects to nothing: call Check before the first request.
 func New(db *sql.DB, opts ...Option) (*Store, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {

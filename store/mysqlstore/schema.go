@@ -42,18 +42,17 @@ func Migration(opts ...Option) (string, error) {
 
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// Migrate makes the table if it does not exist, and checks it as Check does. Any number of processes may call it at a
-// time. It changes nothing and returns an error that wraps [ErrForeign] or [ErrVersion] if the table is not this
-// version's.
+// Migrate makes the table if it does not exist, and checks it as Check does. Any number of processes may call it. It
+// leaves a table that is not this version's alone, and returns an error that wraps [ErrForeign] or [ErrVersion].
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.Check(ctx); !errors.Is(err, ErrNoTable) {
 		return err
 	}
 	err := s.run(ctx, true, func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, strings.ReplaceAll(migrationSQL, "{t}", quoted(s.table)))
+		_, err := conn.ExecContext(ctx, strings.ReplaceAll(migrationSQL, "{t}", "IF NOT EXISTS "+quoted(s.table)))
 		return err
 	})
-	if err != nil && number(err) != tableExists { // another process was first
+	if err != nil {
 		return err
 	}
 	return s.Check(ctx)
@@ -90,8 +89,6 @@ func (s *Store) Check(ctx context.Context) error {
 			return unfit(ErrServer, "max_allowed_packet is %d, it must be at least %d", packet, minPacket)
 		case !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"):
 			return unfit(ErrServer, "the sql_mode %q is not strict, so that values may be cut", mode)
-		case strings.Contains(mode, "EMPTY_STRING_IS_NULL"):
-			return unfit(ErrServer, "the sql_mode %q stores an empty text as NULL", mode)
 		case isolation == "READ-UNCOMMITTED":
 			return unfit(ErrServer, "%s is %s, so that a record may be read that is never committed", variable, isolation)
 		case !engine.Valid && !comment.Valid:

@@ -2,8 +2,7 @@ package mysqlstore
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/redo-go/redo/store"
@@ -16,7 +15,10 @@ const (
 	// readOnly is true for each value but OFF: MariaDB 12 has more than two.
 	readOnly = `(CONCAT(@@read_only) NOT IN ('OFF', '0') OR @@innodb_read_only)`
 	// nowSQL is the server's clock in microseconds. No time zone plays a part.
-	nowSQL = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+	nowSQL  = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+	commits = ` AND @@autocommit AND @@completion_type = 'NO_CHAIN'`
+	// fits is false if the session has another clock (SET timestamp), takes '' for NULL, or commits nothing by itself.
+	fits = `ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) < 60 AND @@sql_mode NOT LIKE '%EMPTY_STRING%'` + commits
 	// lockSQL names the lock of an open transaction. Names are common to all databases of a server.
 	lockSQL = `SHA2(CONCAT(DATABASE(), '.', ?), 256)`
 	ofID    = ` WHERE scope = ? AND id_key = ?`
@@ -29,14 +31,14 @@ const (
 
 // statements are the texts for one table.
 type statements struct {
-	find, insert, lockRow, draw, undraw, own, hold, unhold          string
+	find, insert, lockRow, draw, own, hold, unhold                  string
 	complete, extend, release, forget, drop, free, expired, pending string
 }
 
 func newStatements(table string) statements {
 	on := strings.NewReplacer("{t}", quoted(table), "{now}", nowSQL, "{lock}", lockSQL, "{cols}", columns).Replace
 	return statements{
-		find: on(`SELECT IF(@@autocommit AND @@completion_type = 'NO_CHAIN', {now}, NULL), @@max_allowed_packet,
+		find: on(`SELECT IF(` + fits + `, {now}, NULL), @@max_allowed_packet,
 	IS_USED_LOCK({lock}) IS NOT NULL, EXISTS (SELECT 1 FROM {t} WHERE expires_at <= {now}),
 	r.id IS NOT NULL, {cols} FROM (SELECT 1 AS one) AS o LEFT JOIN {t} AS r ON r.scope = ? AND r.id_key = ?`),
 		insert: on(`INSERT INTO {t} (scope, id_key, fingerprint, meta, owner, lease_until, created_at, expires_at,
@@ -45,17 +47,16 @@ func newStatements(table string) statements {
 	FROM {t}` + ofID + ` FOR UPDATE`), // find's columns
 		draw: on(`INSERT INTO {t} (scope, id_key, fingerprint, state, owner, fence, revision, created_at)
 	VALUES (?, '', '', 0, '', 0, 0, 0)`),
-		undraw: on(`DELETE FROM {t} WHERE scope = ? AND id_key = ''`),
 		own: on(`UPDATE {t} SET revision = revision + 1, owner = ?, fence = ?, lease_until = ?, expires_at = ?,
 	state = 1, fingerprint = ?, result = NULL, meta = ?, created_at = ?` + ofID),
 		hold:   on(`SELECT COALESCE(GET_LOCK({lock}, 0), 0) <> 1`),
-		unhold: on(`SELECT RELEASE_LOCK({lock}) IS NOT NULL AND @@autocommit AND @@completion_type = 'NO_CHAIN'`),
+		unhold: on(`SELECT RELEASE_LOCK({lock}) IS NOT NULL AND ` + fits),
 		complete: on(`UPDATE {t} SET state = ?, result = ?, owner = '', lease_until = NULL, revision = revision + 1,
 	expires_at = CASE ? WHEN 0 THEN expires_at WHEN -1 THEN NULL ELSE {now} + ? END` + ofOwner),
 		extend: on(`UPDATE {t} SET revision = revision + 1, meta = COALESCE(?, meta),
-	lease_until = IF(? = 0, NULL, {now} + ?), expires_at = GREATEST(expires_at, {now} + ?)` + ofOwner),
-		release: on(removed + ` AND state = 1`),
-		forget:  on(removed + ` AND state IN (2, 3)`),
+	lease_until = IF(? = 0, NULL, {now} + ?), expires_at = GREATEST(expires_at, {now} + ?)` + ofOwner + commits),
+		release: on(removed + ` AND state = 1` + commits),
+		forget:  on(removed + ` AND state IN (2, 3)` + commits),
 		drop:    on(`DELETE FROM {t}` + ofID),
 		free:    on(`DELETE FROM {t} WHERE id IN (?`),
 		expired: on(`SELECT id FROM {t} WHERE expires_at <= {now} ORDER BY expires_at LIMIT ? FOR UPDATE SKIP LOCKED`),
@@ -67,9 +68,5 @@ func newStatements(table string) statements {
 
 // lockOf returns the last part of the name of an ID's lock.
 func (s *Store) lockOf(id store.ID) string {
-	h := sha256.New()
-	for _, part := range []string{s.table, id.Scope, id.Key} {
-		h.Write(append(binary.BigEndian.AppendUint64(nil, uint64(len(part))), part...))
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %q %q", s.table, id.Scope, id.Key)))
 }

@@ -30,7 +30,8 @@ func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id stor
 	switch {
 	case err != nil:
 	case !at.Valid:
-		err = fmt.Errorf("%w: it needs autocommit=1 and completion_type=NO_CHAIN: %w", ErrServer, store.ErrUnavailable)
+		err = fmt.Errorf("%w: a session needs autocommit=1, completion_type=NO_CHAIN, the server's timestamp, "+
+			"and no EMPTY_STRING_IS_NULL: %w", ErrServer, store.ErrUnavailable)
 	default:
 		s.packet.Store(packet.Int64)
 		now.At = time.UnixMicro(at.Int64).UTC()
@@ -61,8 +62,7 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 	})
 }
 
-// claim returns the verdict that keeps the ID from being claimed. Otherwise it calls own. writes reports whether own
-// may have changed something if its connection is lost.
+// claim returns the verdict that keeps the ID from being claimed. Otherwise it calls own. writes is that of run.
 func (s *Store) claim(
 	ctx context.Context, writes bool, c store.Claim, own func(*sql.Conn, snapshot) (store.Grant, error),
 ) (g store.Grant, err error) {
@@ -77,9 +77,9 @@ func (s *Store) claim(
 		return err
 	})
 	if err != nil {
-		return store.Grant{}, err
+		g = store.Grant{}
 	}
-	return g, nil
+	return g, err
 }
 
 // inTx runs f in a separate transaction. It commits unless f fails. A sql.Tx would commit without the context.
@@ -115,8 +115,8 @@ func (s *Store) insert(ctx context.Context, on sqltx.Queryer, c store.Claim, now
 	return store.Grant{Verdict: store.Acquired, Lease: rec.Lease(), Record: rec}, nil
 }
 
-// take judges the claim again with the ID's row locked, and writes the record that it owns. The fence is drawn while
-// the row is locked, so that fences grow in the order in which they are granted. It skips a locked row.
+// take skips a locked row. It locks the row, judges the claim again, and writes the record that it owns. The fence is
+// drawn while the row is locked, so that fences grow in the order in which they are granted.
 func (s *Store) take(ctx context.Context, tx sqltx.Queryer, c store.Claim) (store.Grant, error) {
 	now, err := s.find(ctx, tx, s.text.lockRow+" SKIP LOCKED", c.ID)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Store) take(ctx context.Context, tx sqltx.Queryer, c store.Claim) (stor
 		return store.Grant{}, err
 	}
 	number, _ := result.LastInsertId() // the driver returns no error
-	if _, err = tx.ExecContext(ctx, s.text.undraw, dummy); err != nil {
+	if _, err = tx.ExecContext(ctx, s.text.drop, dummy, []byte{}); err != nil {
 		return store.Grant{}, err
 	}
 	rec := sqltx.Claimed(now.Record, g.Verdict, c, uint64(number<<16|rand.Int64N(1<<16)), now.At)
@@ -142,9 +142,17 @@ func (s *Store) take(ctx context.Context, tx sqltx.Queryer, c store.Claim) (stor
 	return store.Grant{Verdict: g.Verdict, Lease: rec.Lease(), Record: rec}, err
 }
 
-// move changes the record of a lease in one statement.
-func (s *Store) move(ctx context.Context, text string, l store.Lease, more ...any) error {
-	return s.run(ctx, true, func(conn *sql.Conn) error { return sqltx.Move(ctx, conn, text, l, more...) })
+// move calls f, which changes the record of a lease in one statement. A session that commits nothing changes no row.
+func (s *Store) move(ctx context.Context, l store.Lease, f func(conn *sql.Conn) error) error {
+	return s.run(ctx, true, func(conn *sql.Conn) error {
+		err := f(conn)
+		if errors.Is(err, store.ErrLost) {
+			if _, unfit := s.find(ctx, conn, s.text.find, l.ID); errors.Is(unfit, ErrServer) {
+				return unfit
+			}
+		}
+		return err
+	})
 }
 
 // Extend implements [store.Store]. A negative d and store.Forever are refused with store.ErrInvalid.
@@ -153,7 +161,7 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 		return err
 	}
 	n := sqltx.Micros(d)
-	return s.move(ctx, s.text.extend, l, meta, n, n, n)
+	return s.move(ctx, l, func(conn *sql.Conn) error { return sqltx.Move(ctx, conn, s.text.extend, l, meta, n, n, n) })
 }
 
 // Complete implements [store.Store], also for a lazy outcome. A result over max_allowed_packet is store.ErrInvalid.
@@ -161,25 +169,25 @@ func (s *Store) Complete(ctx context.Context, l store.Lease, o store.Outcome) er
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	return s.run(ctx, true, func(conn *sql.Conn) error { return s.settle(ctx, conn, l, o) })
+	return s.move(ctx, l, func(conn *sql.Conn) error { return s.settle(ctx, conn, commits, l, o) })
 }
 
-func (s *Store) settle(ctx context.Context, on sqltx.Queryer, l store.Lease, o store.Outcome) error {
+func (s *Store) settle(ctx context.Context, on sqltx.Queryer, and string, l store.Lease, o store.Outcome) error {
 	if err := sqltx.FitsPacket(o.Result, s.packet.Load()); err != nil {
 		return err // the server would break the connection
 	}
 	n := sqltx.Micros(o.Retention)
-	return sqltx.Move(ctx, on, s.text.complete, l, sqltx.State(o), o.Result, n, n)
+	return sqltx.Move(ctx, on, s.text.complete+and, l, sqltx.State(o), o.Result, n, n)
 }
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, l store.Lease) error {
-	return s.move(ctx, s.text.release, l)
+	return s.move(ctx, l, func(conn *sql.Conn) error { return sqltx.Move(ctx, conn, s.text.release, l) })
 }
 
 // Forget implements [store.Forgetter].
 func (s *Store) Forget(ctx context.Context, l store.Lease) error {
-	return s.move(ctx, s.text.forget, l)
+	return s.move(ctx, l, func(conn *sql.Conn) error { return sqltx.Move(ctx, conn, s.text.forget, l) })
 }
 
 // Find implements [store.Store]. An ID outside its limits is refused with store.ErrInvalid. Find refuses a read-only
@@ -233,9 +241,8 @@ func (s *Store) free(ctx context.Context, conn *sql.Conn, n int) (deleted int, e
 		}
 		var ids []any
 		for err == nil && rows.Next() {
-			var id int64
-			err = rows.Scan(&id)
-			ids = append(ids, id)
+			ids = append(ids, new(int64))
+			err = rows.Scan(ids[len(ids)-1])
 		}
 		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil || len(ids) == 0 {
 			return err

@@ -21,11 +21,10 @@ type transaction struct {
 	tx    *sql.Tx
 	end   context.CancelFunc // of the context that the transaction lives in
 	lease store.Lease
-	alien bool // the caller has changed the session, see unlock
+	alien bool // the caller has changed the session, or it may keep its lock: it is closed
 }
 
-// Begin implements [store.TxStore]. The transaction takes one connection of the pool until it is over. Its isolation
-// level is the session's.
+// Begin implements [store.TxStore]. The transaction has one connection of the pool, and its isolation level.
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx[*sqltx.Tx], store.Grant, error) {
 	if err := c.Validate(); err != nil {
 		return nil, store.Grant{}, err
@@ -78,14 +77,14 @@ func (s *Store) hold(
 	return h, g, err
 }
 
-// undo rolls back. The lock is released first, while the session is certainly this one: a proxy may give the next
-// statement after a transaction to another. A session that keeps its lock is closed.
+// undo rolls back. It unlocks first, because a proxy may give the statement after a transaction to another session.
 func (t *transaction) undo() {
 	defer t.end()
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, t.end)()
-	if errors.Join(t.unlock(ctx), t.tx.Rollback()) != nil || t.alien {
+	_ = t.unlock(ctx)
+	if t.tx.Rollback() != nil || t.alien {
 		discard(t.conn)
 	}
 }
@@ -98,7 +97,7 @@ func discard(conn *sql.Conn) {
 func (t *transaction) unlock(ctx context.Context) error {
 	fits := false
 	err := t.tx.QueryRowContext(ctx, t.s.text.unhold, t.s.lockOf(t.lease.ID)).Scan(&fits)
-	t.alien = !fits
+	t.alien = t.alien || !fits
 	return err
 }
 
@@ -129,10 +128,14 @@ func (t *transaction) Commit(ctx context.Context) error {
 }
 
 func (t *transaction) Settle(ctx context.Context, o store.Outcome) error {
-	return t.s.settle(ctx, t.tx, t.lease, o)
+	return t.s.settle(ctx, t.tx, "", t.lease, o)
 }
 
-func (t *transaction) Gone(err error) bool { return number(err) == noSavepoint }
+// Gone makes the session alien: a LOCK TABLES ends the transaction, and its locks would stay.
+func (t *transaction) Gone(err error) bool {
+	t.alien = number(err) == noSavepoint
+	return t.alien
+}
 
 // Restart rolls back again, because the server commits an open transaction before a BEGIN.
 func (t *transaction) Restart(err error) bool {

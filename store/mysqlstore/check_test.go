@@ -143,6 +143,35 @@ func TestCheckTakesWhatTheProgramsOwnToolHasMade(t *testing.T) {
 	reserve(t, st, claim("k"), store.Acquired)
 }
 
+// Such names are other tables, unless the server keeps all names in lower case.
+func TestCheckIgnoresTablesWhoseNamesDifferInTheirCase(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	p.exec(t, "CREATE TABLE REDO_RECORDS (id INT)")
+	var other string
+	require.NoError(t, p.admin.QueryRow("SELECT CONCAT('`', UPPER(REPLACE(DATABASE(), '`', '``')), '`')").Scan(&other))
+	p.exec(t, "CREATE DATABASE "+other)
+	defer p.exec(t, "DROP DATABASE "+other)
+	p.exec(t, "CREATE TABLE "+other+".redo_records (id INT)")
+	st, err := mysqlstore.New(p.pool(t, p.dsn))
+	require.NoError(t, err)
+	require.ErrorIs(t, st.Check(t.Context()), mysqlstore.ErrNoTable)
+	require.NoError(t, st.Migrate(t.Context()))
+	reserve(t, st, claim("k"), store.Acquired)
+
+	p = newPlace(t, mysqltest.Private(t, "--lower-case-table-names=1").DSN)
+	st = p.open(t, mysqlstore.WithTable("Payments_Keys"))
+	require.NoError(t, st.Check(t.Context()))
+	reserve(t, st, claim("k"), store.Acquired)
+	reserve(t, p.open(t, mysqlstore.WithTable("payments_keys")), claim("k"), store.InFlight)
+}
+
+func TestOpenMakesNoTableUnasked(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	_, err := mysqlstore.Open(t.Context(), p.dsn)
+	require.ErrorIs(t, err, mysqlstore.ErrNoTable)
+	require.Zero(t, p.count(t, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"))
+}
+
 func TestTwoTablesAreTwoStores(t *testing.T) {
 	p := newPlace(t, mysqltest.DSN(t))
 	one, two := p.open(t), p.open(t, mysqlstore.WithTable("another"))

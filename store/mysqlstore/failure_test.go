@@ -128,6 +128,16 @@ func TestLostResponseOfAReadIsUnavailable(t *testing.T) {
 	reserve(t, st, claim("k"), store.Acquired)
 }
 
+func TestAListThatIsNotWholeEndsWithAnError(t *testing.T) {
+	_, st, l := onALine(t)
+	reserve(t, st, claim("k"), store.Acquired)
+	l.lose.Store(&loss{text: "ORDER BY created_at", done: true})
+	var last error
+	for _, last = range st.Pending(t.Context(), "") {
+	}
+	require.ErrorIs(t, last, store.ErrUnavailable)
+}
+
 // A connection that is lost before the commit undoes everything. The outcome of a lost commit is unknown.
 func TestLostConnectionOfATransaction(t *testing.T) {
 	for text, unknown := range map[string]bool{

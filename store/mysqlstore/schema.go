@@ -59,19 +59,19 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 const checkSQL = `SELECT ` + readOnly + `, @@max_allowed_packet, @@sql_mode, t.engine, t.table_comment
-FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?`
+FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?
+	AND (@@lower_case_table_names OR CAST(CONCAT(t.table_schema, t.table_name) AS BINARY)
+	= CONVERT(CONCAT(DATABASE(), ?) USING utf8mb4))`
 
-// Check implements [store.Checker]. It returns nil if the server can be written to, keeps values whole, and has the
-// table of this version. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion],
-// [ErrReadOnly] and [ErrServer] if that is the reason.
+// Check implements [store.Checker]: the server can be written to, keeps values whole, and has this version's table. Its
+// errors wrap store.ErrUnavailable, and [ErrNoTable], [ErrForeign], [ErrVersion], [ErrReadOnly] or [ErrServer].
 func (s *Store) Check(ctx context.Context) error {
 	return s.run(ctx, false, func(conn *sql.Conn) error {
 		var readOnly, packet int64
 		var mode, variable, isolation string
 		var engine, comment sql.NullString
-		err := conn.QueryRowContext(ctx, checkSQL, s.table).Scan(&readOnly, &packet, &mode, &engine, &comment)
-		if err == nil {
-			// The second name is that of MariaDB before 11.1.
+		err := conn.QueryRowContext(ctx, checkSQL, s.table, s.table).Scan(&readOnly, &packet, &mode, &engine, &comment)
+		if err == nil { // the second name is that of MariaDB before 11.1
 			err = conn.QueryRowContext(ctx, `SHOW SESSION VARIABLES
 				WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`).Scan(&variable, &isolation)
 		}

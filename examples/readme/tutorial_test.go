@@ -159,6 +159,13 @@ func TestTheTutorialDoesWhatItSays(t *testing.T) {
 	require.NoError(t, err, string(made))
 	require.Equal(t, 1, service.count("made the refund"))
 
+	for name, usage := range map[string]string{"call": "ORDER", "bank": "REFUND"} {
+		printed, err := tut.command(t, name).CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(printed), "usage: go run ./"+name+" "+usage+"\n")
+		require.NotContains(t, string(printed), "panic")
+	}
+
 	shop, _ := tut.serve(t, "shop", "localhost:8081")
 	tut.start(t, "bank", "re_1")
 	require.Eventually(t, func() bool {

@@ -62,6 +62,9 @@ func (c *consoling) openDatabase(ctx context.Context, url string, opts []redo.Op
 		return failed(err)
 	}
 	defer pool.Close()
+	if err := reach(ctx, url, pool.Ping); err != nil {
+		return failed(err)
+	}
 	queues, missing, err := tableQueues(ctx, pool, c.schema)
 	if err != nil {
 		return err

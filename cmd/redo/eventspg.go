@@ -27,7 +27,7 @@ func (e *events) withTable(ctx context.Context, url string, f func(queue) error)
 	if err != nil {
 		return err
 	}
-	if err := q.Check(ctx); err != nil {
+	if err := reach(ctx, url, q.Check); err != nil {
 		return failed(err)
 	}
 	return f(q)

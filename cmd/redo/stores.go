@@ -141,11 +141,15 @@ func (p place) openStore(ctx context.Context, on engine, name string) (recordSto
 		if p.table != "" {
 			opts = append(opts, mysqlstore.WithTable(p.table))
 		}
-		return checked(mysqlstore.Open(ctx, dsn, opts...))
+		return opened(ctx, name, on, func(ctx context.Context) (recordStore, error) {
+			return checked(mysqlstore.Open(ctx, dsn, opts...))
+		})
 	case redis:
 		return p.openRedis(ctx, name)
 	case sqliteFile:
-		return checked(sqlitestore.Open(ctx, name))
+		return opened(ctx, name, on, func(ctx context.Context) (recordStore, error) {
+			return checked(sqlitestore.Open(ctx, name))
+		})
 	default:
 		return checked(boltstore.Open(name))
 	}
@@ -189,13 +193,19 @@ func (p place) openPostgres(ctx context.Context, url string) (recordStore, error
 	}
 	st, err := pgstore.New(pool, p.postgresOptions()...)
 	if err == nil {
-		err = st.Check(ctx)
+		err = reach(ctx, url, st.Check)
 	}
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
 	return postgresStore{st, pool}, nil
+}
+
+// reach runs check, which is the first use of a pool, within the time in which a store is opened.
+func reach(ctx context.Context, url string, check func(context.Context) error) error {
+	_, err := opened(ctx, url, postgres, func(ctx context.Context) (struct{}, error) { return struct{}{}, check(ctx) })
+	return err
 }
 
 // redisStore closes its client too.
@@ -221,20 +231,22 @@ func (p place) openRedis(ctx context.Context, url string) (recordStore, error) {
 		return checked(redisstore.Open(ctx, url)) // its error does not show the URL
 	}
 	opt.DisableCache = true // a cached read may be stale
-	client, err := rueidis.NewClient(opt)
-	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
-	}
-	err = hasStore(ctx, client, prefix)
-	var st *redisstore.Store
-	if err == nil {
-		st, err = redisstore.New(ctx, client, redisstore.WithPrefix(prefix))
-	}
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	return redisStore{st, client}, nil
+	return opened(ctx, url, redis, func(ctx context.Context) (recordStore, error) {
+		client, err := newRedisClient(ctx, opt)
+		if err != nil {
+			return nil, fmt.Errorf("redis: %w", err)
+		}
+		err = hasStore(ctx, client, prefix)
+		var st *redisstore.Store
+		if err == nil {
+			st, err = redisstore.New(ctx, client, redisstore.WithPrefix(prefix))
+		}
+		if err != nil {
+			client.Close()
+			return nil, err
+		}
+		return redisStore{st, client}, nil
+	})
 }
 
 // hasStore returns an error if no store has the prefix. A store makes a lost layout anew out of its shards.
@@ -279,4 +291,5 @@ func mysqlDSN(name string) (string, error) {
 
 // storeHelp is the paragraph about the argument STORE.
 const storeHelp = `STORE is the name of a file (boltstore or SQLite), or a URL that begins with postgres://, mysql://,
-redis:// or rediss://. A boltstore file is used by one process at a time: stop the service first.`
+redis:// or rediss://. A boltstore file is used by one process at a time: stop the service first. A store
+that can't be opened within 10 seconds is an error.`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
@@ -57,6 +58,17 @@ func TestLayoutIsLost(t *testing.T) {
 		e.must(t, "FLUSHALL")
 		later := open(t, e.url())
 		together(t, running, later, "reserved by the running store")
+		together(t, later, running, "reserved by the later store")
+	})
+	t.Run("with all data, and the clock was set back since", func(t *testing.T) {
+		e := privateEngine(t)
+		running := open(t, e.url())
+		e.must(t, "FLUSHALL")
+		later := open(t, e.url())
+		for i := range 256 {
+			ahead := fmt.Sprint(time.Now().Add(time.Hour).UnixMicro())
+			e.must(t, "ZADD", fmt.Sprintf("redo:{%02x}:pending", i), ahead, "#")
+		}
 		together(t, later, running, "reserved by the later store")
 	})
 	t.Run("with all data, and the running store only reads", func(t *testing.T) {
@@ -115,7 +127,9 @@ func TestLayoutIsLost(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		_, err = later.Find(t.Context(), claim("k").ID)
 		require.ErrorIs(t, err, redisstore.ErrFormat, "the record may be in another shard")
-		require.EqualValues(t, 0, indexed(t, e.url(), "redo"), "nothing was written")
+		members, err := command(t, e.url(), "ZCARD", indexKey(later, "redo", claim("k").ID)).AsInt64()
+		require.NoError(t, err)
+		require.EqualValues(t, 1, members, "only the mark is there: nothing was written")
 	})
 	t.Run("for some shards, which get the mark again", func(t *testing.T) {
 		e := privateEngine(t)

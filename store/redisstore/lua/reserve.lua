@@ -30,15 +30,16 @@ local count = stamp
 -- expiry too: the index holds the last one as the score of '#'. It is the clock as a rule. If the clock was set back,
 -- the count grows by a random step: docs/failover.md explains why.
 --
--- The index also holds the mark of the layout that it belongs to, as the member of score -inf.
+-- The index also holds the mark of the layout that it belongs to, as the member of score -inf. A shard without it gets
+-- no record.
 --
 -- The index is written first: if that fails, for example for lack of memory, nothing is written. As a rule the claim
 -- is new and the clock is ahead, so that two members change.
-local changed = not r and redis.call('ZADD', pending, 'GT', 'CH', score, record, count, '#', '-inf', layout)
-if changed == 3 then
-  redis.call('ZREM', pending, record, layout)
+if not r and not redis.call('ZSCORE', pending, layout) then
   return redis.error_reply('REDOLAYOUT the shard does not belong to the layout')
-elseif changed ~= 2 then
+end
+local changed = not r and redis.call('ZADD', pending, 'GT', 'CH', score, record, count, '#')
+if changed ~= 2 then
   local last = math.max(tonumber(redis.call('ZSCORE', pending, '#') or 0), r and tonumber(sub(r, 8, 23)) or 0)
   if now <= last then count = format('%016d', last + 1 + tonumber(sub(random, 1, 3))) end
   redis.call('ZADD', pending, score, record, count, '#')

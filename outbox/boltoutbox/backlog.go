@@ -190,14 +190,16 @@ func (q *Queue) Purge(ctx context.Context, age time.Duration, limit int) (int, e
 
 func (q *Queue) view(ctx context.Context, f func(*file) error) error {
 	err := q.st.View(ctx, func(tx *boltstore.Tx) error {
-		opened, err := q.open(tx, time.Now().UnixNano())
-		if err != nil {
-			return err
-		}
-		if err := f(opened); err != nil {
-			return err
-		}
-		return opened.err
+		return guarded(func() error {
+			opened, err := q.open(tx, time.Now().UnixNano())
+			if err != nil {
+				return err
+			}
+			if err := f(opened); err != nil {
+				return err
+			}
+			return opened.err
+		})
 	})
 	if err != nil && ctx.Err() == nil {
 		return explain(err)

@@ -96,20 +96,22 @@ var errUnchanged = errors.New("boltoutbox: nothing to commit")
 func (q *Queue) carry(ops []*op) {
 	wakes := false
 	err := q.st.Update(context.Background(), func(tx *boltstore.Tx) error {
-		f, err := q.open(tx, time.Now().UnixNano())
-		if err != nil {
-			return err
-		}
-		for _, o := range ops {
-			o.err = o.apply(f)
-			if err := f.tidy(); err != nil {
+		return guarded(func() error {
+			f, err := q.open(tx, time.Now().UnixNano())
+			if err != nil {
 				return err
 			}
-		}
-		if wakes = f.wakes; !f.changed {
-			return errUnchanged
-		}
-		return nil
+			for _, o := range ops {
+				o.err = o.apply(f)
+				if err := f.tidy(); err != nil {
+					return err
+				}
+			}
+			if wakes = f.wakes; !f.changed {
+				return errUnchanged
+			}
+			return nil
+		})
 	})
 	if err == nil && wakes {
 		q.bell.ring()

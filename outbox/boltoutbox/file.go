@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"go.etcd.io/bbolt"
 
@@ -16,7 +17,7 @@ import (
 // it.
 var ErrFormat = errors.New("boltoutbox: unknown format")
 
-// ErrCorrupt means that the content of the bucket contradicts itself.
+// ErrCorrupt means that the content of the bucket contradicts itself, or that a page of the file can't be read.
 var ErrCorrupt = errors.New("boltoutbox: bucket corrupt")
 
 var errNoBucket = errors.New("boltoutbox: no bucket")
@@ -112,6 +113,18 @@ func (q *Queue) create(tx *boltstore.Tx) error {
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w", ErrCorrupt, fmt.Sprintf(format, args...), store.ErrUnavailable)
+}
+
+// guarded turns a panic in f into an error. bbolt trusts its file, so that a damaged page makes it panic, or read
+// outside the mapping. boltstore guards only its own reads. A panic of an application must reach the application.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = corrupt("a page can't be read, because the file is damaged or cut short: %v", p)
+		}
+	}()
+	return f()
 }
 
 func (f *file) fail(err error) {

@@ -69,10 +69,12 @@ func New(ctx context.Context, st *boltstore.Store, opts ...Option) (*Queue, erro
 		}
 	}
 	err := st.View(ctx, func(tx *boltstore.Tx) error {
-		return q.find(tx)
+		return guarded(func() error { return q.find(tx) })
 	})
 	if errors.Is(err, errNoBucket) {
-		err = st.Update(ctx, q.create)
+		err = st.Update(ctx, func(tx *boltstore.Tx) error {
+			return guarded(func() error { return q.create(tx) })
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -108,24 +110,31 @@ func (q *Queue) EnqueueBatch(ctx context.Context, tx *boltstore.Tx, events []out
 	if tx == nil || !tx.Writable() {
 		return nil, fmt.Errorf("boltoutbox: %w: the transaction is not open for writing", store.ErrInvalid)
 	}
-	f, err := q.open(tx, time.Now().UnixNano())
-	if errors.Is(err, errNoBucket) {
-		return nil, fmt.Errorf("boltoutbox: %w: the transaction's file has no bucket %q", store.ErrInvalid, q.name)
-	}
-	if err != nil {
-		return nil, explain(err)
-	}
-	if f.root.Tx().DB() != q.db {
-		return nil, fmt.Errorf("boltoutbox: %w: the transaction is of another file", store.ErrInvalid)
-	}
-	if err := f.enqueue(events); err != nil {
+	if err := guarded(func() error { return q.enqueue(tx, events) }); err != nil {
 		return nil, err
-	}
-	if err := f.tidy(); err != nil {
-		return nil, explain(err)
 	}
 	tx.OnCommit(q.bell.ring)
 	return ids, nil
+}
+
+func (q *Queue) enqueue(tx *boltstore.Tx, events []outbox.Event) error {
+	f, err := q.open(tx, time.Now().UnixNano())
+	if errors.Is(err, errNoBucket) {
+		return fmt.Errorf("boltoutbox: %w: the transaction's file has no bucket %q", store.ErrInvalid, q.name)
+	}
+	if err != nil {
+		return explain(err)
+	}
+	if f.root.Tx().DB() != q.db {
+		return fmt.Errorf("boltoutbox: %w: the transaction is of another file", store.ErrInvalid)
+	}
+	if err := f.enqueue(events); err != nil {
+		return err
+	}
+	if err := f.tidy(); err != nil {
+		return explain(err)
+	}
+	return nil
 }
 
 // Append implements [outbox.Queue].

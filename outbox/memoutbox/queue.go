@@ -233,6 +233,7 @@ func (q *Queue) settle(r *row, o outbox.Outcome, now time.Time) {
 		q.end(r)
 	case outbox.Released:
 		r.attempts--
+		o.Wait = 0
 		fallthrough
 	case outbox.Waiting:
 		r.claimed, r.due = false, now.Add(o.Wait)

@@ -193,7 +193,7 @@ func (t *trial) settleAll(q Queue, ended ...outbox.Settlement) {
 // These are the outcomes.
 var (
 	sent     = outbox.Outcome{Result: outbox.Sent}
-	released = outbox.Outcome{Result: outbox.Released}
+	released = outbox.Outcome{Result: outbox.Released, Wait: long} // due immediately all the same
 	died     = outbox.Outcome{
 		Result: outbox.Dead, Failure: outbox.Failure{Code: "VALIDATION.gone", Reason: "no such hook: ü"},
 	}

@@ -231,13 +231,12 @@ func (c *execution) refuseBody(err error) {
 		} else if n := c.r.ContentLength; n > limit {
 			detail += fmt.Sprintf(": it has %d", n)
 		}
-		// The rest of the body is not read.
-		c.w.Header().Set("Connection", "close")
+		wire.CloseConnection(c.w, c.r)
 		c.refuse(taxonomy.ContentTooLarge, detail+".")
 	case errors.Is(err, errBodyConsumed):
 		c.refuse(Misconfigured, "The body was read before the idempotency middleware saw it.")
 	case errors.Is(err, os.ErrDeadlineExceeded): // the ReadTimeout of the http.Server
-		c.w.Header().Set("Connection", "close")
+		wire.CloseConnection(c.w, c.r)
 		p := c.problem(taxonomy.Timeout, "The body did not arrive in time.")
 		p.Status, p.Title = http.StatusRequestTimeout, "Request timed out"
 		c.refuseAs(time.Second, p)

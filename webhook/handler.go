@@ -25,7 +25,7 @@ func (v *Verifier) Handler(next http.Handler) http.Handler {
 		d, err := v.Verify(own)
 		if err != nil {
 			v.refused(r, err)
-			refuse(w, err)
+			refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, own.WithContext(context.WithValue(r.Context(), deliveryKey{}, d)))
@@ -41,7 +41,7 @@ func FromContext(ctx context.Context) (d Delivery, ok bool) {
 type deliveryKey struct{}
 
 // refuse writes the response to a delivery that is not verified.
-func refuse(w http.ResponseWriter, err error) {
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := wire.Problem{Status: http.StatusBadRequest, Title: "Malformed delivery"}
 	code := taxonomy.BadRequest
 	why := strings.TrimPrefix(err.Error(), "webhook: ")
@@ -56,7 +56,7 @@ func refuse(w http.ResponseWriter, err error) {
 		if outside {
 			why = "its body is too large"
 		}
-		w.Header().Set("Connection", "close") // the rest of the body is not read
+		wire.CloseConnection(w, r)
 	case errors.Is(err, ErrBody):
 		why = "its body could not be read whole" // the cause may name addresses, and the sender is not authenticated
 	case errors.Is(err, ErrTooOld), errors.Is(err, ErrTooNew):

@@ -92,6 +92,18 @@ func TestTheHandlerRunsForVerifiedDeliveriesOnly(t *testing.T) {
 	require.False(t, ok)
 }
 
+// In HTTP/3 the header is malformed, and in HTTP/2 other requests share the connection.
+func TestADeliveryThatIsTooLargeClosesAConnectionOfHTTP1(t *testing.T) {
+	v := verifier(t, []webhook.Secret{secret(t, sharedSecret)}, atVectorTime(), webhook.MaxBody(64))
+	for major, want := range map[int]string{1: "close", 2: "", 3: ""} {
+		w, r := httptest.NewRecorder(), post(strings.NewReader(strings.Repeat("x", 65)))
+		r.ProtoMajor = major
+		v.Handler(http.NotFoundHandler()).ServeHTTP(w, r)
+		require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+		require.Equal(t, want, w.Header().Get("Connection"))
+	}
+}
+
 func header(name, value string) func(*http.Request) *http.Request {
 	return func(r *http.Request) *http.Request {
 		r.Header = vectorHeader(name, value)

@@ -65,6 +65,15 @@ func ClearContent(h http.Header) {
 	delete(h, "Content-Type")
 }
 
+// CloseConnection closes the connection after the response to r, because the rest of its body is not read. In HTTP/2
+// and HTTP/3 other requests share the connection, and in HTTP/3 the header Connection is malformed (RFC 9114 section
+// 4.2). Their servers end the request's stream.
+func CloseConnection(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
 // WriteProblem sends p as the response, with its code in the Error-Code header too. The body has a Content-Length,
 // must not be cached, and is not to be sniffed for another type. WriteProblem removes headers that describe another
 // body. It keeps all other headers that the caller has set, such as Retry-After.

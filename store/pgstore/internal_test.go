@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -66,4 +67,48 @@ func TestALockOfAnotherSessionIsInFlightOnlyIfItIsTheIDs(t *testing.T) {
 	g, err = s.Reserve(t.Context(), c)
 	require.NoError(t, err)
 	require.Equal(t, store.Acquired, g.Verdict)
+}
+
+// Close waits for running calls if no transaction is open.
+func TestTransactionIsCountedUntilItHasEnded(t *testing.T) {
+	s := testStore(t)
+	open := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.open
+	}
+	c := store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour}
+	for _, end := range []func(store.Tx[pgx.Tx]) error{
+		func(tx store.Tx[pgx.Tx]) error { return tx.Rollback(t.Context()) },
+		func(tx store.Tx[pgx.Tx]) error { return tx.Commit(t.Context(), store.Outcome{}) },
+	} {
+		tx, g, err := s.Begin(t.Context(), c)
+		require.NoError(t, err)
+		require.Equal(t, store.Acquired, g.Verdict)
+		require.Equal(t, 1, open())
+		require.NoError(t, end(tx))
+		require.Zero(t, open())
+	}
+	_, g, err := s.Begin(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, store.Complete, g.Verdict)
+	require.Eventually(t, func() bool { return open() == 0 }, 10*time.Second, time.Millisecond)
+
+	pgtest.Exec(t, pgtest.Connect(t, pgtest.URL(t)), "DROP TABLE "+s.sql.table)
+	_, _, err = s.Begin(t.Context(), c)
+	require.ErrorIs(t, err, ErrNoTable)
+	require.Zero(t, open())
+}
+
+func TestARefusedClaimPausesTheSearchForExpiredRecords(t *testing.T) {
+	s := testStore(t)
+	c := store.Claim{ID: store.ID{Key: "k"}, Lease: time.Hour, Retention: time.Hour}
+	_, err := s.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	beside, err := New(s.pool, WithSchema(s.table.Schema))
+	require.NoError(t, err)
+	g, err := beside.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, store.InFlight, g.Verdict)
+	require.NotZero(t, beside.free.next)
 }

@@ -68,7 +68,7 @@ func (s *records) page(ctx context.Context, scope string, at *position) (ids []s
 		})
 		return err
 	})
-	if err == nil && len(ids) > 0 && at.until.InfinityModifier == pgtype.Infinity {
+	if err == nil && at.until.InfinityModifier == pgtype.Infinity {
 		at.until = readAt
 	}
 	return ids, err

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -242,6 +244,32 @@ func TestFailedReadIsNoDamage(t *testing.T) {
 	require.ErrorIs(t, err, errDisk)
 	require.NotErrorIs(t, err, ErrCorrupt)
 	require.NotErrorIs(t, err, store.ErrDamaged)
+}
+
+// An operator would restore a backup in place of a directory that is sound.
+func TestVerifyReportsAnErrorOfTheDiskAsSuch(t *testing.T) {
+	disk := newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	for at := range int64(1000) { // more entries than a block has, so that Open does not read all
+		require.NoError(t, s.db.Set(appendIndexKey(nil, pendingPrefix, at+1, []byte("other")), nil, pebble.NoSync))
+	}
+	require.NoError(t, s.Close())
+	s = mustOpen(t, "/data/x", withFS(disk))
+	disk.set(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+			return &fs.PathError{Op: "read", Path: op.Path, Err: syscall.EIO}
+		}
+		return nil
+	})
+	err := s.Verify(t.Context())
+	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, ErrCorrupt)
+	disk.on.Store(nil)
+	require.ErrorIs(t, s.Verify(t.Context()), ErrCorrupt, "no record has the entries")
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Verify(t.Context()), store.ErrUnavailable)
+	require.NotErrorIs(t, s.Verify(t.Context()), ErrCorrupt)
 }
 
 type unreadable struct{ pebble.Reader }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -17,13 +18,17 @@ const maxProblems = 100
 // Verify reads the whole directory and returns its damage. It has Pebble check its tables, reads every record, and
 // compares the indexes with the records. A difference between them shows that records are missing. It returns nil for a
 // sound directory, and otherwise an error that wraps [ErrCorrupt], or [ErrFormat] for a record of a later release. The
-// errors of the first 100 records are joined. Other calls do not wait for Verify.
+// errors of the first 100 records are joined. An error of the disk wraps neither. Other calls do not wait for Verify.
 func (s *Store) Verify(ctx context.Context) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
 	return s.view(func(db *pebble.DB) error {
 		if err := db.CheckLevels(nil); err != nil {
+			var failed *fs.PathError // no damage: the file could not be opened or read
+			if errors.As(err, &failed) {
+				return err
+			}
 			return corrupt("%w", err)
 		}
 		snap := db.NewSnapshot()

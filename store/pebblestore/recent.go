@@ -3,6 +3,9 @@ package pebblestore
 // recentSize is the number of bytes of records that each half of a recent keeps.
 const recentSize = 16 << 20
 
+// recentMax is the size from which a record is read again. A recent of larger ones would take gigabytes.
+const recentMax = 1 << 20
+
 // A recent holds the records that were changed last, so that the owner's next call reads nothing. It has two halves:
 // when the young one is full it becomes the old one, and the old one is forgotten.
 //
@@ -11,7 +14,7 @@ const recentSize = 16 << 20
 type recent struct {
 	young, old map[string]*record // nil: absent
 	size       int
-	turns      uint64 // counts the times that a half was forgotten
+	turns      uint64 // counts the times that a record was forgotten
 }
 
 func newRecent() recent { return recent{young: map[string]*record{}} }
@@ -24,11 +27,18 @@ func (c *recent) get(key []byte) (r *record, ok bool) {
 }
 
 func (c *recent) put(key string, r *record) {
-	c.young[key] = r
-	c.size += len(key) + headerSize
+	size := len(key) + headerSize
 	if r != nil {
-		c.size += r.size()
+		size += r.size()
 	}
+	if size > recentMax {
+		delete(c.young, key)
+		delete(c.old, key)
+		c.turns++ // reads that have begun don't count
+		return
+	}
+	c.young[key] = r
+	c.size += size
 	if c.size > recentSize {
 		c.young, c.old = make(map[string]*record, len(c.young)), c.young
 		c.size = 0

@@ -43,6 +43,9 @@ func tell(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("the argument %q has no effect: name a Redis with -redis", flags.Arg(0))
+	}
 	book := &orders{}
 	var copies [2]*httptest.Server
 	for i := range copies {

@@ -24,4 +24,6 @@ func TestWithoutRedisTheErrorSaysWhatToDo(t *testing.T) {
 	err := tell(t.Context(), []string{"-redis", "redis://app:secret@127.0.0.1:1/0"}, &strings.Builder{})
 	require.ErrorContains(t, err, "no Redis responds; start one")
 	require.NotContains(t, err.Error(), "secret")
+	err = tell(t.Context(), []string{"here"}, &strings.Builder{})
+	require.EqualError(t, err, `the argument "here" has no effect: name a Redis with -redis`)
 }

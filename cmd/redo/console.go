@@ -46,7 +46,7 @@ Only browsers on this machine are served. To serve others, mount package console
 	f := cmd.Flags()
 	f.StringVar(&c.address, "address", "127.0.0.1:8090", "listen on this loopback `address`; port 0 is any free one")
 	f.StringVar(&c.author, "author", loginName(), "your `name`, which is kept with each finding")
-	f.StringVar(&c.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
+	f.StringVar(&c.scope, "scope", "redo", scopeHelp)
 	c.place.flags(f)
 	f.StringVar(&c.urlFile, "url-file", "", "once it listens, write its URL into this `file`")
 	f.BoolVar(&c.body, "body", false, "show payloads and the first bytes of responses too")

@@ -66,7 +66,7 @@ func (e *events) letters(ctx context.Context, q queue, sel outbox.Selection) (fo
 		found = append(found, entry.Event)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w with the id %q", outbox.ErrNoLetter, sel.ID)
+		return nil, fmt.Errorf("%w with the id %q%s", outbox.ErrNoLetter, sel.ID, e.hashed(sel.ID))
 	}
 	return found, nil
 }

@@ -250,7 +250,7 @@ func (e *events) show() *cobra.Command {
 				// An unreadable event without an ID may be a different event.
 				all = slices.DeleteFunc(all, func(l listedEvent) bool { return l.ID != s.ID })
 				if len(all) == 0 {
-					return fmt.Errorf("no event that waits or is dead has the id %q", s.ID)
+					return fmt.Errorf("no event that waits or is dead has the id %q%s", s.ID, e.hashed(s.ID))
 				}
 				if e.asJSON {
 					return writeJSON(e.out, all)
@@ -268,6 +268,14 @@ func (e *events) show() *cobra.Command {
 	cmd.Flags().StringVar(&s.Destination, s.destination, "", fmt.Sprintf("only the event for this `%s`", s.destination))
 	e.bodyFlag(cmd)
 	return cmd
+}
+
+// hashed returns the hint for an id that the queue of an inbox keeps as a hash.
+func (e *events) hashed(id string) string {
+	if e.group != "inbox" || (outbox.Event{ID: id}).Validate() == nil {
+		return ""
+	}
+	return ": the queue has a hash of such an id, see redo inbox list"
 }
 
 // writeEvent writes an event as text for a person.

@@ -98,7 +98,7 @@ func (r *redriving) run(ctx context.Context, q queue, sel outbox.Selection, ids 
 		case err != nil:
 			return err
 		case found.Matched == 0 && sel.ID != "":
-			return fmt.Errorf("%w with the id %q that can be read", outbox.ErrNoLetter, sel.ID)
+			return fmt.Errorf("%w with the id %q that can be read%s", outbox.ErrNoLetter, sel.ID, r.hashed(sel.ID))
 		}
 		matched += found.Matched
 	}

@@ -66,7 +66,7 @@ same in all of them. The exit code is 1 if the ID occurs nowhere.
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
+	cmd.Flags().StringVar(&o.scope, "scope", "redo", scopeHelp)
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print JSON")
 	o.place.flags(cmd.Flags())
 	return cmd

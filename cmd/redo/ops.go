@@ -22,6 +22,9 @@ type ops struct {
 	asJSON bool
 }
 
+// scopeHelp is the help of the flag --scope.
+const scopeHelp = "the client's `scope`, as WithScope set it; a gateway's is gateway"
+
 func newOps(t terminal) *cobra.Command {
 	o := &ops{terminal: t}
 	cmd := &cobra.Command{
@@ -37,7 +40,7 @@ Bodies are shown with --body only.`,
 		Args: usageArgs(subcommands),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", "the client's `scope`, as WithScope set it")
+	cmd.PersistentFlags().StringVar(&o.scope, "scope", "redo", scopeHelp)
 	o.place.flags(cmd.PersistentFlags())
 	cmd.AddCommand(o.list(), o.show(), o.resume(), o.settle(), purge(o.terminal, "ops", &o.place), o.forget(),
 		o.drop(), o.verify())

@@ -19,7 +19,11 @@ func TestOnlyAYesIsAYes(t *testing.T) {
 		var asked bytes.Buffer
 		require.Equal(t, want, newAsker(terminal{in: strings.NewReader(answer), err: &asked}).yes(t.Context(), "Sure?"),
 			"%q", answer)
-		require.Equal(t, "Sure? [y/N] ", asked.String())
+		said := "Sure? [y/N] "
+		if answer == "" {
+			said += "\nthere is no reply: --yes does not ask\n"
+		}
+		require.Equal(t, said, asked.String())
 	}
 }
 

@@ -225,10 +225,14 @@ func (a asker) yes(ctx context.Context, question string) bool {
 	reply := make(chan string, 1)
 	go func() {
 		line, _ := a.replies.ReadString('\n') // the text before the end of the input is the reply
-		reply <- strings.ToLower(strings.TrimSpace(line))
+		reply <- line
 	}()
 	select {
 	case line := <-reply:
+		if line == "" { // the input has ended, as in a job of cron
+			fmt.Fprintln(a.err, "\nthere is no reply: --yes does not ask")
+		}
+		line = strings.ToLower(strings.TrimSpace(line))
 		return line == "y" || line == "yes"
 	case <-ctx.Done():
 		fmt.Fprintln(a.err)

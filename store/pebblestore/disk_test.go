@@ -25,8 +25,10 @@ type faultyDisk struct {
 	on  atomic.Pointer[func(errorfs.Op) error]
 }
 
-func newFaultyDisk(t *testing.T) *faultyDisk {
-	d := &faultyDisk{mem: newDisk(t)}
+func newFaultyDisk(t *testing.T) *faultyDisk { return faulty(newDisk(t)) }
+
+func faulty(mem *vfs.MemFS) *faultyDisk {
+	d := &faultyDisk{mem: mem}
 	d.FS = errorfs.Wrap(d.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if on := d.on.Load(); on != nil {
 			return (*on)(op)

@@ -12,7 +12,7 @@ import (
 type logFS struct {
 	vfs.FS
 	s     *Store
-	armed atomic.Bool // Open reports such an error itself
+	armed atomic.Bool // after Pebble's Open, which returns such an error itself
 }
 
 // Create implements vfs.FS.

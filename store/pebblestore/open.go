@@ -39,6 +39,8 @@ const (
 // is not a redo store or that a later release wrote ([ErrFormat]), and one that is damaged ([ErrCorrupt]). Every error
 // names the path and wraps store.ErrUnavailable, except that an option's bad value is store.ErrInvalid.
 //
+// If the disk is full, Open returns an error, and the directory is in use until the process ends.
+//
 // The leases of the Store that had the directory before are void. Close the Store when done: it holds goroutines and
 // the directory.
 func Open(path string, opts ...Option) (*Store, error) {
@@ -261,7 +263,12 @@ func (s *Store) openDB(known bool) error {
 		MemTableStopWritesThreshold: 4,
 		L0StopWritesThreshold:       64,
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { s.failedFlush(err) },
+			BackgroundError: func(err error) {
+				if !logs.armed.Load() {
+					s.halt(err) // Pebble's Open would repeat the flush, and wait for its success
+				}
+				s.failedFlush(err)
+			},
 			FlushEnd:        func(i pebble.FlushInfo) { s.worked(i.Err) },
 			CompactionEnd:   func(i pebble.CompactionInfo) { s.worked(i.Err) },
 			// The read that meets the damage returns it. Pebble's default ends the process.

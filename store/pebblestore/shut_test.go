@@ -77,3 +77,17 @@ func TestCloseOfAMovedDirectoryReturns(t *testing.T) {
 	require.ErrorIs(t, err, ErrBroken)
 	require.True(t, errors.Is(s.Close(), ErrBroken))
 }
+
+// Pebble moves the log's changes into a table in Open. It would try again for good, on a disk that is full.
+func TestOpenOnAFullDiskIsAnError(t *testing.T) {
+	disk := newFaultyDisk(t)
+	mustSettle(t, mustOpen(t, "/data/x", withFS(disk)), "k", store.Outcome{})
+	full := faulty(disk.mem.CrashClone(vfs.CrashCloneCfg{}))
+	full.fails(".sst")
+	_, err := Open("/data/x", withFS(full))
+	require.ErrorIs(t, err, errDisk)
+	require.ErrorIs(t, err, errOpen)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	after := full.mem.CrashClone(vfs.CrashCloneCfg{}) // the directory is in use until the process ends
+	mustReserve(t, mustOpen(t, "/data/x", withFS(after)), claim("k"), store.Complete)
+}

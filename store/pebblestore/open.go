@@ -73,8 +73,8 @@ func Open(path string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// held reports whether an error of the lock shows that it has an owner. Inside the process it has no number. Otherwise it
-// is EAGAIN, or ERROR_SHARING_VIOLATION of Windows.
+// held reports whether an error of the lock shows that it has an owner. If this process is the owner, the error has no
+// number. Otherwise it is EAGAIN, or ERROR_SHARING_VIOLATION of Windows.
 func held(err error) bool {
 	var number syscall.Errno
 	var failed *fs.PathError // the lock's file could not be opened
@@ -269,8 +269,8 @@ func (s *Store) openDB(known bool) error {
 				}
 				s.failedFlush(err)
 			},
-			FlushEnd:        func(i pebble.FlushInfo) { s.worked(i.Err) },
-			CompactionEnd:   func(i pebble.CompactionInfo) { s.worked(i.Err) },
+			FlushEnd:      func(i pebble.FlushInfo) { s.worked(i.Err) },
+			CompactionEnd: func(i pebble.CompactionInfo) { s.worked(i.Err) },
 			// The read that meets the damage returns it. Pebble's default ends the process.
 			DataCorruption: func(pebble.DataCorruptionInfo) {},
 		},

@@ -64,6 +64,20 @@ func TestCommitThatFailsForAnotherReasonIsUnknown(t *testing.T) {
 	require.Zero(t, g)
 }
 
+// SQLite opens a file that the process may not write to, and reads it.
+func TestCheckRefusesAReadOnlyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "readonly.db")
+	st, err := Open(t.Context(), path, WithMigrate())
+	require.NoError(t, err)
+	defer st.Close()
+	require.NoError(t, st.draws.Close())
+	st.draws, err = sql.Open("sqlite", "file:"+escape.Replace(path)+"?mode=ro&_txlock=immediate")
+	require.NoError(t, err)
+	err = st.Check(t.Context())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "readonly")
+}
+
 // An owner that died leaves its announcement. The next write of the file removes it.
 func TestAnnouncementOfADeadOwnerIsRemoved(t *testing.T) {
 	st, err := Open(t.Context(), filepath.Join(t.TempDir(), "dead.db"), WithMigrate())

@@ -27,6 +27,8 @@ var _ store.TxStore[*sqltx.Tx] = (*Store)(nil)
 type Store struct {
 	*store.Poller // implements store.Waiter
 	config
+	path string
+	file fs.FileInfo // as Open found it
 
 	// reads only reads. writes has the one connection that changes records. draws has one too, whose commits are not
 	// synced: see draw.
@@ -40,10 +42,15 @@ type Store struct {
 
 const maxReads = 8 // connections that only read
 
-// Open opens the file at path and checks it as [Store.Check] does.
+// Open opens the file at path and checks it as [Store.Check] does. The path is not a URI, and has no parameters of a
+// driver: their file would be another one. If a file's name begins with "file:", write "./" before it.
 func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") {
 		return nil, fmt.Errorf("sqlitestore: %w: the path is %q, it must name a file", store.ErrInvalid, path)
+	}
+	if _, parameter, _ := strings.Cut(path, "?_"); strings.HasPrefix(path, "file:") || strings.Contains(parameter, "=") {
+		return nil, fmt.Errorf("sqlitestore: %w: the path is %q, it must not be a URI or have parameters: the store sets "+
+			"its own", store.ErrInvalid, path)
 	}
 	cfg := config{now: time.Now}
 	for _, o := range opts {
@@ -59,7 +66,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	s := &Store{config: cfg, turn: make(chan struct{}, 1), step: firstStep}
+	s := &Store{config: cfg, path: path, turn: make(chan struct{}, 1), step: firstStep}
 	s.Poller = store.Poll(s)
 	for db, pragma := range map[**sql.DB]string{
 		&s.reads: "query_only(1)", &s.writes: "synchronous(FULL)", &s.draws: "synchronous(NORMAL)",
@@ -74,7 +81,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	}
 	s.reads.SetMaxOpenConns(maxReads)
 	s.reads.SetMaxIdleConns(maxReads)
-	if err := s.prepare(ctx, path); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -84,17 +91,22 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 var escape = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
 
 // prepare makes the file, which is an empty database at first, if there is none and it may. Then it checks it.
-func (s *Store) prepare(ctx context.Context, path string) error {
-	if !s.migrate {
-		if _, err := os.Stat(path); err != nil {
-			return unavailable(fmt.Errorf("%w: %w", ErrNoTable, err))
+func (s *Store) prepare(ctx context.Context) (err error) {
+	if s.migrate {
+		if err := create(s.path); err != nil {
+			return unavailable(err)
 		}
+	}
+	s.file, err = os.Stat(s.path)
+	switch {
+	case err != nil:
+		return unavailable(fmt.Errorf("%w: %w", ErrNoTable, err))
+	case !s.file.Mode().IsRegular():
+		return unavailable(fmt.Errorf("%q is not a regular file", s.path))
+	case !s.migrate:
 		return s.Check(ctx)
 	}
-	if err := create(path); err != nil {
-		return unavailable(err)
-	}
-	err := s.repeat(ctx, func() error {
+	err = s.repeat(ctx, func() error {
 		_, err := s.writes.ExecContext(ctx, "PRAGMA journal_mode=WAL")
 		return err
 	})

@@ -104,10 +104,70 @@ func TestACopyByVacuumIntoNeedsWALMode(t *testing.T) {
 }
 
 func TestOpenRefusesPathsThatNameNoFile(t *testing.T) {
-	for _, path := range []string{"", ":memory:"} {
+	t.Chdir(t.TempDir())
+	for path, rule := range map[string]string{
+		"": "must name a file", ":memory:": "must name a file", ":memory:?cache=shared": "must name a file",
+		"file:store.db": "must not be a URI", "file:store.db?_pragma=synchronous(OFF)": "must not be a URI",
+		"store.db?_pragma=busy_timeout(5000)": "or have parameters", "store.db?_journal_mode=WAL": "or have parameters",
+	} {
 		_, err := sqlitestore.Open(t.Context(), path, sqlitestore.WithMigrate())
-		require.ErrorIs(t, err, store.ErrInvalid)
+		require.ErrorIs(t, err, store.ErrInvalid, path)
+		require.ErrorContains(t, err, rule, path)
 	}
+	made, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Empty(t, made)
+}
+
+// The name of a file may have any character of a URI.
+func TestOpenTakesAnyNameOfAFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for path, name := range map[string]string{
+		"./file:store.db": "file:store.db", "%41.db": "%41.db", "100%.db": "100%.db", "#": "#", "what?": "what?",
+		"what?_now.db": "what?_now.db", "q?mode=ro": "q?mode=ro", "a&b=c;d'e\".db": "a&b=c;d'e\".db", "x/../y z.db": "y z.db",
+	} {
+		if runtime.GOOS == "windows" && strings.ContainsAny(name, `?:"`) {
+			continue
+		}
+		open(t, path)
+		require.FileExists(t, name)
+	}
+	if runtime.GOOS == "windows" {
+		return // a link needs a right
+	}
+	require.NoError(t, os.Symlink("#", "link"))
+	reserve(t, open(t, "link"), claim("k"), store.Acquired)
+	reserve(t, open(t, "#"), claim("k"), store.InFlight)
+	require.NoFileExists(t, "link-wal", "all paths of a file share its log")
+}
+
+func TestOpenRefusesWhatIsNotARegularFile(t *testing.T) {
+	for _, path := range []string{t.TempDir(), os.DevNull} {
+		for _, opts := range [][]sqlitestore.Option{nil, {sqlitestore.WithMigrate()}} {
+			_, err := sqlitestore.Open(t.Context(), path, opts...)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.ErrorContains(t, err, "is not a regular file")
+		}
+	}
+}
+
+// The process goes on in the file that has no name any more. Another process, or the next start, does not see its records.
+func TestCheckRefusesAFileThatIsGoneOrReplaced(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows keeps the name of an open file")
+	}
+	path := newFile(t)
+	st := open(t, path)
+	require.NoError(t, st.Check(t.Context()))
+	require.NoError(t, os.Rename(path, path+".old"))
+	require.ErrorIs(t, st.Check(t.Context()), store.ErrUnavailable)
+	require.ErrorIs(t, st.Check(t.Context()), fs.ErrNotExist)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	err := st.Check(t.Context())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "was replaced")
+	require.NoError(t, os.Rename(path+".old", path))
+	require.NoError(t, st.Check(t.Context()))
 }
 
 // A relative path has no meaning in a directory that is gone. Without this error another file could be opened.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/redo-go/redo/store"
@@ -67,10 +68,25 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-// Check implements [store.Checker]. It returns nil if the file can be read, is in WAL mode, and has the tables of this
-// version. Its errors wrap store.ErrUnavailable, and [ErrNoTable], [ErrForeign] or [ErrVersion] if that is the reason.
+// Check implements [store.Checker]. It returns nil if the file is the one that Open has found, is not read-only, is in
+// WAL mode, and has the tables of this version. Its errors wrap store.ErrUnavailable, and [ErrNoTable], [ErrForeign] or
+// [ErrVersion] if that is the reason.
 func (s *Store) Check(ctx context.Context) error {
-	return s.repeat(ctx, func() error { return tables(ctx, s.reads) })
+	if err := s.repeat(ctx, func() error { return tables(ctx, s.reads) }); err != nil {
+		return err
+	}
+	file, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(file, s.file) {
+		err = fmt.Errorf("%q was replaced", s.path)
+	}
+	if err != nil {
+		return unavailable(err) // what is written now is lost
+	}
+	_, err = s.draws.ExecContext(ctx, "UPDATE redo_fence SET last = last WHERE 0") // it fails if the file is read-only
+	if busy(err) {
+		return nil
+	}
+	return s.failure(ctx, err)
 }
 
 // tables checks the journal mode, and compares the tables' texts with this version's. SQLite keeps a text with its

@@ -80,16 +80,18 @@ func (s *Store) from(again bool) int64 {
 // leaves in due the instant before which no other expires. The search begins there: Pebble keeps deleted entries of the
 // index until it compacts, and would pass each of them.
 func (s *Store) free(db pebble.Reader, b *pebble.Batch, g *group, limit int) {
-	passed := 0
+	passed, last := 0, int64(0)
 	from := s.from(g.again)
 	if g.again {
 		s.unread.Store(math.MaxInt64)
 	}
 	due, err := scan(db, expiryPrefix, appendIndexKey(nil, expiryPrefix, from, nil), func(k []byte) (more bool) {
 		at, key, err := splitIndexKey(k)
-		if err == nil && at > g.now || g.purged == limit || passed == maxUnread {
+		// The next search begins with all entries of an instant, so this one ends between two instants.
+		if err == nil && at > g.now || g.purged == limit || passed >= maxUnread && at > last {
 			return false
 		}
+		last = at
 		if err == nil {
 			err = freeOne(db, b, at, key)
 		}

@@ -129,24 +129,28 @@ func TestUnreadableRecordIsPassedOnce(t *testing.T) {
 
 // A later release may have left more records than one group passes. The records behind them expire too.
 func TestPurgePassesManyUnreadableRecords(t *testing.T) {
-	fake := fakeclock.At(time.Now().UnixNano())
-	s := mustOpen(t, tempDir(t), withClock(fake.Read))
-	const unreadable = 2*maxUnread + 1
-	for i := range unreadable + 2 {
-		key := fmt.Sprint(i)
-		c := claim(key)
-		c.Lease, c.Retention = 0, time.Minute
-		mustReserve(t, s, c, store.Acquired)
-		if i > 0 && i <= unreadable {
-			damage(t, s, key)
-		}
-		fake.Wall.Add(1)
-	}
-	fake.Wall.Add(int64(time.Hour))
-	for _, want := range []int{2, 0} {
-		n, err := s.Purge(t.Context(), 100)
-		require.ErrorIs(t, err, ErrCorrupt)
-		require.Equal(t, want, n)
+	for name, step := range map[string]int64{"one after the other": 1, "of one instant": 0} {
+		t.Run(name, func(t *testing.T) {
+			fake := fakeclock.At(time.Now().UnixNano())
+			s := mustOpen(t, tempDir(t), withClock(fake.Read))
+			const unreadable = 2*maxUnread + 1
+			for i := range unreadable + 2 {
+				key := fmt.Sprint(i)
+				c := claim(key)
+				c.Lease, c.Retention = 0, time.Minute
+				mustReserve(t, s, c, store.Acquired)
+				if i > 0 && i <= unreadable {
+					damage(t, s, key)
+				}
+				fake.Wall.Add(step)
+			}
+			fake.Wall.Add(int64(time.Hour))
+			for _, want := range []int{2, 0} {
+				n, err := s.Purge(t.Context(), 100)
+				require.ErrorIs(t, err, ErrCorrupt)
+				require.Equal(t, want, n)
+			}
+		})
 	}
 }
 

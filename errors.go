@@ -115,7 +115,7 @@ func (e *Error) Error() string {
 	b.WriteString(", effect " + e.Effect.String())
 	if e.Err != nil {
 		b.WriteString(": " + strings.ReplaceAll(e.Err.Error(), "\n", "; "))
-	} else if e.Code.In(taxonomy.PayloadMismatch) {
+	} else if e.Code.In(taxonomy.PayloadMismatch) && e.Effect == NotApplied {
 		b.WriteString(": " + e.Code.Hint())
 	}
 	return b.String()

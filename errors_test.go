@@ -53,6 +53,11 @@ func TestErrorMessage(t *testing.T) {
 			"redo: CONFLICT.idempotency.payload_mismatch (status 409) after 1 attempt, effect not applied: the key was " +
 				"used for another payload: use a new operation",
 		},
+		{
+			"no new operation is advised after another payload while the effect is unknown",
+			Error{Code: taxonomy.PayloadMismatch, StatusCode: 409, Attempts: make([]Attempt, 2)},
+			"redo: CONFLICT.idempotency.payload_mismatch (status 409) after 2 attempts, effect unknown",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.EqualError(t, &c.err, c.want) })
 	}

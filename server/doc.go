@@ -53,9 +53,10 @@
 //
 // Use [HandlerTimeout] to bound a handler: its context ends, and the middleware waits until it returns. Do not put
 // http.TimeoutHandler between the middleware and the handler. It returns while the handler is still running, so the
-// effect is unknown. The middleware detects this, logs an error, and refuses every retry with 409, code
-// CONFLICT.idempotency.outcome_unknown. Outside of the middleware http.TimeoutHandler is harmless. The same is true of
-// fiber's timeout. The middleware can't detect any other middleware that returns before its handler. Do not use one.
+// effect is unknown. It also drops what a handler wrote before a panic. The middleware detects both, logs an error, and
+// refuses every retry with 409, code CONFLICT.idempotency.outcome_unknown. Outside of the middleware
+// http.TimeoutHandler is harmless. The same is true of fiber's timeout. The middleware can't detect any other
+// middleware that returns before its handler. Do not use one.
 //
 // # Scope
 //

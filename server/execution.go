@@ -286,6 +286,11 @@ func (c *execution) abandon() {
 	case override == overrideUnknown, c.takeOver.decides():
 		_ = c.own.handBack()
 	default:
+		if inside, _ := callers(); inside && c.begin == nil {
+			c.faulty, c.err = true, errDropped
+			_ = c.record(endComplete, true, store.UnknownOutcome().Result)
+			return
+		}
 		_ = c.own.release()
 	}
 }

@@ -20,6 +20,8 @@ var (
 		"does its framework write to another ResponseWriter? If it means to, use SilentOK")
 	errAbandoned = errors.New("server: a timeout inside the middleware, such as http.TimeoutHandler, returned while " +
 		"the handler was running: use HandlerTimeout, or put it outside")
+	errDropped = errors.New("server: the handler panicked inside http.TimeoutHandler, which drops what it had written: " +
+		"use HandlerTimeout, or put it outside")
 	errNested = errors.New("server: the middleware runs twice for the request, so that it waits for itself: remove one")
 )
 

@@ -269,6 +269,35 @@ func TestTimeoutHandlerInside(t *testing.T) {
 			time.Sleep(time.Minute)
 		})
 	})
+	t.Run("a panic hides what the handler wrote", func(t *testing.T) {
+		for _, writes := range []bool{true, false} {
+			log, logger := logged()
+			g := newRig(t, memstore.New(),
+				http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if writes {
+						created(w, r)
+					}
+					panic("after the effect")
+				}), time.Minute, "").ServeHTTP, logger)
+			require.PanicsWithValue(t, "after the effect", func() { g.do() })
+			require.Contains(t, log.String(), "use HandlerTimeout")
+			requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
+			require.Equal(t, 1, g.ran())
+		}
+	})
+	t.Run("a panic inside one that is outside of the middleware is as any other", func(t *testing.T) {
+		panics := true
+		g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			if panics {
+				panics = false
+				panic("before the effect")
+			}
+			created(w, r)
+		})
+		g.Handler = http.TimeoutHandler(g.Handler, time.Minute, "")
+		require.PanicsWithValue(t, "before the effect", func() { g.do() })
+		requireStored(t, g.do(), 201, `{"id":"rf_123"}`)
+	})
 	t.Run("outside of the middleware it is harmless", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {

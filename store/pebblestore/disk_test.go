@@ -158,6 +158,15 @@ func TestAPanicOfPebbleIsTheErrorOfTheGroup(t *testing.T) {
 	require.NoError(t, db.Close())
 	require.ErrorContains(t, s.apply(db, newGroup()), "closed")
 	<-s.blocked
+
+	g := s.current
+	g.due = true
+	s.signal()
+	s.write(db)
+	<-g.done
+	require.ErrorIs(t, g.err, store.ErrUnknown)
+	require.ErrorIs(t, g.err, ErrBroken)
+	broken(t, s.ready())
 }
 
 func TestFailedWriteOfOpenIsAnError(t *testing.T) {

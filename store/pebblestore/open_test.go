@@ -164,6 +164,7 @@ func TestOpenTakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := prepared(t)
 			s := mustOpen(t, path, nil, WithLazyDelay(0))
+			require.FileExists(t, filepath.Join(path, lockName), "without it, another process can open the directory")
 			mustSettle(t, s, "k", store.Outcome{Lazy: true})
 			require.NoError(t, s.Close())
 			s = mustOpen(t, path)

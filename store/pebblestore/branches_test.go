@@ -165,8 +165,10 @@ func TestCheckReportsADirectoryThatCannotBeLookedAt(t *testing.T) {
 // The state holds the fences. A Store that took a damaged one for none would give them out again.
 func TestADamagedStateIsNeverTakenForNone(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, db *pebble.DB){
-		"it is lost":        func(t *testing.T, db *pebble.DB) { require.NoError(t, db.Delete(stateKey, pebble.Sync)) },
-		"it is another one": func(t *testing.T, db *pebble.DB) { require.NoError(t, db.Set(stateKey, make([]byte, 20), pebble.Sync)) },
+		"it is lost": func(t *testing.T, db *pebble.DB) { require.NoError(t, db.Delete(stateKey, pebble.Sync)) },
+		"it is another one": func(t *testing.T, db *pebble.DB) {
+			require.NoError(t, db.Set(stateKey, make([]byte, 20), pebble.Sync))
+		},
 	} {
 		path := closed(t)
 		db, err := pebble.Open(path, &pebble.Options{FormatMajorVersion: pebble.FormatWALSyncChunks})

@@ -32,7 +32,8 @@
 // calls that wait return store.ErrUnknown, and each later call returns [ErrBroken] with store.ErrUnavailable. Close the
 // Store and open the directory again, or restart the process: Open finds each acknowledged change. If the error hit
 // Pebble's own files, Close can't close them. The directory is then in use until the process ends. [Store.Check]
-// returns the error, so that a readiness probe sees it.
+// returns the error, so that a readiness probe sees it. If the last sync of a log fails while Pebble begins the next
+// one, Pebble ends the process.
 //
 // # Clock
 //

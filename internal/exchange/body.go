@@ -51,7 +51,7 @@ func (b *Body) CheckReplayable() error {
 		return nil
 	case b.rest == nil:
 		return ErrNotReplayable
-	case n > 0:
+	case n > int64(b.limit):
 		return fmt.Errorf("%w: it has %d bytes, and the limit is %d", ErrNotReplayable, n, b.limit)
 	default:
 		return fmt.Errorf("%w: it has more than the limit of %d bytes", ErrNotReplayable, b.limit)

@@ -91,6 +91,8 @@ func TestABodyThatIsTooLongIsSentOnce(t *testing.T) {
 	_, _, err = b.Open(4)
 	require.ErrorIs(t, err, ErrNotReplayable)
 	require.EqualError(t, err, text+"it has 5 bytes, and the limit is 4")
+	req.ContentLength = 4 // net/http reports that the body is longer
+	require.EqualError(t, b.CheckReplayable(), text+"it has more than the limit of 4 bytes")
 	b.Close()
 	require.Equal(t, 1, spy.closed, "the attempt closed it")
 }

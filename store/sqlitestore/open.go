@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,7 +49,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") {
 		return nil, fmt.Errorf("sqlitestore: %w: the path is %q, it must name a file", store.ErrInvalid, path)
 	}
-	if _, parameter, _ := strings.Cut(path, "?_"); strings.HasPrefix(path, "file:") || strings.Contains(parameter, "=") {
+	if strings.HasPrefix(path, "file:") || parameters.MatchString(path) {
 		return nil, fmt.Errorf("sqlitestore: %w: the path is %q, it must not be a URI or have parameters: the store sets "+
 			"its own", store.ErrInvalid, path)
 	}
@@ -86,6 +87,9 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	}
 	return s, nil
 }
+
+// parameters matches a path with a parameter of the driver, such as _pragma.
+var parameters = regexp.MustCompile(`\?(.*&)?_\w+=`)
 
 // escape keeps the characters of a path that mean something in a URI.
 var escape = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")

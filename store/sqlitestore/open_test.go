@@ -109,6 +109,7 @@ func TestOpenRefusesPathsThatNameNoFile(t *testing.T) {
 		"": "must name a file", ":memory:": "must name a file", ":memory:?cache=shared": "must name a file",
 		"file:store.db": "must not be a URI", "file:store.db?_pragma=synchronous(OFF)": "must not be a URI",
 		"store.db?_pragma=busy_timeout(5000)": "or have parameters", "store.db?_journal_mode=WAL": "or have parameters",
+		"store.db?cache=shared&_pragma=busy_timeout(5000)": "or have parameters",
 	} {
 		_, err := sqlitestore.Open(t.Context(), path, sqlitestore.WithMigrate())
 		require.ErrorIs(t, err, store.ErrInvalid, path)

@@ -275,7 +275,7 @@ func (e *events) hashed(id string) string {
 	if e.group != "inbox" || (outbox.Event{ID: id}).Validate() == nil {
 		return ""
 	}
-	return ": the queue has a hash of such an id, see redo inbox list"
+	return ": the queue keeps such an id as a hash, which redo inbox list shows"
 }
 
 // writeEvent writes an event as text for a person.

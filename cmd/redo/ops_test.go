@@ -21,7 +21,7 @@ func TestOnlyAYesIsAYes(t *testing.T) {
 			"%q", answer)
 		said := "Sure? [y/N] "
 		if answer == "" {
-			said += "\nthere is no reply: --yes does not ask\n"
+			said += "\nno reply: with --yes the command does not ask\n"
 		}
 		require.Equal(t, said, asked.String())
 	}

@@ -230,7 +230,7 @@ func (a asker) yes(ctx context.Context, question string) bool {
 	select {
 	case line := <-reply:
 		if line == "" { // the input has ended, as in a job of cron
-			fmt.Fprintln(a.err, "\nthere is no reply: --yes does not ask")
+			fmt.Fprintln(a.err, "\nno reply: with --yes the command does not ask")
 		}
 		line = strings.ToLower(strings.TrimSpace(line))
 		return line == "y" || line == "yes"

@@ -291,5 +291,5 @@ func mysqlDSN(name string) (string, error) {
 
 // storeHelp is the paragraph about the argument STORE.
 const storeHelp = `STORE is the name of a file (boltstore or SQLite), or a URL that begins with postgres://, mysql://,
-redis:// or rediss://. A boltstore file is used by one process at a time: stop the service first. A store
-that can't be opened within 10 seconds is an error.`
+redis:// or rediss://. A boltstore file is used by one process at a time: stop the service first. A command
+gives up on a store that it can't open within 10 seconds.`

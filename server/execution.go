@@ -260,9 +260,9 @@ func (c *execution) overflow() captureMode {
 }
 
 // abandon settles the record of a handler that has panicked, or called runtime.Goexit. With evidence of an effect the
-// handler never runs again. The evidence is the handler's mark, or a success status that it has written. A
-// transaction undoes its writes, so there only the mark counts. Layers outside of the middleware may then send a
-// response.
+// handler never runs again. The evidence is the handler's mark, or a success status that it has written.
+// http.TimeoutHandler drops that status, so a panic inside it leaves the outcome unknown. A transaction undoes its
+// writes, so there only the mark counts. Layers outside of the middleware may then send a response.
 func (c *execution) abandon() {
 	c.event.Status = http.StatusInternalServerError
 	if c.out.mode == discarding {

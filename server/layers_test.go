@@ -387,9 +387,9 @@ func TestTheLimitOfALayerOutsideIsNamed(t *testing.T) {
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		g.ServeHTTP(w, r)
 		p := requireProblem(t, w, 413, "VALIDATION.content_too_large")
-		want := "The body is longer than the 10 bytes of a layer in front of this route: it has 50."
+		want := "The body is longer than the 10 bytes that a layer in front of this route allows: it has 50."
 		if limit > 100 {
-			want = "The body is longer than the 100 bytes of the option MaxBody: it has 500."
+			want = "The body is longer than the 100 bytes that the option MaxBody allows: it has 500."
 		}
 		require.Equal(t, want, p.Detail)
 	}

@@ -225,7 +225,7 @@ func (c *execution) refuseBody(err error) {
 		if outside != nil {
 			limit, of = outside.Limit, "a layer in front of this route"
 		}
-		detail := fmt.Sprintf("The body is longer than the %d bytes of %s", limit, of)
+		detail := fmt.Sprintf("The body is longer than the %d bytes that %s allows", limit, of)
 		if limit == 0 && outside != nil {
 			detail = "The body is too large" // a framework's limit, whose value is not known
 		} else if n := c.r.ContentLength; n > limit {

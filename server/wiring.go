@@ -74,7 +74,7 @@ func (c *execution) outliveHandler() {
 	}
 }
 
-// timeoutHandler is the method in which http.TimeoutHandler writes its responses.
+// timeoutHandler is the method in which http.TimeoutHandler writes its responses, and repeats the handler's panic.
 const timeoutHandler = "net/http.(*timeoutHandler).ServeHTTP"
 
 // A timeoutTrace finds out whether a 503 is that of http.TimeoutHandler for a handler that it has left running. That

@@ -156,7 +156,7 @@ func (k *call) meet(grant store.Grant, request journal.Request) (h *holding, out
 	case grant.Verdict == store.Mismatch:
 		k.op.key = entry.Request.Key
 		return nil, k.refused(taxonomy.PayloadMismatch, NotApplied, fmt.Errorf("redo: the operation is %v with another "+
-			"payload (fingerprint %.12s…): send that payload, or use a new name", rec.State, rec.Fingerprint)), false
+			"payload (fingerprint %.12s…): send that payload, or name another operation", rec.State, rec.Fingerprint)), false
 	case grant.Verdict == store.InFlight:
 		out := k.refused(taxonomy.InFlight, EffectUnknown, errors.New("redo: another owner holds the operation's lease"))
 		out.err.RetryAt = time.Now().Add(rec.LeaseLeft())

@@ -115,8 +115,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w", ErrCorrupt, fmt.Sprintf(format, args...), store.ErrUnavailable)
 }
 
-// guarded turns a panic in f into an error. bbolt trusts its file, so that a damaged page makes it panic, or read
-// outside the mapping. boltstore guards only its own reads. A panic of an application must reach the application.
+// guarded turns a panic in f into an error. bbolt trusts its file: a damaged page makes it panic, or read outside the
+// mapping. boltstore guards only its own reads, because a panic of an application must reach the application.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

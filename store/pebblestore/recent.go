@@ -34,7 +34,7 @@ func (c *recent) put(key string, r *record) {
 	if size > recentMax {
 		delete(c.young, key)
 		delete(c.old, key)
-		c.turns++ // reads that have begun don't count
+		c.turns++ // a read that has begun may return the record before this one
 		return
 	}
 	c.young[key] = r

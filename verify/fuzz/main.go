@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// one searches with the target until it has had its time, those of earlier runs included. It notes how far each search
+// one searches with the target until it has had its time. The time of earlier runs counts. It notes how far each search
 // came, and adds to the corpus.
 func (s *searcher) one(ctx context.Context, t target, rec *record, keep bool, lines *log.Logger) error {
 	var all progress

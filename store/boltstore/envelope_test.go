@@ -48,6 +48,16 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
+func TestDecodedRecordSharesNoMemoryWithItsPage(t *testing.T) {
+	for name, r := range sampleRecords() {
+		v := appendRecord(nil, []byte("key"), r)
+		got, err := decodeRecord([]byte("key"), v)
+		require.NoError(t, err, name)
+		clear(v) // as bbolt does when it uses the page again
+		require.Equal(t, r, got, name)
+	}
+}
+
 func TestDamagedRecordIsNeverRead(t *testing.T) {
 	key := []byte("key")
 	for name, r := range sampleRecords() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -144,13 +143,13 @@ func (e *events) writeDisabled(all []disabledDestination) error {
 		fmt.Fprintln(e.out, "no destination is disabled")
 		return nil
 	}
-	table := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "DESTINATION\tSINCE\tWHY")
+	var list table
+	list.row("DESTINATION", "SINCE", "WHY")
 	for _, d := range all {
 		f := listedFailure{Code: d.Code, Status: d.Status, Reason: d.Reason}
-		fmt.Fprintf(table, "%s\t%v ago\t%s\n", orDash(d.Destination), since(d.Since), f.text())
+		list.row(orDash(d.Destination), since(d.Since).String()+" ago", f.text())
 	}
-	return table.Flush()
+	return list.write(e.out)
 }
 
 func (e *events) purge() *cobra.Command {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -175,8 +174,8 @@ func (e *events) writeList(all []listedEvent) error {
 		fmt.Fprintln(e.out, "no event")
 		return nil
 	}
-	table := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "ID\tSTATE\tAGE\tATTEMPTS\t%s\tTYPE\tLAST FAILURE\n", strings.ToUpper(e.destination))
+	var list table
+	list.row("ID", "STATE", "AGE", "ATTEMPTS", strings.ToUpper(e.destination), "TYPE", "LAST FAILURE")
 	for _, l := range all {
 		age, last := "-", l.Problem
 		if !l.EnqueuedAt.IsZero() {
@@ -185,10 +184,9 @@ func (e *events) writeList(all []listedEvent) error {
 		if last == "" && len(l.History) > 0 {
 			last = l.History[len(l.History)-1].title()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
-			orDash(l.ID), l.State, age, l.Attempts, orDash(l.Destination), orDash(l.Type), orDash(last))
+		list.row(orDash(l.ID), l.State, age, l.Attempts, orDash(l.Destination), orDash(l.Type), orDash(last))
 	}
-	return table.Flush()
+	return list.write(e.out)
 }
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(time.Second) }

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -179,29 +178,27 @@ func lettersOf(ctx context.Context, st recordStore, ids []string) (all []letter,
 }
 
 func (o *ops) writeFound(f found) error {
-	table := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "WHERE\tID\tSTATE\tAGE\tABOUT")
+	var list table
+	list.row("WHERE", "ID", "STATE", "AGE", "ABOUT")
 	for _, op := range f.Operations {
 		about := strings.TrimSpace(op.Method + " " + op.URL + " " + op.Problem)
 		if op.Effect != "" {
 			about += ", effect " + op.Effect
 		}
-		fmt.Fprintf(table, "operation\t%s\t%s\t%v\t%s\n", op.Name, op.State, seconds(op.Age), orDash(about))
+		list.row("operation", op.Name, op.State, seconds(op.Age), orDash(about))
 	}
 	for _, r := range f.Records {
-		fmt.Fprintf(table, "record %s\t%s\t%s\t%v\t%s\n", r.Scope, r.Key, r.State, seconds(r.Age), orDash(r.Problem))
+		list.row("record "+r.Scope, r.Key, r.State, seconds(r.Age), orDash(r.Problem))
 	}
 	for _, e := range f.Events {
 		last := e.Problem
 		if last == "" && len(e.History) > 0 {
 			last = e.History[len(e.History)-1].title()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%s\n", e.Queue, e.ID, e.State, since(e.EnqueuedAt),
-			orDash(strings.TrimSpace(e.Destination+" "+last)))
+		list.row(e.Queue, e.ID, e.State, since(e.EnqueuedAt), orDash(strings.TrimSpace(e.Destination+" "+last)))
 	}
 	for _, l := range f.Letters {
-		fmt.Fprintf(table, "letter of %s\t%s\t%s\t%v\t%s\n", l.Source, l.ID, l.State, since(l.ReceivedAt),
-			orDash(l.Failure+l.Problem))
+		list.row("letter of "+l.Source, l.ID, l.State, since(l.ReceivedAt), orDash(l.Failure+l.Problem))
 	}
-	return table.Flush()
+	return list.write(o.out)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,8 +135,8 @@ func (o *ops) writeList(all []listed, whole bool) error {
 	case len(all) == 0:
 		return nil
 	}
-	table := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tAGE\tKEY\tREQUEST")
+	var list table
+	list.row("NAME", "AGE", "KEY", "REQUEST")
 	for _, op := range all {
 		age, text := seconds(op.Age).String(), op.Method+" "+op.URL
 		switch {
@@ -150,9 +149,9 @@ func (o *ops) writeList(all []listed, whole bool) error {
 		case !op.Resumable:
 			text += " (run the same code again: the request is not stored)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", op.Name, age, op.Key, text)
+		list.row(op.Name, age, op.Key, text)
 	}
-	return table.Flush()
+	return list.write(o.out)
 }
 
 func seconds(s float64) time.Duration {

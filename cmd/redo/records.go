@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,8 +140,8 @@ func (r *records) writeList(all []record, whole bool) error {
 	case len(all) == 0:
 		return nil
 	}
-	table := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SCOPE\tKEY\tAGE\tLEASE LEFT\tOWNER")
+	var list table
+	list.row("SCOPE", "KEY", "AGE", "LEASE LEFT", "OWNER")
 	for _, one := range all {
 		age, lease, owner := seconds(one.Age).String(), "expired", one.Owner
 		if one.LeaseLeft > 0 {
@@ -151,9 +150,9 @@ func (r *records) writeList(all []record, whole bool) error {
 		if unread(one.State) {
 			age, lease, owner = "-", "-", one.State+": "+one.Problem
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", orDash(one.Scope), one.Key, age, lease, owner)
+		list.row(orDash(one.Scope), one.Key, age, lease, owner)
 	}
-	return table.Flush()
+	return list.write(r.out)
 }
 
 func (r *records) show() *cobra.Command {

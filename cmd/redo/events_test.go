@@ -171,3 +171,28 @@ func TestRates(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf("--rate %q: it must be a positive number", text))
 	}
 }
+
+func TestAFailureNamesItsCodeAndStatusOnce(t *testing.T) {
+	const unavailable = "DEPENDENCY.unavailable"
+	for _, c := range []struct {
+		failure listedFailure
+		want    string
+	}{
+		{listedFailure{Code: unavailable, Status: 503, Reason: "busy"}, unavailable + " (status 503) busy"},
+		{listedFailure{Code: unavailable, Status: 503}, unavailable + " (status 503)"},
+		{
+			listedFailure{
+				Code: unavailable, Status: 503, Reason: "redo: " + unavailable + " (status 503) after 1 attempt, effect unknown",
+			},
+			unavailable + " (status 503) after 1 attempt, effect unknown",
+		},
+		{
+			listedFailure{Code: unavailable, Reason: "inbox: event \"a\"/\"b\": " + unavailable + ": no\nroute"},
+			"inbox: event \"a\"/\"b\": " + unavailable + ": no route",
+		},
+		{listedFailure{Reason: "no code"}, "no code"},
+		{listedFailure{}, "-"},
+	} {
+		require.Equal(t, c.want, c.failure.text())
+	}
+}

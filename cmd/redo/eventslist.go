@@ -206,7 +206,7 @@ func (f listedFailure) title() string {
 	return strings.TrimSpace(f.Code + " (status " + strconv.Itoa(f.Status) + ")")
 }
 
-// text returns the title and the reason on one line.
+// text returns the title and the reason on one line. The reason of a relay often holds the title already.
 func (f listedFailure) text() string {
 	reason := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -214,7 +214,10 @@ func (f listedFailure) text() string {
 		}
 		return r
 	}, f.Reason)
-	return orDash(strings.TrimSpace(f.title() + " " + reason))
+	if title := f.title(); !strings.Contains(reason, title) {
+		return strings.TrimSpace(title + " " + reason)
+	}
+	return orDash(strings.TrimPrefix(reason, "redo: "))
 }
 
 // maskedHeader returns the header with its credentials masked.

@@ -1,6 +1,10 @@
 package outbox
 
-import "time"
+import (
+	"time"
+
+	"github.com/redo-go/redo/taxonomy"
+)
 
 // Judge returns the outcome of an event whose first attempt ended with the error.
 func Judge(err error) Outcome {
@@ -8,6 +12,12 @@ func Judge(err error) Outcome {
 		waits: Schedule(), number: 1, random: 0.5, hint: hintOf(err, time.Now(), DefaultHintCap), err: err,
 	})
 	return o
+}
+
+// JudgedCode returns the code of an attempt that ended with the error.
+func JudgedCode(err error) taxonomy.Code {
+	_, code := judge(err)
+	return code
 }
 
 // IsGone reports whether the error of a Publisher disables the destination.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -159,6 +160,19 @@ func TestHTTPAnswers(t *testing.T) {
 		client := once(t, redo.WithTransport(roundTripper(below.RoundTrip)))
 		o := outbox.Judge(publisher(t, client).Publish(t.Context(), outbox.Event{ID: "k", Destination: "http://a.test"}))
 		require.Equal(t, outbox.Released, o.Result)
+	})
+	t.Run("an attempt that ends while it connects timed out", func(t *testing.T) {
+		below := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		client := once(t, redo.WithTransport(roundTripper(below.RoundTrip)))
+		err := publisher(t, client).Publish(ctx, outbox.Event{ID: "k", Destination: "http://a.test"})
+		code, o := outbox.JudgedCode(err), outbox.Judge(err)
+		require.Equal(t, outbox.Released, o.Result)
+		require.Equal(t, taxonomy.Timeout, code)
 	})
 	t.Run("Retry-After is waited for, up to the cap", func(t *testing.T) {
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {

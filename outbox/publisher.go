@@ -87,7 +87,7 @@ func judge(err error) (verdict, taxonomy.Code) {
 	case isMarked && code == "":
 		return m.verdict, taxonomy.Transient
 	case isMarked:
-		return m.verdict, code
+		return m.verdict, attemptCode(code)
 	case ours:
 		return judgeCall(e)
 	case code == "" && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
@@ -100,10 +100,7 @@ func judge(err error) (verdict, taxonomy.Code) {
 
 // judgeCall classifies the error of a call of a redo client.
 func judgeCall(e *redo.Error) (verdict, taxonomy.Code) {
-	code := e.Code
-	if code.In(taxonomy.Caller) && code != taxonomy.ClientClosed {
-		code = taxonomy.Timeout // the attempt's own
-	}
+	code := attemptCode(e.Code)
 	switch s := e.StatusCode; {
 	case s == http.StatusGone:
 		return gone, code
@@ -118,6 +115,15 @@ func judgeCall(e *redo.Error) (verdict, taxonomy.Code) {
 		return rejected, code // the client's own refusal of this event
 	}
 	return notSent, code
+}
+
+// attemptCode returns the code of an attempt. The client's caller is the relay, and the end of its context is the
+// attempt's own timeout.
+func attemptCode(code taxonomy.Code) taxonomy.Code {
+	if code.In(taxonomy.Caller) && code != taxonomy.ClientClosed {
+		return taxonomy.Timeout
+	}
+	return code
 }
 
 func sends(e *redo.Error) (n int) {

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +11,7 @@ import (
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 // In the modes exec and simple_protocol the driver reads values in the form that the session writes. A claim would be
@@ -82,4 +84,49 @@ func TestCheckRefusesTransactionsThatMayNotWrite(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnavailable)
 	}
 	require.ErrorContains(t, st.Check(t.Context()), "default_transaction_read_only")
+}
+
+// A SET outlives a transaction that commits. A crash would lose what later calls write through the session, or they
+// would be refused.
+func TestSessionThatAHandlersSETHasChangedIsNotUsedAgain(t *testing.T) {
+	p, _ := newTxPlace(t)
+	p.conns = 1
+	t.Run("pgx", func(t *testing.T) {
+		notUsedAfterSET(t, p.open(t), byPgx, func(tx pgx.Tx) pgx.Row { return tx.QueryRow(t.Context(), settingsSQL) })
+	})
+	t.Run("database/sql", func(t *testing.T) {
+		notUsedAfterSET(t, p.openSQL(t), bySQL, func(tx *sqltx.Tx) pgx.Row { return tx.QueryRow(settingsSQL) })
+	})
+}
+
+const settingsSQL = `SELECT current_setting('synchronous_commit'), current_setting('default_transaction_read_only'),
+	pg_backend_pid()`
+
+func notUsedAfterSET[T any](t *testing.T, st store.TxStore[T], by user[T], settings func(T) pgx.Row) {
+	n := 0
+	next := func(text string, end func(tx store.Tx[T]) error) (pid int) {
+		n++
+		reserve(t, st, claim(fmt.Sprint(t.Name(), n, " reserved")), store.Acquired)
+		tx, _ := begin(t, st, claim(fmt.Sprint(t.Name(), n)), store.Acquired)
+		var commit, readOnly string
+		require.NoError(t, settings(tx.Tx()).Scan(&commit, &readOnly, &pid))
+		require.Equal(t, []string{"on", "off"}, []string{commit, readOnly})
+		require.NoError(t, by.write(t.Context(), tx.Tx(), text))
+		require.NoError(t, end(tx))
+		return pid
+	}
+	commit := func(tx store.Tx[T]) error { return tx.Commit(t.Context(), store.Outcome{}) }
+	discard := func(tx store.Tx[T]) error { return tx.Discard(t.Context(), store.Outcome{Failed: true}) }
+	rollback := func(tx store.Tx[T]) error { return tx.Rollback(t.Context()) }
+	for _, text := range []string{
+		"SET synchronous_commit = off", "SET default_transaction_read_only = on",
+		"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+	} {
+		undone := next(text, discard)
+		require.Equal(t, undone, next(text, rollback), "Discard undoes the SET")
+		require.Equal(t, undone, next(text, commit), "Rollback undoes the SET")
+		require.NotEqual(t, undone, next("SELECT 1", commit), text)
+	}
+	kept := next("SET TimeZone = 'Asia/Kathmandu'", commit)
+	require.Equal(t, kept, next("SELECT 1", commit), "another SET does not close the session")
 }

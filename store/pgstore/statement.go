@@ -235,11 +235,16 @@ ON CONFLICT (scope, key) DO UPDATE SET
 	state = excluded.state / (r.fence = excluded.fence)::int, result = excluded.result,
 	owner = NULL, lease_until = NULL, expires_at = excluded.expires_at`
 
-// settled ends the statement, which returns the result of a search for expired records. It divides by the number of
-// records that were written: a trigger can drop one without an error.
+// settled ends the statement, which returns the result of a search for expired records, and changedSQL. It divides by
+// the number of records that were written: a trigger can drop one without an error.
 func settled(freeing, freed string) string {
-	return " RETURNING 1)" + freeing + " SELECT " + freed + "1 / (SELECT count(*) FROM settled)"
+	return " RETURNING 1)" + freeing + " SELECT " + freed + "1 / (SELECT count(*) FROM settled), " + changedSQL
 }
+
+// changedSQL reports whether a user's SET would make later calls of the session lose their records in a crash, or be
+// refused. A SET LOCAL looks the same.
+const changedSQL = `current_setting('synchronous_commit') = 'off'
+	OR current_setting('default_transaction_read_only') = 'on'`
 
 // lazySQL makes the commit of the statement's transaction asynchronous.
 const lazySQL = `WITH lazy AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`

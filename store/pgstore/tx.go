@@ -253,10 +253,10 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 		text, args = t.records.sql.settleFreeing, append(args, from)
 	}
 	var deleted freed
-	settled := false
+	settled, changed := false, false
 	err := t.conn.commit(ctx, func(b *pgx.Batch) {
 		b.Queue(text, args...).QueryRow(func(found pgx.Row) error {
-			err := found.Scan(&deleted.n, &deleted.last, nil)
+			err := found.Scan(&deleted.n, &deleted.last, nil, &changed)
 			settled = err == nil
 			return err
 		})
@@ -264,7 +264,7 @@ func (t *heldTx[T]) settle(ctx context.Context, o store.Outcome, discard bool) e
 	if err != nil {
 		return t.unsettled(ctx, err, settled)
 	}
-	t.release(false)
+	t.release(changed)
 	if freeing {
 		t.records.free.did(deleted)
 	}

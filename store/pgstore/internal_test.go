@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -98,6 +99,52 @@ func TestTransactionIsCountedUntilItHasEnded(t *testing.T) {
 	_, _, err = s.Begin(t.Context(), c)
 	require.ErrorIs(t, err, ErrNoTable)
 	require.Zero(t, open())
+}
+
+// A releasing connection calls a function after it has gone back to its pool.
+type releasing struct {
+	connection[pgx.Tx]
+	after func()
+}
+
+func (c releasing) release(broken bool) {
+	c.connection.release(broken)
+	c.after()
+}
+
+// The second transaction has waited for the connection of the first. Its duplicates would otherwise wait for it too.
+func TestEndOfATransactionLeavesTheIDToTheNextOne(t *testing.T) {
+	s := testStore(t)
+	c := store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour}
+	free, waiting := make(chan struct{}), make(chan struct{})
+	var next store.Tx[pgx.Tx]
+	begun := make(chan error)
+	go func() {
+		var err error
+		next, _, err = begin(t.Context(), s.records, c, func() (connection[pgx.Tx], error) {
+			close(waiting)
+			<-free
+			return acquirePgx(t.Context(), s.pool)
+		})
+		begun <- err
+	}()
+	<-waiting
+	first, _, err := begin(t.Context(), s.records, c, func() (connection[pgx.Tx], error) {
+		conn, err := acquirePgx(t.Context(), s.pool)
+		return releasing{conn, func() {
+			close(free)
+			require.NoError(t, <-begun)
+		}}, err
+	})
+	require.NoError(t, err)
+	require.True(t, s.holds(c.ID))
+	require.NoError(t, first.Rollback(t.Context()))
+	require.NotNil(t, next)
+	t.Cleanup(func() { _ = next.Rollback(context.Background()) })
+	require.True(t, s.holds(c.ID), "the entry is the next transaction's")
+	require.NoError(t, next.Rollback(t.Context()))
+	require.False(t, s.holds(c.ID))
+	require.Empty(t, s.held)
 }
 
 func TestARefusedClaimPausesTheSearchForExpiredRecords(t *testing.T) {

@@ -34,8 +34,8 @@ type records struct {
 	shut    func() // closes the pool; nil if the pool is not the store's
 
 	mu     sync.Mutex
-	open   int               // transactions, with those that are being opened
-	held   map[store.ID]bool // the IDs of open transactions
+	open   int                 // transactions, with those that are being opened
+	held   map[store.ID]uint64 // the fences of open transactions
 	closed atomic.Bool
 }
 
@@ -44,7 +44,7 @@ func newRecords(conns pgtable.Conns, opts []Option) (*records, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &records{table: cfg.records(), conns: conns, migrate: cfg.migrate, held: map[store.ID]bool{}}
+	s := &records{table: cfg.records(), conns: conns, migrate: cfg.migrate, held: map[store.ID]uint64{}}
 	s.sql, s.Poller = newStatements(s.table), store.Poll(s)
 	return s, nil
 }

@@ -90,7 +90,7 @@ func begin[T any](
 		}()
 		return nil, g, nil
 	}
-	s.hold(c.ID, true)
+	s.hold(tx.lease, true)
 	return tx, g, nil
 }
 
@@ -183,14 +183,18 @@ func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 func (s *records) holds(id store.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held[id] && !s.closed.Load()
+	return s.held[id] != 0 && !s.closed.Load()
 }
 
-func (s *records) hold(id store.ID, held bool) {
+// hold makes or removes the entry of a transaction. The next one of the same ID may have replaced the entry before.
+func (s *records) hold(l store.Lease, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if delete(s.held, id); held {
-		s.held[id] = true
+	switch {
+	case held:
+		s.held[l.ID] = l.Fence
+	case s.held[l.ID] == l.Fence:
+		delete(s.held, l.ID)
 	}
 }
 
@@ -349,6 +353,6 @@ func (t *heldTx[T]) ended(ctx context.Context) error {
 // release gives the connection back. The ID is free for other calls of this store.
 func (t *heldTx[T]) release(broken bool) {
 	t.conn.release(broken)
-	t.records.hold(t.lease.ID, false)
+	t.records.hold(t.lease, false)
 	t.records.leave()
 }

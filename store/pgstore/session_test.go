@@ -130,3 +130,17 @@ func notUsedAfterSET[T any](t *testing.T, st store.TxStore[T], by user[T], setti
 	kept := next("SET TimeZone = 'Asia/Kathmandu'", commit)
 	require.Equal(t, kept, next("SELECT 1", commit), "another SET does not close the session")
 }
+
+func TestStatementThatAHandlerHasDeallocatedIsReportedAsSuch(t *testing.T) {
+	p, _ := newTxPlace(t)
+	p.conns = 1
+	st := p.open(t)
+	reserve(t, st, claim("reserved"), store.Acquired)
+	tx, _ := begin(t, st, claim("deallocated"), store.Acquired)
+	require.NoError(t, pgxWrite(t.Context(), tx.Tx(), "DEALLOCATE ALL"))
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+	_, _, err := st.Begin(t.Context(), claim("next"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "DEALLOCATE")
+	begin(t, st, claim("next"), store.Acquired)
+}

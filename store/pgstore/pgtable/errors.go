@@ -115,8 +115,8 @@ func (t Table) refusal(ctx context.Context, err error) error {
 	case readOnly:
 		return t.Unfit(ErrStandby, "%w", err)
 	case unknownStatement, duplicateStatement:
-		return t.unavailable(fmt.Errorf("a transaction pooler keeps no prepared statements: "+
-			"set default_query_exec_mode=exec in the connection string: %w", err))
+		return t.unavailable(fmt.Errorf("a transaction pooler keeps no prepared statements, or a program has sent "+
+			"DEALLOCATE: behind a pooler set default_query_exec_mode=exec in the connection string: %w", err))
 	case queryCanceled:
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -73,6 +73,10 @@
 // After a Commit at which synchronous_commit is off, or default_transaction_read_only is on, the session is closed: a SET
 // would also apply to later calls. Behind a pooler the server's session goes on, so that a handler there must not SET.
 //
+// A handler must not send PREPARE TRANSACTION. Commit then returns ErrTxEnded and [store.ErrUnknown], but the prepared
+// transaction keeps the locks of the ID, and no record is written. The ID is InFlight until COMMIT PREPARED or ROLLBACK
+// PREPARED, and the next owner does the work again.
+//
 // # Versions
 //
 // A release works with the version of the table that it makes and with the next one. So a deployment migrates first,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
+	"github.com/redo-go/redo/store/pgstore/pgtest"
 	"github.com/redo-go/redo/store/sqltx"
 )
 
@@ -166,5 +167,35 @@ func savepoints[T any](t *testing.T, p place, st store.TxStore[T], by user[T]) {
 		require.NoError(t, tx.Discard(t.Context(), store.Outcome{Failed: true}))
 		p.requireEffects(t, key, 0)
 		begin(t, st, claim(key), store.Failed)
+	}
+}
+
+// A prepared transaction keeps the locks, so that its record can't be settled. Its outcome is unknown all the same.
+func TestTransactionThatItsUserPreparedIsUnknown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a new server")
+	}
+	srv := pgtest.NewServer(t)
+	pgtest.Exec(t, pgtest.Connect(t, srv.URL), "ALTER SYSTEM SET max_prepared_transactions = 2")
+	require.NoError(t, srv.Stop())
+	require.NoError(t, srv.Restart(t.Context()))
+	st := place{url: srv.URL, schema: "public", conns: 2}.open(t)
+	conn := pgtest.Connect(t, srv.URL)
+	for name, end := range endings[pgx.Tx]() {
+		for _, over := range []bool{false, true} {
+			key, want := fmt.Sprint(name, over), store.Acquired
+			if over {
+				reserve(t, st, unleased(key), want)
+				want = store.TakenOver
+			}
+			tx, _ := begin(t, st, unleased(key), want)
+			require.NoError(t, pgxWrite(t.Context(), tx.Tx(), "PREPARE TRANSACTION '"+key+"'"))
+			requireEnded(t, end(tx, t.Context()))
+			begin(t, st, unleased(key), store.InFlight)
+			reserve(t, st, unleased(key), store.InFlight)
+			pgtest.Exec(t, conn, "COMMIT PREPARED '"+key+"'")
+			next, _ := begin(t, st, unleased(key), want)
+			require.NoError(t, next.Rollback(t.Context()))
+		}
 	}
 }

@@ -180,7 +180,7 @@ func TestOptionsRefused(t *testing.T) {
 		"replicas waited for too long":  redisstore.WithReplicas(1, time.Minute+1),
 	} {
 		t.Run(rule, func(t *testing.T) {
-			_, err := redisstore.Open(t.Context(), "redis://127.0.0.1:1", o)
+			_, err := redisstore.Open(t.Context(), "redis://127.0.0.1:1", nil, o)
 			require.ErrorIs(t, err, store.ErrInvalid)
 			_, err = redisstore.New(t.Context(), nil, o)
 			require.ErrorIs(t, err, store.ErrInvalid)
@@ -193,7 +193,8 @@ func TestOptionsRefused(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Run("a client that was handed in stays open", func(t *testing.T) {
 		c := client(t, sharedURL(t))
-		st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, sharedURL(t))))
+		st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, sharedURL(t))),
+			redisstore.WithReplicas(0, 0)) // the default
 		require.NoError(t, err)
 		require.NoError(t, st.Close())
 		require.NoError(t, c.Do(t.Context(), c.B().Ping().Build()).Error())

@@ -136,11 +136,11 @@ func (q *Queue) Migrate(ctx context.Context) error {
 	return q.checkCursor(ctx)
 }
 
-// Check returns nil if the server is a primary whose transactions may write, and the log is a logged table of this
-// release's version or the next. The table must have no row security for the role. If the role may read the cursor and
-// the log's sequence, Check also finds whether another program has emptied the one or set the other back. Its errors
-// wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the
-// reason.
+// Check returns nil if the server is a primary whose transactions may write, and the log is of this release's version
+// or the next. All tables and sequences must be logged. The log must have no row security for the role. If the role may
+// read the cursor and the log's sequence, Check also finds whether another program has emptied the one or set the
+// other back. Its errors wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and
+// [ErrStandby] if that is the reason.
 func (q *Queue) Check(ctx context.Context) error {
 	if err := q.table.Check(ctx, pgtable.Pool(q.pool)); err != nil {
 		return err
@@ -155,11 +155,14 @@ var (
 )
 
 // tablesSQL returns whether there is a cursor, whether the role may read it, and the log's sequence if the role may
-// read that. Producers may read neither. Pgpool-II sends a statement with a volatile function to the primary. A standby
-// may lack the tables still.
+// read that. It also returns the name of an unlogged table or sequence. Producers may read neither cursor nor sequence.
+// Pgpool-II sends a statement with a volatile function to the primary. A standby may lack the tables still.
 const tablesSQL = `
 SELECT c.oid IS NOT NULL, coalesce(has_table_privilege(c.oid, 'SELECT'), false),
-	coalesce(CASE WHEN has_sequence_privilege(s.name, 'SELECT') THEN s.name END, '')
+	coalesce(CASE WHEN has_sequence_privilege(s.name, 'SELECT') THEN s.name END, ''),
+	coalesce((SELECT min(relname) FROM pg_catalog.pg_class WHERE relpersistence <> 'p' AND oid IN (c.oid,
+		to_regclass({'claim}), to_regclass({'late}), to_regclass({'line}), to_regclass({'disabled}),
+		to_regclass({'fence}), to_regclass(s.name))), '')
 FROM clock_timestamp(), to_regclass({'cursor}) AS c (oid), pg_get_serial_sequence({log}, 'seq') AS s (name)`
 
 // placesSQL returns the cursor's place, or -1 if it has none, and the place of the next event.
@@ -173,16 +176,18 @@ FROM clock_timestamp()`
 // RESTART IDENTITY, does not.
 func (q *Queue) checkCursor(ctx context.Context) error {
 	var found, readable bool
-	var sequence string
+	var sequence, unlogged string
 	text := strings.ReplaceAll(q.table.Fill(tablesSQL), "{log}", pgtable.Literal(q.table.String()))
 	err := q.run(ctx, false, func(on *pgx.Conn) error {
-		return on.QueryRow(ctx, text).Scan(&found, &readable, &sequence)
+		return on.QueryRow(ctx, text).Scan(&found, &readable, &sequence, &unlogged)
 	})
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return q.table.Unfit(ErrVersion, "%w", errUnreleased)
+	case unlogged != "":
+		return q.table.Unfit(ErrForeign, "its %q is not logged, so that a crash would empty it", unlogged)
 	case !readable || sequence == "":
 		return nil
 	}

@@ -107,6 +107,25 @@ func TestTableFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
 	}
 }
 
+// A crash of the server empties an unlogged table, and sets an unlogged sequence back.
+func TestUnloggedTablesAreRefused(t *testing.T) {
+	for _, what := range []string{
+		"TABLE _cursor", "TABLE _claim", "TABLE _late", "TABLE _line", "TABLE _disabled",
+		"SEQUENCE _fence", "SEQUENCE _seq_seq",
+	} {
+		p := newPlace(t)
+		q, _ := p.open(t)
+		require.NoError(t, q.Check(t.Context()), "a good one passes")
+		kind, suffix, _ := strings.Cut(what, " ")
+		p.exec(t, "ALTER "+kind+" "+p.named(suffix)+" SET UNLOGGED")
+		for _, err := range []error{q.Check(t.Context()), q.Migrate(t.Context())} {
+			require.ErrorIs(t, err, pgoutbox.ErrForeign, what)
+			require.ErrorIs(t, err, store.ErrUnavailable, what)
+			require.ErrorContains(t, err, `"redo_outbox`+suffix+`" is not logged`, what)
+		}
+	}
+}
+
 func TestEventsOfAMissingTableAreAnError(t *testing.T) {
 	p := newPlace(t)
 	q, _ := p.open(t)

@@ -194,7 +194,7 @@ func (o *recorder) cut() bool {
 }
 
 // send sends the held response. Trailers that the handler set after the status are set again after the body. Other
-// headers are not: an HTTP/3 server, or a layer outside that compresses, would send them, since it reads the header late.
+// headers are not: an HTTP/3 server, or a layer outside that compresses, reads the header late and would send them.
 func (o *recorder) send(stored, whole bool) {
 	changed := o.head.restore(o.header)
 	delete(o.header, wire.HeaderReplayed)

@@ -46,8 +46,8 @@ func opened[S any](ctx context.Context, name string, on engine, open func(contex
 	return none, fmt.Errorf("opening %s: %w", name, err)
 }
 
-// newRedisClient makes a client, unless the context ends first. rueidis itself knows only its own timeouts. A client that
-// is made later is not closed, because the program ends after the error.
+// newRedisClient makes a client, unless the context ends first. rueidis itself knows only its own timeouts. A client
+// that is made later is not closed, because the program ends after the error.
 func newRedisClient(ctx context.Context, opt rueidis.ClientOption) (rueidis.Client, error) {
 	if opt.TLSConfig != nil {
 		opt.DialCtxFn = dialTLS

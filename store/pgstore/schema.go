@@ -104,7 +104,8 @@ WHERE c.oid = to_regclass($1::text) AND c.relpersistence = 'p'
 // Check implements [store.Checker]. It returns nil if the server is a primary whose transactions may write, and the
 // table fits. The table, its partitions and its sequence must be logged, and synchronous_commit must not be off. The
 // table must be open to the role, without row security for it, and of this release's version or the next. Its errors
-// wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the reason.
+// wrap store.ErrUnavailable, and one of [ErrNoTable], [ErrForeign], [ErrVersion] and [ErrStandby] if that is the
+// reason.
 func (s *records) Check(ctx context.Context) error {
 	if err := s.table.Check(ctx, s.with); err != nil {
 		return err

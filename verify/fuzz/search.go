@@ -23,8 +23,8 @@ type searcher struct {
 	building sync.Mutex // the compiler uses every core by itself
 }
 
-// search searches with the target until length has passed on the clock. Its progress counts the processor time, which is
-// less on a busy machine.
+// search searches with the target until length has passed on the clock. Its progress counts the processor time, which
+// is less on a busy machine.
 func (s *searcher) search(ctx context.Context, t target, length time.Duration) (progress, error) {
 	program, err := s.build(ctx, t.dir, "search", "-fuzz=Fuzz") // with the instrumentation that guides the search
 	if err != nil {

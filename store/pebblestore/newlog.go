@@ -12,7 +12,7 @@ import (
 type logFS struct {
 	vfs.FS
 	s     *Store
-	armed atomic.Bool // after Pebble's Open, which returns such an error itself
+	begun atomic.Bool // Pebble's Open has made its log, or has tried to. It returns the error itself
 }
 
 // Create implements vfs.FS.
@@ -30,7 +30,7 @@ func (l *logFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.Fi
 }
 
 func (l *logFS) made(name string, err error) {
-	if err != nil && l.armed.Load() && strings.HasSuffix(name, ".log") {
+	if strings.HasSuffix(name, ".log") && l.begun.Swap(true) && err != nil {
 		l.s.halt(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -168,14 +169,20 @@ func openLocked(path string, dir *pebble.Lock, cfg config) (*Store, error) {
 	if err := s.openDB(known); err != nil {
 		return nil, err
 	}
-	err = s.load(known)
-	if err == nil && !known {
-		if err = cfg.fs.Rename(cfg.fs.PathJoin(path, newName), cfg.fs.PathJoin(path, formatName)); err == nil {
-			err = syncDir(cfg.fs, path)
+	err = s.guard(func() error {
+		err := s.load(known)
+		if err == nil && !known {
+			if err = cfg.fs.Rename(cfg.fs.PathJoin(path, newName), cfg.fs.PathJoin(path, formatName)); err == nil {
+				err = syncDir(cfg.fs, path)
+			}
 		}
-	}
+		if err != nil {
+			return errors.Join(s.explain(err), s.db.Close())
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, errors.Join(s.explain(err), s.db.Close())
+		return nil, err
 	}
 	return s, nil
 }
@@ -251,6 +258,7 @@ func (s *Store) openDB(known bool) error {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
 	logs := &logFS{FS: s.fs, s: s}
+	var flushed atomic.Pointer[error] // the last flush's
 	o := &pebble.Options{
 		FS:                          logs,
 		Lock:                        s.dir,
@@ -264,12 +272,15 @@ func (s *Store) openDB(known bool) error {
 		L0StopWritesThreshold:       64,
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
-				if !logs.armed.Load() {
-					s.halt(err) // Pebble's Open would repeat the flush, and wait for its success
+				if last := flushed.Load(); last != nil && errors.Is(err, *last) && !logs.begun.Load() {
+					s.halt(err) // Pebble's Open would repeat the flush before it makes its log
 				}
 				s.failedFlush(err)
 			},
-			FlushEnd:      func(i pebble.FlushInfo) { s.worked(i.Err) },
+			FlushEnd: func(i pebble.FlushInfo) {
+				flushed.Store(&i.Err)
+				s.worked(i.Err)
+			},
 			CompactionEnd: func(i pebble.CompactionInfo) { s.worked(i.Err) },
 			// The read that meets the damage returns it. Pebble's default ends the process.
 			DataCorruption: func(pebble.DataCorruptionInfo) {},
@@ -280,7 +291,6 @@ func (s *Store) openDB(known bool) error {
 	switch {
 	case err == nil:
 		s.db = db
-		logs.armed.Store(true)
 		return nil
 	case pebble.IsCorruptionError(err), errors.Is(err, pebble.ErrDBDoesNotExist):
 		return refusal(s.path, ErrCorrupt, "%w", err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -90,4 +91,31 @@ func TestOpenOnAFullDiskIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	after := full.mem.CrashClone(vfs.CrashCloneCfg{}) // the directory is in use until the process ends
 	mustReserve(t, mustOpen(t, "/data/x", withFS(after)), claim("k"), store.Complete)
+}
+
+// Pebble reads its tables in the background: in a compaction during its Open, and for their statistics after it.
+func TestOpenWithATableThatCannotBeReadReturns(t *testing.T) {
+	disk := newFaultyDisk(t)
+	require.NoError(t, mustOpen(t, "/data/x", withFS(disk)).Close())
+	for range 200 {
+		disk.set(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+				return errDisk
+			}
+			return nil
+		})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := Open("/data/x", withFS(disk))
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, errDisk)
+		case <-time.After(10 * time.Second):
+			require.Fail(t, "Open does not end")
+		}
+		disk.on.Store(nil)
+		require.NoError(t, mustOpen(t, "/data/x", withFS(disk)).Close())
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,6 +142,11 @@ func (l *lab) listen(address string) {
 		require.NoError(l.t, err)
 	}
 	ln, err := net.Listen("tcp", address)
+	// A program that this process starts meanwhile holds a copy of a closed listener until its exec.
+	for end := time.Now().Add(5 * time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+		ln, err = net.Listen("tcp", address)
+	}
 	require.NoError(l.t, err)
 	l.address = ln.Addr().String()
 	l.mu.Lock()

@@ -2,8 +2,11 @@ package boltoutbox_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -127,6 +130,62 @@ func TestForeignKeysAreAnError(t *testing.T) {
 			require.Equal(t, outbox.Entry{}, e)
 		}
 	}
+}
+
+// spoiled puts an entry into a bucket of the queue.
+func spoiled(t *testing.T, st *boltstore.Store, bucket string, key, value []byte) {
+	t.Helper()
+	require.NoError(t, st.Update(t.Context(), func(tx *boltstore.Tx) error {
+		return tx.Bucket([]byte("redo-outbox")).Bucket([]byte(bucket)).Put(key, value)
+	}))
+}
+
+func TestDamagedNumberFailsItsOwnCallOnly(t *testing.T) {
+	st := open(t, filepath.Join(t.TempDir(), "outbox.redo"))
+	q, err := boltoutbox.New(t.Context(), st)
+	require.NoError(t, err)
+	require.NoError(t, q.Append(t.Context(), many(2, "d", "")...))
+	ds, _ := claim(t, q, outbox.Claim{Max: 9})
+	settle(t, q, outbox.Outcome{Result: outbox.Dead}, ds...)
+	spoiled(t, st, "ids", []byte("0\x00d\x00"), []byte{1})
+
+	var group sync.WaitGroup
+	errs := make([]error, 20) // those that wait for a commit share the next one
+	for i := range errs {
+		group.Go(func() {
+			if i%2 == 0 {
+				errs[i] = q.Redrive(t.Context(), "0", "d")
+			} else {
+				errs[i] = q.Append(t.Context(), outbox.Event{ID: fmt.Sprint("new", i), Destination: "d"})
+			}
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		if i%2 == 0 {
+			require.ErrorIs(t, err, boltoutbox.ErrCorrupt)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, q.Redrive(t.Context(), "1", "d"))
+}
+
+func TestPurgePassesOverADamagedKey(t *testing.T) {
+	st := open(t, filepath.Join(t.TempDir(), "outbox.redo"))
+	q, err := boltoutbox.New(t.Context(), st)
+	require.NoError(t, err)
+	require.NoError(t, q.Append(t.Context(), many(2, "d", "")...))
+	ds, _ := claim(t, q, outbox.Claim{Max: 9})
+	settle(t, q, outbox.Outcome{Result: outbox.Sent}, ds...)
+	spoiled(t, st, "sent", []byte{0, 1}, []byte("0"))
+	n, err := q.Purge(t.Context(), time.Hour, 10)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	n, err = q.Purge(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
 }
 
 // bbolt refuses to write an entry whose key is a bucket's.

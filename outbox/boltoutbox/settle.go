@@ -121,6 +121,9 @@ func (f *file) bury(seq uint64, s state) {
 // exhume removes a dead letter and returns it. The error wraps outbox.ErrNoLetter if there is none.
 func (f *file) exhume(id, destination string) (seq uint64, s state, err error) {
 	v := f.get(f.ids, state{ID: id, Destination: destination}.id())
+	if v != nil && len(v) < 8 { // parse would fail the changes of other callers too
+		return 0, state{}, corrupt("the number of the event %.300q has %d bytes", id, len(v))
+	}
 	if v != nil {
 		seq = f.parse(v)
 		v = f.get(f.dead, number(seq))
@@ -163,10 +166,17 @@ func (f *file) drop(id, destination string) error {
 	return nil
 }
 
-// purge deletes up to limit sent events that were enqueued before the instant.
+// purge deletes up to limit sent events that were enqueued before the instant. It passes over a damaged key, which is
+// kept.
 func (f *file) purge(before int64, limit int) int {
 	var old [][2][]byte
-	for s := f.scan(f.sent, nil, nil); s.key != nil && len(old) < limit && f.place(s.key).at < before; s.next() {
+	for s := f.scan(f.sent, nil, nil); s.key != nil && len(old) < limit; s.next() {
+		if len(s.key) != 16 {
+			continue
+		}
+		if f.place(s.key).at >= before {
+			break
+		}
 		old = append(old, [2][]byte{bytes.Clone(s.key), bytes.Clone(s.value)})
 	}
 	for _, e := range old {

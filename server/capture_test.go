@@ -7,7 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,6 +294,37 @@ func TestEncoding(t *testing.T) {
 		require.Equal(t, "gzip", r.Header.Get("Accept-Encoding"), "the request itself is not changed")
 		requireReplayed(t, g.do(withHeader("Accept-Encoding", "identity")), 201, `{"id":"rf_123"}`)
 	})
+}
+
+// A connection that changes its protocol has no response to record. Java's HttpClient offers h2c with every request.
+func TestAnOfferOfAnotherProtocolDoesNotReachTheHandler(t *testing.T) {
+	var effects atomic.Int32
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		effects.Add(1)
+		if offer := r.Header.Get("Upgrade"); offer != "" {
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", offer)
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			return
+		}
+		require.Equal(t, "kept", r.Header.Get("X-Own"))
+		created(w, r)
+	}))
+	t.Cleanup(upstream.Close)
+	target, err := url.Parse(upstream.URL)
+	require.NoError(t, err)
+	g := newRig(t, memstore.New(), httputil.NewSingleHostReverseProxy(target).ServeHTTP)
+	offer := func(r *http.Request) {
+		r.Header.Set("Connection", "Upgrade, HTTP2-Settings")
+		r.Header.Set("Upgrade", "h2c")
+		r.Header.Set("Http2-Settings", "AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAAAAUAAEAAAAYABgAA")
+		r.Header.Set("X-Own", "kept")
+	}
+	r := request(t.Context(), offer)
+	g.ServeHTTP(httptest.NewRecorder(), r)
+	require.Equal(t, "h2c", r.Header.Get("Upgrade"), "the request itself is not changed")
+	requireReplayed(t, g.do(offer), 201, `{"id":"rf_123"}`)
+	require.EqualValues(t, 1, effects.Load())
 }
 
 // wireWriter is a writer with everything that a connection has.

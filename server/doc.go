@@ -73,8 +73,9 @@
 // The headers that they set are not stored, but set again for a replay. If the handler deletes such a header, the
 // replay lacks it too.
 //
-// The handler never sees Accept-Encoding, so that the stored response suits every client. It must not need
-// http.Hijacker. Flushed bytes are held back until the response is recorded. Only the first caller gets trailers.
+// The handler never sees Accept-Encoding, so that the stored response suits every client. It never sees Upgrade: a
+// connection that changes its protocol has no response to record. It must not need http.Hijacker. Flushed bytes are
+// held back until the response is recorded. Only the first caller gets trailers.
 //
 // # Bodies
 //

@@ -95,14 +95,23 @@ func (c *execution) dropForm(r *http.Request) {
 	}
 }
 
-// request returns the request for the handler. Its body is rewound, and its context outlives the client. It has no
-// Accept-Encoding, so that the stored response suits a retry that accepts another encoding.
+// hiddenFromHandler lists the headers that the handler does not get. With Accept-Encoding it could compress a response
+// that a retry can't read. An Upgrade would leave no response to record: a server may ignore the offer.
+var hiddenFromHandler = [...]string{"Accept-Encoding", "Upgrade", "Http2-Settings"}
+
+// request returns the request for the handler. Its body is rewound, and its context outlives the client.
 func (c *execution) request(ctx context.Context) *http.Request {
 	r := c.r.WithContext(ctx)
 	c.rewind(r)
-	if _, ok := r.Header["Accept-Encoding"]; ok {
-		r.Header = maps.Clone(r.Header)
-		delete(r.Header, "Accept-Encoding")
+	cloned := false
+	for _, name := range hiddenFromHandler {
+		if _, ok := r.Header[name]; !ok {
+			continue
+		}
+		if !cloned {
+			r.Header, cloned = maps.Clone(r.Header), true
+		}
+		delete(r.Header, name)
 	}
 	return r
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -96,9 +95,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("redo: ")
 	if e.Operation != "" {
-		b.WriteString("operation ")
-		b.WriteString(strconv.Quote(e.Operation))
-		b.WriteString(": ")
+		fmt.Fprintf(&b, "operation %q: ", e.Operation)
 	}
 	b.WriteString(string(e.Code))
 	if e.StatusCode != 0 {
@@ -120,6 +117,9 @@ func (e *Error) Error() string {
 	}
 	return b.String()
 }
+
+// MarshalText returns the line of Error, so that JSON has no header, credential or body of Response.
+func (e *Error) MarshalText() ([]byte, error) { return []byte(e.Error()), nil }
 
 // Unwrap returns the code, the cause, and the causes of earlier attempts. Timeouts and cancellations of earlier
 // attempts are left out: the call did not end by them. If an attempt sent the request, the errors of those that sent

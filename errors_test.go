@@ -2,6 +2,7 @@ package redo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -348,6 +349,12 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			e, ok := errors.AsType[*Error](err)
 			require.True(t, ok)
 			require.NotContains(t, e.Error(), secret)
+			text, err := json.Marshal(struct{ Cause error }{e})
+			require.NoError(t, err)
+			require.NotContains(t, string(text), secret)
+			var logged struct{ Cause string }
+			require.NoError(t, json.Unmarshal(text, &logged))
+			require.Equal(t, e.Error(), logged.Cause)
 			for _, cause := range e.Unwrap() {
 				require.NotContains(t, cause.Error(), secret)
 			}

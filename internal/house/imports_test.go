@@ -166,6 +166,7 @@ var importRules = map[string]importRule{
 	"examples":    {nested: true, anything: true, testing: true},
 	"benchmarks":  {nested: true, anything: true, testing: true},
 	"verify":      {nested: true, anything: true},
+	"verify/orms": {nested: true, anything: true},
 	"verify/sdks": {nested: true, anything: true},
 }
 

@@ -17,9 +17,9 @@ import (
 // for concurrent use. If it returns nil or a nil pointer, the destination has no limit. If it returns a limiter that
 // [Validate] refuses, every Wait returns that error.
 //
-// A destination is dropped last while a caller waits for its limiter, while its *rate.Limiter is not full, or while
-// its *AdaptiveLimiter is not full or is lowered, or while less than the quota of its *QuotaLimiter is left.
-// Other limiters show only their waiting callers.
+// A destination whose limiter is in use is dropped last. A limiter is in use while a caller waits for it. A
+// *rate.Limiter also is until it is full, an *AdaptiveLimiter until it is full and not lowered, and a *QuotaLimiter
+// until its whole quota is left.
 //
 // The Wait of the result does not know the destination: all callers of it share one limiter. If newLimiter is nil,
 // [Validate] and Wait return an error.

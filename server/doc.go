@@ -21,8 +21,9 @@
 //
 // If the store does not accept the outcome of a handler, the middleware repeats the write for [StoreTimeout]. The
 // client then gets 503 with Retry-After, and the middleware keeps the key and goes on in the background. No outage
-// makes the handler run twice in a process that knows of the first run, unless more keys wait than the Limit of its
-// [Background], or StoreTimeout is not below LeaseTTL. A program that stops calls [Background.Shutdown].
+// makes the handler run twice in a process that knows of the first run. There are two exceptions: more keys wait than
+// the Limit of its [Background], or StoreTimeout is not below LeaseTTL. A program that stops calls
+// [Background.Shutdown].
 //
 // An outage that lasts longer than the lease hides the first run from other processes. On a platform that stops the
 // process between requests, as AWS Lambda does, a shorter one does so too. A handler closes that gap by calling

@@ -150,8 +150,8 @@ func (s *Store) scanPending(page *pendingPage) error {
 }
 
 // addClaimed adds the pending records that transactions hold to a page that begins after last. A transaction that has
-// just been committed shows in the file before its claim is released, and until then every other call sees the
-// record as it was before.
+// just been committed shows in the file before its claim is released. Until then every other call sees the record as
+// it was before.
 func (s *Store) addClaimed(page *pendingPage, last []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

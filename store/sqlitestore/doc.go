@@ -16,8 +16,8 @@
 // disk keeps synced data. A first execution is two synced commits, Reserve and Complete, a lazy one too. A replay,
 // a mismatch and a live lease only read.
 //
-// The file must be in WAL mode, on a local file system. Readers do not wait. SQLite has one writer at a time: a
-// call that changes a record waits for other writers, of this process and of others, as long as its context lasts.
+// The file must be in WAL mode, on a local file system. Readers do not wait. SQLite has one writer at a time. A
+// call that changes a record waits for the writers of this process and of others, as long as its context lasts.
 //
 // # Transactions
 //

@@ -4,14 +4,14 @@
 //		storetest.Run(t, func(t *testing.T) store.Store { return mystore.Open(t.TempDir()) })
 //	}
 //
-// Each case is a subtest whose name reads as a rule; a failure explains the rule. Cases of the optional
-// interfaces (Waiter, Checker, Lister, Forgetter, Dropper), of second handles, of damaged records and of faults are
-// skipped where the store or the options don't offer them.
+// Each case is a subtest whose name reads as a rule; a failure explains the rule. The optional
+// interfaces (Waiter, Checker, Lister, Forgetter, Dropper), second handles, damaged records and faults have cases too.
+// They are skipped where the store or the options don't offer them.
 //
 // RunTx does the same for the optional capability store.TxStore, of any engine's transactions.
 //
-// A slow machine fails no case: leases that must not end are hours long, leases that must end are short and waited
-// for on the store's own clock, and no case asserts how long a call takes. With [Virtual] there is no waiting.
+// A slow machine fails no case. Leases that must not end are hours long. Leases that must end are short, and a case
+// waits for the store's own clock. No case asserts how long a call takes. With [Virtual] there is no waiting.
 package storetest
 
 import (

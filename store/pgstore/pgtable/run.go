@@ -103,8 +103,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// backoff is the pause after an attempt: none after the first, because the other session's write has ended, then up to
-// 1 ms, doubling up to 32 ms. r is in [0, 1).
+// backoff is the pause after an attempt. After the first there is none, because the other session's write has ended.
+// Then it is up to 1 ms, and doubles up to 32 ms. r is in [0, 1).
 func backoff(attempt int, r float64) time.Duration {
 	if attempt == 1 {
 		return 0

@@ -22,6 +22,7 @@ type lane struct {
 	misses    int       // attempts in a row that delivered nothing, for any reason
 	rests     int       // in a row
 	until     time.Time // it rests until then
+	asked     time.Time // the end of a rest that the destination or the client requested; no success ends it earlier
 	failing   time.Time // since when nothing was delivered; zero: it does not fail
 	delivered time.Time // the last success
 	disabled  bool      // by this relay, and no event was claimed since
@@ -83,7 +84,7 @@ func (l *lane) hungry(now time.Time) bool {
 func (l *lane) succeed(now time.Time, limit int) {
 	l.rate.add(now)
 	l.window = min(l.window+1, limit)
-	l.fails, l.misses, l.rests, l.failing, l.delivered, l.until = 0, 0, 0, time.Time{}, now, time.Time{}
+	l.fails, l.misses, l.rests, l.failing, l.delivered, l.until = 0, 0, 0, time.Time{}, now, l.asked
 }
 
 // fail records a failed attempt. It reports whether the destination rests from now on.
@@ -104,12 +105,15 @@ func (l *lane) fail(now time.Time, v verdict, hint time.Duration, breaker int) b
 		l.window = 1
 		l.rest(now, max(hint, min(firstRest<<min(l.rests, 10), longestRest)))
 		l.rests++
-		return true
 	case hint > 0:
 		l.rest(now, hint)
-		return true
+	default:
+		return false
 	}
-	return false
+	if hint > 0 {
+		l.asked = l.until
+	}
+	return true
 }
 
 // rest prevents claims for the destination for d, up to a quarter more.
@@ -119,7 +123,8 @@ func (l *lane) rest(now time.Time, d time.Duration) {
 
 // reset forgets the failures.
 func (l *lane) reset() {
-	l.fails, l.misses, l.rests, l.failing, l.until, l.disabled = 0, 0, 0, time.Time{}, time.Time{}, false
+	l.fails, l.misses, l.rests, l.failing, l.disabled = 0, 0, 0, time.Time{}, false
+	l.until, l.asked = time.Time{}, time.Time{}
 }
 
 // rate counts deliveries in seconds.

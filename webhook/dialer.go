@@ -101,7 +101,8 @@ func (d *Dialer) control(_ context.Context, network, address string, _ syscall.R
 
 // Transport returns an http.Transport over a [Dialer] with these options. [Signer.Transport] uses it by default.
 // It ignores the proxies of the environment, since their address would be checked and not the destination's. It
-// reads at most 64 KiB of response headers. It has no time limit for the response: the request's context sets it.
+// reads at most 64 KiB of response headers. It has no time limit for the response: the request's context sets it. It
+// pings a silent HTTP/2 connection, and replaces one that has died.
 //
 // Each Transport has its own connections, so share one.
 func Transport(opts ...DialerOption) (*http.Transport, error) {
@@ -121,6 +122,9 @@ func (d *Dialer) transport() *http.Transport {
 		TLSHandshakeTimeout:    10 * time.Second,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
+		// All requests share one HTTP/2 connection, and a request that times out does not close it. Without a ping a
+		// connection that died silently takes every delivery, until the system gives it up after some 15 minutes.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 	}
 }
 

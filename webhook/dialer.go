@@ -118,6 +118,7 @@ func (d *Dialer) transport() *http.Transport {
 		DialContext:            d.DialContext,
 		ForceAttemptHTTP2:      true, // a DialContext turns HTTP/2 off otherwise
 		MaxIdleConns:           100,
+		MaxIdleConnsPerHost:    64, // the default of 2 makes a relay reconnect to a busy consumer all the time
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    10 * time.Second,
 		ExpectContinueTimeout:  time.Second,

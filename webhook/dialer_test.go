@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -263,6 +264,33 @@ func TestTheTransportSpeaksHTTP2AndBoundsTheResponse(t *testing.T) {
 	require.Equal(t, 2, resp.ProtoMajor)
 	_, err = (&http.Client{Transport: tr}).Get(s.URL + "/long") //nolint:bodyclose // there is none
 	require.Error(t, err)
+}
+
+// A relay has 16 deliveries at a time to one consumer by default.
+func TestTheTransportKeepsTheConnectionsOfABusyConsumer(t *testing.T) {
+	const crowd = 16
+	var arrived, sent sync.WaitGroup
+	s := newSite(t, "127.0.0.1", "0", func(w http.ResponseWriter, _ *http.Request) {
+		arrived.Done()
+		arrived.Wait()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	client := &http.Client{Transport: transport(t, webhook.Allow(loopback))}
+	for range 2 {
+		arrived.Add(crowd)
+		for range crowd {
+			sent.Go(func() {
+				resp, err := client.Get(s.URL)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = resp.Body.Close()
+			})
+		}
+		sent.Wait()
+	}
+	require.EqualValues(t, crowd, s.connections.Load())
 }
 
 func TestADialerKeepsToItsContext(t *testing.T) {

@@ -105,7 +105,7 @@ func TestACallEndsWithItsContextWhileItsCommitHangs(t *testing.T) {
 			require.NoError(t, st.Release(t.Context(), g.Lease))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			l.lose.Store(&loss{text: "COMMIT", open: cancel})
+			l.lose.Store(&loss{text: "\x03COMMIT", open: cancel})
 			err := call(ctx, st)
 			require.ErrorIs(t, err, store.ErrUnknown)
 			require.ErrorIs(t, err, context.Canceled)
@@ -142,7 +142,7 @@ func TestAListThatIsNotWholeEndsWithAnError(t *testing.T) {
 func TestLostConnectionOfATransaction(t *testing.T) {
 	for text, unknown := range map[string]bool{
 		"START TRANSACTION": false, "GET_LOCK": false, "RELEASE SAVEPOINT": false, "SET state": false,
-		" RELEASE_LOCK": false, "COMMIT": true,
+		" RELEASE_LOCK": false, "\x03COMMIT": true,
 	} {
 		for _, done := range []bool{true, false} {
 			p, st, l := onALine(t)

@@ -20,7 +20,7 @@ type line struct {
 // A loss breaks the connection at the next request that contains the text: before the server gets it, or after the
 // server has responded. With open, the connection stays open.
 type loss struct {
-	text string
+	text string // after \x03 it is a statement's beginning
 	done bool   // the server gets the request
 	open func() // the connection stays open, and open is called when the request is sent
 }

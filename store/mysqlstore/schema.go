@@ -58,7 +58,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-const checkSQL = `SELECT ` + readOnly + `, @@max_allowed_packet, @@sql_mode, t.engine, t.table_comment
+const checkSQL = `SELECT ` + readOnly + `, @@max_allowed_packet, @@sql_mode, ` + isolation + `, t.engine, table_comment
 FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_schema = DATABASE() AND t.table_name = ?
 	AND (@@lower_case_table_names OR CAST(CONCAT(t.table_schema, t.table_name) AS BINARY)
 	= CONVERT(CONCAT(DATABASE(), ?) USING utf8mb4))`
@@ -68,13 +68,10 @@ FROM (SELECT 1 AS n) AS o LEFT JOIN information_schema.tables AS t ON t.table_sc
 func (s *Store) Check(ctx context.Context) error {
 	return s.run(ctx, false, func(conn *sql.Conn) error {
 		var readOnly, packet int64
-		var mode, variable, isolation string
+		var mode, level string
 		var engine, comment sql.NullString
-		err := conn.QueryRowContext(ctx, checkSQL, s.table, s.table).Scan(&readOnly, &packet, &mode, &engine, &comment)
-		if err == nil { // the second name is that of MariaDB before 11.1
-			err = conn.QueryRowContext(ctx, `SHOW SESSION VARIABLES
-				WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`).Scan(&variable, &isolation)
-		}
+		err := conn.QueryRowContext(ctx, checkSQL, s.table, s.table).
+			Scan(&readOnly, &packet, &mode, &level, &engine, &comment)
 		if err != nil {
 			return err
 		}
@@ -89,8 +86,8 @@ func (s *Store) Check(ctx context.Context) error {
 			return unfit(ErrServer, "max_allowed_packet is %d, it must be at least %d", packet, minPacket)
 		case !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"):
 			return unfit(ErrServer, "the sql_mode %q is not strict, so that values may be cut", mode)
-		case isolation == "READ-UNCOMMITTED":
-			return unfit(ErrServer, "%s is %s, so that a record may be read that is never committed", variable, isolation)
+		case level == "READ-UNCOMMITTED":
+			return unfit(ErrServer, "the isolation is %s, so that a record may be read that is never committed", level)
 		case !engine.Valid && !comment.Valid:
 			return unfit(ErrNoTable, "create it with Migrate, or apply the text of Migration")
 		case !strings.HasPrefix(comment.String, markerOf):

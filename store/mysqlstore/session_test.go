@@ -50,6 +50,40 @@ func TestASessionThatTheHandlerHasChangedIsClosed(t *testing.T) {
 	}
 }
 
+// Find and Reserve returned an outcome that its owner could still roll back.
+func TestASessionThatReadsUncommittedRowsIsClosed(t *testing.T) {
+	for level, kept := range map[string]bool{"READ UNCOMMITTED": false, "READ COMMITTED": true, "SERIALIZABLE": true} {
+		for name, end := range endings {
+			t.Run(level+" before "+name, func(t *testing.T) {
+				p := newPlace(t, mysqltest.DSN(t))
+				p.conns = 1
+				st := p.open(t)
+				id := reserve(t, st, claim("uncommitted"), store.Acquired).Record.ID
+				session := func(key, text string) (number int) {
+					tx, _, err := st.Begin(t.Context(), unleased(key))
+					require.NoError(t, err)
+					run(t, tx, text)
+					require.NoError(t, tx.Tx().QueryRow("SELECT CONNECTION_ID()").Scan(&number))
+					require.NoError(t, end(tx, t.Context()))
+					return number
+				}
+				changed := session("changes", "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
+				owner, err := p.admin.BeginTx(t.Context(), nil)
+				require.NoError(t, err)
+				defer owner.Rollback()
+				_, err = owner.Exec("UPDATE redo_records SET state = 2 WHERE scope = 'scope' AND id_key = 'uncommitted'")
+				require.NoError(t, err)
+
+				r, err := st.Find(t.Context(), id)
+				require.NoError(t, err)
+				require.Equal(t, store.StatePending, r.State)
+				reserve(t, st, claim("uncommitted"), store.InFlight)
+				require.Equal(t, kept, session("next", "SELECT 1") == changed)
+			})
+		}
+	}
+}
+
 // Such a statement commits the transaction, and its locks are the session's. In the pool it would make each later call
 // fail, and other sessions wait.
 func TestASessionWithLocksOfTablesIsClosed(t *testing.T) {

@@ -17,8 +17,11 @@ const (
 	// nowSQL is the server's clock in microseconds. No time zone plays a part.
 	nowSQL  = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 	commits = ` AND @@autocommit AND @@completion_type = 'NO_CHAIN'`
-	// fits is false if the session has another clock (SET timestamp), takes '' for NULL, or commits nothing by itself.
-	fits = `ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) < 60 AND @@sql_mode NOT LIKE '%EMPTY_STRING%'` + commits
+	// isolation reads a variable whose name differs. MariaDB and MySQL each take the name of the other for a comment.
+	isolation = `/*!50720 @@transaction_isolation */ /*M! @@tx_isolation */`
+	// fits is false if the session has another clock, takes '' for NULL, reads uncommitted rows, or does not autocommit.
+	fits = `ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) < 60 AND @@sql_mode NOT LIKE '%EMPTY_STRING%'
+	AND ` + isolation + ` <> 'READ-UNCOMMITTED'` + commits
 	// lockSQL names the lock of an open transaction. Names are common to all databases of a server.
 	lockSQL = `SHA2(CONCAT(DATABASE(), '.', ?), 256)`
 	ofID    = ` WHERE scope = ? AND id_key = ?`

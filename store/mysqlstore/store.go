@@ -31,7 +31,7 @@ func (s *Store) find(ctx context.Context, on sqltx.Queryer, text string, id stor
 	case err != nil:
 	case !at.Valid:
 		err = fmt.Errorf("%w: a session needs autocommit=1, completion_type=NO_CHAIN, the server's timestamp, "+
-			"and no EMPTY_STRING_IS_NULL: %w", ErrServer, store.ErrUnavailable)
+			"an isolation above READ UNCOMMITTED, and no EMPTY_STRING_IS_NULL: %w", ErrServer, store.ErrUnavailable)
 	default:
 		s.packet.Store(packet.Int64)
 		now.At = time.UnixMicro(at.Int64).UTC()

@@ -270,24 +270,33 @@ func (c *counted) Settle(ctx context.Context, ended ...outbox.Settlement) ([]out
 	return c.Queue.Settle(ctx, ended...)
 }
 
-// The events behind it need no second claim.
+// The events behind it need no second claim, whether the destination or the event is at fault.
 func TestAFailureReturnsNoOtherEventToTheQueue(t *testing.T) {
-	inBubble(t, func(g *rig) {
-		g.fill("d", 4, unordered)
-		q := &counted{Queue: g.queue}
-		failed := false
-		stop := g.relay(q, func(context.Context, outbox.Event) error {
-			if failed {
-				return nil
-			}
-			failed = true
-			return errors.New("no")
-		}, outbox.Workers(1), outbox.PerDestination(4), constant(2, time.Minute))
-		defer stop()
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		require.Equal(g, map[outbox.Result]int{outbox.Waiting: 1, outbox.Sent: 4}, q.results)
-	})
+	for _, c := range []struct {
+		err  error
+		want map[outbox.Result]int
+	}{
+		{errors.New("no"), map[outbox.Result]int{outbox.Waiting: 1, outbox.Sent: 4}},
+		{&redo.Error{Code: taxonomy.InvalidRequest, StatusCode: 422}, map[outbox.Result]int{outbox.Waiting: 1, outbox.Sent: 4}},
+		{outbox.Reject(errors.New("not this one")), map[outbox.Result]int{outbox.Dead: 1, outbox.Sent: 3}},
+	} {
+		inBubble(t, func(g *rig) {
+			g.fill("d", 4, unordered)
+			q := &counted{Queue: g.queue}
+			failed := false
+			stop := g.relay(q, func(context.Context, outbox.Event) error {
+				if failed {
+					return nil
+				}
+				failed = true
+				return c.err
+			}, outbox.Workers(1), outbox.PerDestination(4), constant(2, time.Minute))
+			defer stop()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			require.Equal(g, c.want, q.results, c.err)
+		})
+	}
 }
 
 func TestAFullClaimIsFollowedByAnother(t *testing.T) {

@@ -81,15 +81,20 @@ func TestRedriveAll(t *testing.T) {
 		inBubble(t, func(g *rig) {
 			g.bury(3, "a")
 			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) {
-				if !yield(outbox.Entry{Event: outbox.Event{ID: "bad"}, State: outbox.StateDead},
-					errors.New("unreadable")) {
-					return
+				for _, bad := range []outbox.Entry{
+					{Event: outbox.Event{ID: "bad"}, State: outbox.StateDead},
+					{Event: outbox.Event{ID: "its state can't be read"}},
+					{State: outbox.StateDead}, // nor its id
+				} {
+					if !yield(bad, errors.New("unreadable")) {
+						return
+					}
 				}
 				yield(outbox.Entry{Event: outbox.Event{ID: "gone"}, State: outbox.StateDead}, nil)
 			}}
 			done, err := outbox.RedriveAll(ctx, b, outbox.Selection{})
 			require.NoError(t, err)
-			require.Equal(t, outbox.Redriven{Matched: 4, Redriven: 3, Vanished: 1, Unreadable: 1}, done)
+			require.Equal(t, outbox.Redriven{Matched: 4, Redriven: 3, Vanished: 1, Unreadable: 3}, done)
 		})
 	})
 	t.Run("a list that ends early is an error", func(t *testing.T) {

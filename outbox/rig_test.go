@@ -22,8 +22,14 @@ type rig struct {
 	queue *memoutbox.Queue
 }
 
+// patience bounds each test. It is spent only when a rule is broken.
+const patience = 2 * time.Minute
+
 func inBubble(t *testing.T, f func(g *rig)) {
 	t.Helper()
+	// A relay that calls its queue without a pause lets no time pass in the bubble. The bound is in real time.
+	bound := time.AfterFunc(patience, func() { panic(t.Name() + " does not end") })
+	defer bound.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		f(&rig{t, memoutbox.New()})
 	})

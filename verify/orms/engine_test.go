@@ -41,6 +41,12 @@ func (e engine) makeTables(t *testing.T, id string) engine {
 	t.Helper()
 	require.NoError(t, e.store.Migrate(t.Context()))
 	require.NoError(t, e.store.Check(t.Context()))
+	return e.makeOrders(t, id)
+}
+
+// makeOrders makes the tables of the program.
+func (e engine) makeOrders(t *testing.T, id string) engine {
+	t.Helper()
 	for _, statement := range []string{
 		"CREATE TABLE orders (id " + id + ", item VARCHAR(100) UNIQUE)",
 		"CREATE TABLE parcels (id " + id + ", order_id BIGINT)",

@@ -14,11 +14,11 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// An entDriver runs a client of ent in the store's transaction. ent begins a transaction to write an entity with its
-// edges. Here that is the store's.
+// An entDriver runs a client of ent in a transaction that is open. ent begins one to write an entity with its edges.
+// Here that is the open one.
 type entDriver struct{ dialect.Driver }
 
-func newEntDriver(name string, tx *sqltx.Tx) entDriver {
+func newEntDriver(name string, tx entsql.ExecQuerier) entDriver {
 	return entDriver{entsql.NewDriver(name, entsql.Conn{ExecQuerier: tx})}
 }
 

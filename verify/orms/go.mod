@@ -5,6 +5,7 @@ go 1.26.0
 // Never released: it always checks the stores of the checkout it stands in.
 replace (
 	github.com/redo-go/redo => ../../
+	github.com/redo-go/redo/outbox/pgoutbox => ../../outbox/pgoutbox
 	github.com/redo-go/redo/store/mysqlstore => ../../store/mysqlstore
 	github.com/redo-go/redo/store/pgstore => ../../store/pgstore
 	github.com/redo-go/redo/store/sqlitestore => ../../store/sqlitestore
@@ -17,6 +18,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/redo-go/redo v0.0.0-00010101000000-000000000000
+	github.com/redo-go/redo/outbox/pgoutbox v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/mysqlstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/pgstore v0.0.0-00010101000000-000000000000
 	github.com/redo-go/redo/store/sqlitestore v0.0.0-00010101000000-000000000000
@@ -37,6 +39,8 @@ require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-json-experiment/json v1.27.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
@@ -63,6 +67,7 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect

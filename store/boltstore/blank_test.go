@@ -57,7 +57,7 @@ func TestPowerCutInTheFirstOpen(t *testing.T) {
 			s := mustOpen(t, path)
 			g := mustReserve(t, s, claim("a"), store.Acquired)
 			require.NoError(t, s.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("kept")}))
-			require.NoError(t, s.Close())
+			require.NoError(t, within(t, s.Close))
 			r, err := mustOpen(t, path).Find(t.Context(), g.Lease.ID)
 			require.NoError(t, err)
 			require.Equal(t, "kept", string(r.Result))

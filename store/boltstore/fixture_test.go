@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,11 +33,38 @@ func withClock(read func() (int64, time.Duration)) Option {
 
 func tempFile(t testing.TB) string { return filepath.Join(t.TempDir(), "test.redo") }
 
+// patience bounds each call of within. It is spent only when a rule is broken.
+const patience = time.Minute
+
+// within returns the error of f. If f does not end, the test's process ends and shows its goroutines: f may hold
+// bbolt's locks, or follow damaged pages in a circle.
+func within(t testing.TB, f func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return received(t, done)
+}
+
+// received is within for a call that runs already.
+func received(t testing.TB, done <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		debug.SetTraceback("all")
+		panic(t.Name() + ": a call does not end")
+	}
+}
+
 func mustOpen(t testing.TB, path string, opts ...Option) *Store {
 	t.Helper()
-	s, err := Open(path, opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	var s *Store
+	require.NoError(t, within(t, func() (err error) {
+		s, err = Open(path, opts...)
+		return err
+	}))
+	t.Cleanup(func() { _ = within(t, s.Close) })
 	return s
 }
 
@@ -52,8 +80,11 @@ func claim(key string) store.Claim {
 
 func mustReserve(t testing.TB, s *Store, c store.Claim, want store.Verdict) store.Grant {
 	t.Helper()
-	g, err := s.Reserve(t.Context(), c)
-	require.NoError(t, err)
+	var g store.Grant
+	require.NoError(t, within(t, func() (err error) {
+		g, err = s.Reserve(t.Context(), c)
+		return err
+	}))
 	require.Equal(t, want.String(), g.Verdict.String())
 	return g
 }
@@ -68,9 +99,14 @@ func mustSettle(t testing.TB, s *Store, key string, o store.Outcome) store.Lease
 func pendingKeys(t testing.TB, s *Store, scope string) []string {
 	t.Helper()
 	var keys []string
-	for r, err := range s.Pending(t.Context(), scope) {
-		require.NoError(t, err)
-		keys = append(keys, r.ID.Key)
-	}
+	require.NoError(t, within(t, func() error {
+		for r, err := range s.Pending(t.Context(), scope) {
+			if err != nil {
+				return err
+			}
+			keys = append(keys, r.ID.Key)
+		}
+		return nil
+	}))
 	return keys
 }

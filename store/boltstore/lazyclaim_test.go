@@ -77,6 +77,18 @@ func TestLazyClaim(t *testing.T) {
 		g.verdict <- refuse
 		require.ErrorIs(t, <-done, store.ErrUnavailable)
 		mustReserve(t, s, claim("lazy"), store.InFlight)
+		listed := make(chan []error, 1)
+		go func() {
+			var errs []error
+			for _, err := range s.Pending(t.Context(), "") {
+				errs = append(errs, err)
+			}
+			listed <- errs
+		}()
+		g.next(refuse)
+		errs := <-listed
+		require.Len(t, errs, 1, "a list that can't have the claim is no whole one")
+		require.ErrorIs(t, errs[0], store.ErrUnavailable)
 		completed := make(chan error, 1)
 		go func() { completed <- s.Complete(t.Context(), lazy.Lease, store.Outcome{}) }()
 		g.next((*bbolt.Tx).Commit)

@@ -20,16 +20,19 @@ import (
 // refused opens a file that must be refused, by name, and left alone.
 func refused(t *testing.T, path string, kind error, opts ...Option) {
 	t.Helper()
-	before, readErr := os.ReadFile(path)
-	s, err := Open(path, opts...)
-	if err == nil {
-		_ = s.Close()
+	open := func() error {
+		s, err := Open(path, opts...)
+		if err == nil {
+			_ = s.Close()
+		}
+		return err
 	}
+	before, readErr := os.ReadFile(path)
+	err := within(t, open)
 	require.ErrorIs(t, err, kind)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, strconv.Quote(path))
-	_, err = Open(path, opts...)
-	require.ErrorIs(t, err, kind, "the second time")
+	require.ErrorIs(t, within(t, open), kind, "the second time")
 	if readErr == nil {
 		requireUnchanged(t, before, path)
 	}

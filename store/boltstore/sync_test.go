@@ -25,11 +25,11 @@ func TestFailedSyncEndsTheStore(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- s.Wait(t.Context(), l.ID, l.Fence) }()
 	f.how = func(tx *bbolt.Tx) error { return errors.Join(syscall.EIO, tx.Commit()) }
-	_, err := s.Reserve(t.Context(), claim("during"))
+	err := received(t, reserving(t, s, "during"))
 	require.ErrorIs(t, err, store.ErrUnknown)
 	require.ErrorIs(t, err, syscall.EIO)
 	f.how = nil
-	require.ErrorIs(t, <-waiting, store.ErrUnavailable)
+	require.ErrorIs(t, received(t, waiting), store.ErrUnavailable)
 	for name, call := range map[string]func() error{
 		"Reserve":  func() error { _, err := s.Reserve(t.Context(), claim("new")); return err },
 		"Complete": func() error { return s.Complete(t.Context(), l, store.Outcome{}) },
@@ -38,7 +38,7 @@ func TestFailedSyncEndsTheStore(t *testing.T) {
 		"Find":     func() error { _, err := s.Find(t.Context(), l.ID); return err },
 		"Check":    func() error { return s.Check(t.Context()) },
 	} {
-		err := call()
+		err := within(t, call)
 		require.ErrorIs(t, err, store.ErrUnavailable, name)
 		require.ErrorIs(t, err, syscall.EIO, name)
 		require.ErrorContains(t, err, strconv.Quote(path), name)

@@ -34,8 +34,12 @@ func paid(t testing.TB, s *Store, key string) (found bool) {
 
 func mustBegin(t testing.TB, s *Store, c store.Claim, want store.Verdict) (store.Tx[*Tx], store.Grant) {
 	t.Helper()
-	tx, g, err := s.Begin(t.Context(), c)
-	require.NoError(t, err)
+	var tx store.Tx[*Tx]
+	var g store.Grant
+	require.NoError(t, within(t, func() (err error) {
+		tx, g, err = s.Begin(t.Context(), c)
+		return err
+	}))
 	require.Equal(t, want.String(), g.Verdict.String())
 	require.Equal(t, want.Owned(), tx != nil)
 	if tx != nil {

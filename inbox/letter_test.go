@@ -266,6 +266,21 @@ func TestAListGoesOnAfterALetterThatCannotBeRead(t *testing.T) {
 	})
 }
 
+// An inbox may share its store with a server.
+func TestAListLeavesOutTheRecordsOfOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		_, err := st.Reserve(t.Context(), store.Claim{
+			ID: store.ID{Scope: "POST /refunds", Key: "k"}, Retention: time.Hour,
+		})
+		require.NoError(t, err)
+		bury(t, in) // the newer record
+		list := letters(t, in, "")
+		require.Len(t, list, 1)
+		require.Equal(t, event.ID, list[0].ID)
+	})
+}
+
 // A store yields a damaged record with its ID and an error, and an outage with an error alone.
 func TestAListGoesOnAfterADamagedRecordAndEndsWithAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, st *memstore.Store) {

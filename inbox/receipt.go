@@ -71,9 +71,8 @@ func (a *attempt) resolve(ctx context.Context, g store.Grant) (Receipt, error) {
 	case store.InFlight:
 		e := a.ev.fail(taxonomy.InFlight, nil)
 		e.RetryAfter = rec.LeaseLeft()
-		if n, err := decodeNote(rec.Meta); err == nil {
-			e.Attempts = n.Attempts
-		}
+		n, _ := decodeNote(rec.Meta) // one that can't be read counts no attempt
+		e.Attempts = n.Attempts
 		return Receipt{}, e
 	default:
 		err := fmt.Errorf("%w: the store gave %v", store.ErrUnavailable, g.Verdict)

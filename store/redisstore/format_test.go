@@ -157,8 +157,10 @@ func TestTimeToLive(t *testing.T) {
 }
 
 func TestResultTooLarge(t *testing.T) {
-	st := open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t))), redisstore.WithMaxResult(8))
-	l := acquire(t, st, claim("k")).Lease
-	require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 9)}), store.ErrInvalid)
-	require.NoError(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, 8)}))
+	for largest, o := range map[int]redisstore.Option{8: redisstore.WithMaxResult(8), 16 << 20: nil} {
+		st := open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t))), o)
+		l := acquire(t, st, claim("k")).Lease
+		require.ErrorIs(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, largest+1)}), store.ErrInvalid)
+		require.NoError(t, st.Complete(t.Context(), l, store.Outcome{Result: make([]byte, largest)}))
+	}
 }

@@ -117,7 +117,9 @@ func TestReservedAnewIsListedOnce(t *testing.T) {
 // Pending reads the records in pages. A loop must not take the end of the store for the end of the list.
 func TestAListEndsWithAnErrorIfTheStoreIsClosedMeanwhile(t *testing.T) {
 	url := sharedURL(t)
-	st := open(t, url, redisstore.WithPrefix(prefix(t, url)))
+	// Its client stays open.
+	st, err := redisstore.New(t.Context(), client(t, url), redisstore.WithPrefix(prefix(t, url)))
+	require.NoError(t, err)
 	const more = 100 // than a page has
 	for i := range more {
 		acquire(t, st, claim(fmt.Sprint(i)))
@@ -131,6 +133,35 @@ func TestAListEndsWithAnErrorIfTheStoreIsClosedMeanwhile(t *testing.T) {
 	}
 	require.ErrorIs(t, last, store.ErrUnavailable)
 	require.Less(t, listed, more)
+}
+
+// A list that is cut short must not look like a whole one, wherever in its pages the context ends.
+func TestAListEndsWithTheErrorOfItsContext(t *testing.T) {
+	url := sharedURL(t)
+	st := open(t, url, redisstore.WithPrefix(prefix(t, url)))
+	const page, more = 64, 100
+	for i := range more {
+		acquire(t, st, claim(fmt.Sprint(i)))
+	}
+	for _, end := range []int{1, page - 1, page, page + 1, more} {
+		ctx, cancel := context.WithCancel(t.Context())
+		listed, last := 0, error(nil)
+		for _, err := range st.Pending(ctx, "") {
+			if last = err; err == nil {
+				listed++
+			}
+			if listed == end {
+				cancel()
+			}
+		}
+		cancel()
+		require.Equal(t, end, listed)
+		if end < more {
+			require.ErrorIs(t, last, context.Canceled, "after %d records", end)
+		} else {
+			require.NoError(t, last, "the list is whole")
+		}
+	}
 }
 
 // A lateClient sends the first round trip of the command after its deadline.

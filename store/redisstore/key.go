@@ -59,10 +59,10 @@ var errKey = errors.New("not the key of a record")
 
 // recordID returns the ID of a record's key. The prefix has no braces.
 func recordID(key string) (store.ID, error) {
-	_, text, found := strings.Cut(key, "}:r:")
-	digits, rest, cut := strings.Cut(text, ":")
-	n, err := strconv.Atoi(digits)
-	if !found || !cut || err != nil || n < 0 || n > len(rest) || strconv.Itoa(n) != digits {
+	_, text, _ := strings.Cut(key, "}:r:")
+	digits, rest, _ := strings.Cut(text, ":")
+	n, _ := strconv.Atoi(digits)
+	if n < 0 || n > len(rest) || strconv.Itoa(n) != digits { // digits that are no number differ from those of n
 		return store.ID{}, errKey
 	}
 	id := store.ID{Scope: rest[:n], Key: rest[n:]}

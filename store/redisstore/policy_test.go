@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,12 @@ func TestForbiddenCommands(t *testing.T) {
 	t.Run("INFO returns the policy where CONFIG is forbidden", func(t *testing.T) {
 		acquire(t, open(t, urlOf("noconfig")), claim("config"))
 	})
+	t.Run("INFO returns the policy where CONFIG GET finds no setting", func(t *testing.T) {
+		st, err := redisstore.New(t.Context(), unset{client(t, e.url())})
+		require.NoError(t, err)
+		require.NoError(t, st.Check(t.Context()))
+		require.NoError(t, st.Close())
+	})
 	t.Run("CONFIG returns it where INFO is forbidden", func(t *testing.T) {
 		acquire(t, open(t, urlOf("noinfo")), claim("info"))
 	})
@@ -81,6 +88,24 @@ func TestForbiddenCommands(t *testing.T) {
 		_, err = open(t, e.url()).Find(t.Context(), claim("none").ID)
 		require.ErrorIs(t, err, store.ErrNotFound)
 	})
+}
+
+// Through an unset client CONFIG GET finds no setting, as on a service that has none.
+type unset struct{ rueidis.Client }
+
+func (c unset) Nodes() map[string]rueidis.Client {
+	nodes := map[string]rueidis.Client{}
+	for addr, n := range c.Client.Nodes() {
+		nodes[addr] = unset{n}
+	}
+	return nodes
+}
+
+func (c unset) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if cmd.Commands()[0] == "CONFIG" {
+		cmd = c.B().Arbitrary("CONFIG", "GET", "none").Build()
+	}
+	return c.Client.Do(ctx, cmd)
 }
 
 // The package comment names the commands that a user of the store needs. Redis and Valkey both have all of them.
@@ -191,43 +216,48 @@ func TestOptionsRefused(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
+	shared := client(t, sharedURL(t))
 	t.Run("a client that was handed in stays open", func(t *testing.T) {
-		c := client(t, sharedURL(t))
-		st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, sharedURL(t))),
+		st, err := redisstore.New(t.Context(), shared, redisstore.WithPrefix(prefix(t, sharedURL(t))),
 			redisstore.WithReplicas(0, 0)) // the default
 		require.NoError(t, err)
-		require.NoError(t, st.Close())
-		require.NoError(t, c.Do(t.Context(), c.B().Ping().Build()).Error())
+		closes(t, st)
+		require.NoError(t, shared.Do(t.Context(), shared.B().Ping().Build()).Error())
 	})
 	t.Run("a closed store is unavailable and ends who waits", func(t *testing.T) {
-		st := open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t))))
-		c := claim("k")
-		l := acquire(t, st, c).Lease
-		waited := make(chan error, 1)
-		go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
-		require.NoError(t, st.Release(t.Context(), l))
-		require.NoError(t, <-waited)
-
-		l = acquire(t, st, c).Lease
-		go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
-		require.NoError(t, st.Complete(t.Context(), acquire(t, st, claim("settled")).Lease, store.Outcome{}))
-		require.NoError(t, st.Close())
-		require.ErrorIs(t, <-waited, store.ErrUnavailable)
-		require.NoError(t, st.Close(), "closing again does nothing")
-
-		_, reserve := st.Reserve(t.Context(), claim("other"))
-		_, find := st.Find(t.Context(), c.ID)
-		_, purge := st.Purge(t.Context(), 1)
-		var pending error
-		for _, err := range st.Pending(t.Context(), "") {
-			pending = err
-		}
-		for _, err := range []error{reserve, find, purge, pending, st.Extend(t.Context(), l, 0, nil),
-			st.Release(t.Context(), l),
-			st.Complete(t.Context(), l, store.Outcome{}), st.Forget(t.Context(), l), st.Check(t.Context()),
-			st.Wait(t.Context(), c.ID, 1)} {
-			require.ErrorIs(t, err, store.ErrUnavailable)
-			require.False(t, errors.Is(err, store.ErrUnknown))
-		}
+		closes(t, open(t, sharedURL(t), redisstore.WithPrefix(prefix(t, sharedURL(t)))))
 	})
+}
+
+// closes closes the store, which is unavailable then.
+func closes(t *testing.T, st *redisstore.Store) {
+	t.Helper()
+	c := claim("k")
+	l := acquire(t, st, c).Lease
+	waited := make(chan error, 1)
+	go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
+	require.NoError(t, st.Release(t.Context(), l))
+	require.NoError(t, <-waited)
+
+	l = acquire(t, st, c).Lease
+	go func() { waited <- st.Wait(t.Context(), l.ID, l.Fence) }()
+	require.NoError(t, st.Complete(t.Context(), acquire(t, st, claim("settled")).Lease, store.Outcome{}))
+	require.NoError(t, st.Close())
+	require.ErrorIs(t, <-waited, store.ErrUnavailable)
+	require.NoError(t, st.Close(), "closing again does nothing")
+
+	_, reserve := st.Reserve(t.Context(), claim("other"))
+	_, find := st.Find(t.Context(), c.ID)
+	_, purge := st.Purge(t.Context(), 1)
+	var pending error
+	for _, err := range st.Pending(t.Context(), "") {
+		pending = err
+	}
+	for _, err := range []error{reserve, find, purge, pending, st.Extend(t.Context(), l, 0, nil),
+		st.Release(t.Context(), l),
+		st.Complete(t.Context(), l, store.Outcome{}), st.Forget(t.Context(), l), st.Check(t.Context()),
+		st.Wait(t.Context(), c.ID, 1)} {
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.False(t, errors.Is(err, store.ErrUnknown))
+	}
 }

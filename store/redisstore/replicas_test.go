@@ -124,6 +124,13 @@ func TestReplicasDoNotAcknowledge(t *testing.T) {
 		require.Equal(t, store.StateComplete, r.State)
 		require.Equal(t, begun.Fence, r.Fence)
 	})
+	t.Run("the shortest timeout ends too", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := on(time.Millisecond).Reserve(ctx, claim("short"))
+		unknown(t, err)
+		require.ErrorContains(t, err, "0 replicas acknowledged within 1ms, want 1")
+	})
 	t.Run("a lost lease is lost", func(t *testing.T) {
 		require.ErrorIs(t, st.Complete(t.Context(), begun, store.Outcome{}), store.ErrLost)
 	})
@@ -132,7 +139,7 @@ func TestReplicasDoNotAcknowledge(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			want := context.Canceled
 			if withDeadline {
-				ctx, cancel = context.WithTimeout(t.Context(), soon)
+				ctx, cancel = context.WithTimeout(t.Context(), time.Second) // it must not end before the WAIT begins
 				want = context.DeadlineExceeded
 			} else {
 				go func() {

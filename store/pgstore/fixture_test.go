@@ -153,10 +153,18 @@ func unleased(key string) store.Claim {
 
 func reserve(t testing.TB, st store.Store, c store.Claim, want store.Verdict) store.Grant {
 	t.Helper()
-	g, err := st.Reserve(context.Background(), c)
+	g, err := st.Reserve(bounded(t), c)
 	require.NoError(t, err)
 	require.Equal(t, want, g.Verdict)
 	return g
+}
+
+// bounded returns a context that ends before the test only when a rule is broken.
+func bounded(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func find(t testing.TB, st store.Store, key string) store.Record {

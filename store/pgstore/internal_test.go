@@ -29,6 +29,12 @@ func testStore(t *testing.T, change ...func(*pgxpool.Config)) *Store {
 	return s
 }
 
+// The processes of two releases exclude each other by these locks. They may not change.
+func TestTheLocksOfAnIDAreFixed(t *testing.T) {
+	q := statements{table: `"public"."redo_operations"`}
+	require.Equal(t, locks{turn: 6059507018281246188, open: -2810464062790748646}, q.locksOf(store.ID{Scope: "scope", Key: "key"}))
+}
+
 func TestLocksOfDifferentIDsDiffer(t *testing.T) {
 	seen := map[int64]string{}
 	for _, table := range []string{"one", "two"} {

@@ -132,7 +132,9 @@ func startService(t *testing.T, p place, at string, env ...string) *service {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { // SIGKILL ends a stopped process too
+	silent := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // its lines then end
+	t.Cleanup(func() {                                                         // SIGKILL ends a stopped process too
+		silent.Stop()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})

@@ -174,6 +174,8 @@ func TestOptionsAreValidated(t *testing.T) {
 	}
 	_, err := pgstore.New(nil)
 	require.ErrorIs(t, err, store.ErrInvalid)
+	_, err = pgstore.NewSQL(nil)
+	require.ErrorIs(t, err, store.ErrInvalid)
 	_, err = pgstore.Migration(nil, pgstore.WithTable(strings.Repeat("t", 55)))
 	require.NoError(t, err)
 }

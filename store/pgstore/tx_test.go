@@ -17,7 +17,7 @@ import (
 
 func begin[T any](t testing.TB, st store.TxStore[T], c store.Claim, want store.Verdict) (store.Tx[T], store.Grant) {
 	t.Helper()
-	tx, g, err := st.Begin(context.Background(), c)
+	tx, g, err := st.Begin(bounded(t), c)
 	require.NoError(t, err)
 	require.Equal(t, want, g.Verdict)
 	require.Equal(t, want.Owned(), tx != nil)

@@ -71,7 +71,8 @@
 // Only the store ends the transaction, see [store.ErrTxEnded]. Commit writes the record under the role and the settings
 // that the user has left. So reset a SET LOCAL ROLE before the handler returns, unless that role may write the table.
 // After a Commit at which synchronous_commit is off, or default_transaction_read_only is on, the session is closed,
-// because a SET would also apply to later calls. Behind a pooler the server's session goes on: never SET there.
+// because a SET would also apply to later calls. So is a session in which a call has failed by a DateStyle or a
+// bytea_output that the driver can't read. Behind a pooler the server's session goes on: never SET there.
 //
 // A handler must not send PREPARE TRANSACTION. Commit then returns ErrTxEnded and [store.ErrUnknown], but the prepared
 // transaction keeps the locks of the ID, and no record is written. The ID is InFlight until COMMIT PREPARED or ROLLBACK

@@ -131,6 +131,40 @@ func notUsedAfterSET[T any](t *testing.T, st store.TxStore[T], by user[T], setti
 	require.Equal(t, kept, next("SELECT 1", commit), "another SET does not close the session")
 }
 
+// Each later call of the session failed, for as long as the pool kept it.
+func TestSessionInWhichASETMakesACallFailIsNotUsedAgain(t *testing.T) {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		p := newPlace(t)
+		p.conns, p.change = 1, append(p.change, inMode(mode))
+		t.Run("pgx, "+mode.String(), func(t *testing.T) { failsOnceAfterSET(t, p, p.open(t), byPgx) })
+		t.Run("database/sql, "+mode.String(), func(t *testing.T) { failsOnceAfterSET(t, p, p.openSQL(t), bySQL) })
+	}
+}
+
+func failsOnceAfterSET[T any](t *testing.T, p place, st store.TxStore[T], by user[T]) {
+	for name, call := range map[string]func(c store.Claim) error{
+		"Find":    func(c store.Claim) error { _, err := st.Find(t.Context(), c.ID); return err },
+		"Reserve": func(c store.Claim) error { _, err := st.Reserve(t.Context(), c); return err },
+		"Begin": func(c store.Claim) error {
+			tx, _, err := st.Begin(t.Context(), c)
+			if err == nil {
+				require.NoError(t, tx.Rollback(t.Context()))
+			}
+			return err
+		},
+	} {
+		for _, text := range []string{"SET DateStyle = German", "SET bytea_output = escape"} {
+			c := unleased(fmt.Sprint(t.Name(), name, text))
+			reserve(t, st, c, store.Acquired)
+			tx, _ := begin(t, st, claim(c.ID.Key+" changes"), store.Acquired)
+			require.NoError(t, by.write(t.Context(), tx.Tx(), text))
+			require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+			require.Error(t, call(c), "%s after %s", name, text)
+			require.NoError(t, call(c), "%s after %s", name, text)
+		}
+	}
+}
+
 func TestStatementThatAHandlerHasDeallocatedIsReportedAsSuch(t *testing.T) {
 	p, _ := newTxPlace(t)
 	p.conns = 1

@@ -74,7 +74,7 @@ func begin[T any](
 		}
 		tx = &heldTx[T]{records: s, claim: c, conn: conn}
 		if g, err = tx.begin(ctx); err != nil {
-			giveUp(ctx, conn)
+			giveUp(ctx, conn, pgtable.OfSession(err))
 		}
 		return err
 	})
@@ -86,7 +86,7 @@ func begin[T any](
 		// The caller has its verdict after one round trip, and does not wait for the rollback.
 		go func() {
 			defer s.leave()
-			giveUp(ctx, tx.conn)
+			giveUp(ctx, tx.conn, false)
 		}()
 		return nil, g, nil
 	}
@@ -167,11 +167,11 @@ func (t *heldTx[T]) own(r row) (store.Grant, error) {
 	return g, err
 }
 
-// giveUp rolls a transaction back that was not handed out.
-func giveUp[T any](ctx context.Context, conn connection[T]) {
+// giveUp rolls a transaction back that was not handed out. The pool closes its connection if broken is true.
+func giveUp[T any](ctx context.Context, conn connection[T], broken bool) {
 	ctx, cancel := lasting(ctx)
 	defer cancel()
-	conn.release(conn.rollback(ctx) != nil)
+	conn.release(conn.rollback(ctx) != nil || broken)
 }
 
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {

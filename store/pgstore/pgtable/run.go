@@ -56,9 +56,25 @@ func Acquired(conn *pgx.Conn, err error) error {
 	return nil
 }
 
-// Run calls f, which sends one statement, with a connection of the pool. See Do.
+// Run calls f, which sends one statement, with a connection of the pool. See Do. It closes the connection after an
+// error that is [OfSession].
 func (t Table) Run(ctx context.Context, conns Conns, writes bool, f func(*pgx.Conn) error) error {
-	return t.Do(ctx, writes, func() error { return conns(ctx, f) })
+	return t.Do(ctx, writes, func() error {
+		return conns(ctx, func(conn *pgx.Conn) error {
+			err := f(conn)
+			if OfSession(err) {
+				_ = conn.Close(ctx) // it is closed in any case
+			}
+			return err
+		})
+	})
+}
+
+// OfSession reports whether each later call of the session would fail too: a user's SET has changed the form of values,
+// and the driver can't read them.
+func OfSession(err error) bool {
+	_, unreadable := errors.AsType[pgx.ScanArgError](err)
+	return unreadable
 }
 
 // Do calls attempt, and repeats it after an ErrRace, a deadlock, a failure to serialize, and if nothing was sent. It

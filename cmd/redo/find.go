@@ -97,7 +97,7 @@ func (o *ops) locate(ctx context.Context, st recordStore, client *redo.Client, i
 	}
 	for _, q := range queues {
 		e := events{terminal: o.terminal}
-		for _, id := range ids {
+		for _, id := range inQueue(q.name, ids) {
 			for entry, err := range q.Events(ctx, outbox.Selection{ID: id}) {
 				if err != nil && entry.State == 0 {
 					return found{}, err
@@ -116,6 +116,18 @@ func (o *ops) locate(ctx context.Context, st recordStore, client *redo.Client, i
 			o.scope)
 	}
 	return f, nil
+}
+
+// inQueue returns the ids under which a queue may keep the events with the ids. An inbox hashes an id that its queue
+// does not take.
+func inQueue(queue string, ids []string) []string {
+	kept := slices.Clone(ids)
+	if queue == "inbox" {
+		for _, id := range ids {
+			kept = append(kept, "inbox-sha256-"+inbox.DeriveID([]byte(id)))
+		}
+	}
+	return kept
 }
 
 // operationsOf returns the operation with the name, or the pending ones with the key.

@@ -47,10 +47,14 @@ func withFile(name string, f func(*boltstore.Store) error) (err error) {
 // checkFile returns an error if a file is missing or empty. The store would make a new file of it, without records.
 func checkFile(name string) error {
 	st, err := os.Stat(name)
+	const database = "a database is named by a URL, such as postgres://user@host/database"
 	switch {
+	case name == "":
+		return errors.New("the name of the file is empty")
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "@="):
-		// The name may be a driver's text with a password.
-		return errors.New("there is no such file; a database is named by a URL, such as postgres://user@host/database")
+		return errors.New("there is no such file; " + database) // the name may be a driver's text with a password
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(name, ":"):
+		return fmt.Errorf("there is no file %q; %s", name, database)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no file %q", name)
 	case err != nil:

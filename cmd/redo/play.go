@@ -57,7 +57,10 @@ func (p *playing) options() ([]servertest.Option, error) {
 			if err != nil {
 				return nil, fmt.Errorf("--script: %w", err)
 			}
-			texts[i] = string(data)
+			texts[i] = strings.TrimPrefix(string(data), "\ufeff") // an editor's byte order mark is no part of a key
+			if strings.TrimSpace(texts[i]) == "" {
+				return nil, fmt.Errorf("--script: the file %q is empty", name)
+			}
 		}
 	}
 	return p.faults.Parse(texts...)

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redo-go/redo/cmd/redo/internal/script"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/servertest"
 )
 
@@ -29,8 +31,12 @@ HTTPS to the server.
 		RunE: func(c *cobra.Command, args []string) error {
 			upstream, err := url.Parse(args[0])
 			if err != nil || !isURL(args[0]) || upstream.Host == "" || upstream.User != nil || upstream.RawQuery != "" {
-				return fmt.Errorf("the server must be an http or https URL with a host, and without credentials or " +
-					"a query")
+				shown := "" // credentials are not shown
+				if !strings.Contains(args[0], "@") {
+					shown = fmt.Sprintf(", not %q", wire.ShownURL(args[0]))
+				}
+				return fmt.Errorf("the server must be an http or https URL with a host, and without credentials or "+
+					"a query%s", shown)
 			}
 			if port := upstream.Port(); port != "" && !isPort(port) {
 				return fmt.Errorf("the server's URL has the port %q, it must be at most 65535", port)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,10 +88,11 @@ Exit codes, unless the help of a command has others:
   0  the command succeeded
   1  the command failed: a store can't be opened, or something is left to do
   2  wrong flags or arguments`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          subcommands,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              subcommands,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return emptyFlag(c) },
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(t.in)
 	root.SetOut(t.out)
@@ -102,7 +104,42 @@ Exit codes, unless the help of a command has others:
 		newInbox(t),
 		newConsole(t), newFind(t), newExplain(t), newVersion(t),
 	)
+	refuseUnknown(root)
 	return root
+}
+
+// refuseUnknown makes cobra's own commands return an error for an unknown command or shell. They print help for it.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err != nil {
+					return err
+				}
+				return subcommands(found, rest)
+			}
+		case "completion":
+			c.Args = usageArgs(subcommands)
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+}
+
+// mayBeEmpty lists the flags that may be empty, and those whose own rule for an empty value is clearer.
+var mayBeEmpty = []string{"body", "scope", "listen", "address", "author"}
+
+// emptyFlag refuses a flag that is given without a value, as by an unset variable of a shell.
+func emptyFlag(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" && !slices.Contains(mayBeEmpty, f.Name) {
+			err = fmt.Errorf(`--%s "": it needs a value`, f.Name)
+		}
+	})
+	return err
 }
 
 // flagError adds the flag that is nearest to an unknown one, or the form of a duration, to the error of pflag.

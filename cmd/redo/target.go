@@ -59,14 +59,12 @@ func (t *targetFlags) flags(f *pflag.FlagSet) {
 // read returns the target that the argument and the flags describe.
 func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string) bool) (conformance.Target, error) {
 	var target conformance.Target
-	err := t.checkGiven(given)
-	if err != nil {
-		return target, err
-	}
+	var err error
 	if isURL(name) {
 		target, err = t.fromURL(name, given)
 	} else if otherURL.MatchString(name) {
-		return target, errors.New("the URL must be an http or https URL") // not shown, because it may hold a password
+		scheme, _, _ := strings.Cut(name, "://") // the rest is not shown, because it may hold a password
+		return target, fmt.Errorf("the URL begins with %s://: it must be an http or https URL", scheme)
 	} else {
 		for _, flag := range onlyWithURL {
 			if given(flag) {
@@ -102,20 +100,6 @@ func (t *targetFlags) read(name string, stdin io.Reader, given func(flag string)
 		return target, err
 	}
 	return target, target.Validate()
-}
-
-// checkGiven refuses a flag that is given without a value, as by an unset variable of a shell.
-func (t *targetFlags) checkGiven(given func(flag string) bool) error {
-	for _, f := range []struct{ name, value string }{
-		{"profile", t.profile}, {"base-url", t.baseURL}, {"key-header", t.keyHeader}, {"ca-file", t.caFile},
-		{"cert-file", t.certFile}, {"key-file", t.keyFile}, {"method", t.method}, {"effects", t.effects},
-		{"effects-path", t.effectsPath},
-	} {
-		if f.value == "" && given(f.name) {
-			return fmt.Errorf(`--%s "": it needs a value`, f.name)
-		}
-	}
-	return nil
 }
 
 // isURL reports whether an argument is an http or https URL, whose scheme has no case (RFC 3986 section 3.1).
@@ -157,8 +141,11 @@ func readTarget(name string, stdin io.Reader) (conformance.Target, error) {
 func (t *targetFlags) fromURL(raw string, given func(flag string) bool) (conformance.Target, error) {
 	var target conformance.Target
 	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
+	switch {
+	case err != nil:
 		return target, errors.New("the URL can't be read") // not shown, because it may hold a password
+	case u.Host == "":
+		return target, errors.New("the URL has no host: write it as http://localhost:8080/orders")
 	}
 	if u.User != nil {
 		return target, errors.New("the URL must not hold credentials: send them with --header")

@@ -33,8 +33,11 @@ func (a awaited) Find(ctx context.Context, id store.ID) (store.Record, error) {
 // listen keeps the subscription until Close.
 func (s *Store) listen() {
 	ctx := s.life
-	// The hook is also called for an unsubscription, after which Receive returns.
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { s.poller.Pushed(true) })
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
+		if sub.Kind == "subscribe" { // the hook is also called for an unsubscription, after which Receive returns
+			s.poller.Pushed(true)
+		}
+	})
 	for ctx.Err() == nil {
 		cmd := s.client.B().Subscribe().Channel(s.prefix + ":wake").Build()
 		_ = s.client.Receive(hooked, cmd, func(m rueidis.PubSubMessage) {

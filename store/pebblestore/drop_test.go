@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -270,6 +272,24 @@ func TestVerifyReportsAnErrorOfTheDiskAsSuch(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, s.Verify(t.Context()), store.ErrUnavailable)
 	require.NotErrorIs(t, s.Verify(t.Context()), ErrCorrupt)
+}
+
+// The twin: the disk reads a block of a table, and its checksum does not match.
+func TestVerifyFindsADamagedTable(t *testing.T) {
+	path := tempDir(t)
+	s := mustOpen(t, path)
+	for i := range 200 {
+		mustSettle(t, s, fmt.Sprint(i), store.Outcome{Result: make([]byte, 1024)})
+	}
+	require.NoError(t, s.Close())
+	tables, err := filepath.Glob(filepath.Join(path, "*.sst"))
+	require.NoError(t, err)
+	require.Len(t, tables, 1)
+	content, err := os.ReadFile(tables[0])
+	require.NoError(t, err)
+	content[len(content)/2] ^= 1
+	require.NoError(t, os.WriteFile(tables[0], content, 0o600))
+	require.ErrorIs(t, mustOpen(t, path).Verify(t.Context()), ErrCorrupt)
 }
 
 type unreadable struct{ pebble.Reader }

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -29,8 +30,26 @@ func mustOpen(t testing.TB, path string, opts ...Option) *Store {
 	t.Helper()
 	s, err := Open(path, opts...)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() { _ = within(t, s.Close) })
 	return s
+}
+
+// patience bounds each call of within. It is spent only when a rule is broken.
+const patience = time.Minute
+
+// within returns the error of f. If f does not end, the test's process ends and shows its goroutines: f may wait for a
+// group that is never committed.
+func within(t testing.TB, f func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		debug.SetTraceback("all")
+		panic(t.Name() + ": a call does not end")
+	}
 }
 
 func claim(key string) store.Claim {
@@ -45,8 +64,11 @@ func claim(key string) store.Claim {
 
 func mustReserve(t testing.TB, s *Store, c store.Claim, want store.Verdict) store.Grant {
 	t.Helper()
-	g, err := s.Reserve(t.Context(), c)
-	require.NoError(t, err)
+	var g store.Grant
+	require.NoError(t, within(t, func() (err error) {
+		g, err = s.Reserve(t.Context(), c)
+		return err
+	}))
 	require.Equal(t, want.String(), g.Verdict.String())
 	return g
 }

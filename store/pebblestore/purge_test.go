@@ -30,6 +30,7 @@ func TestPurge(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.Equal(t, []string{"new"}, pendingKeys(t, s, ""))
+	mustSettle(t, s, "lasting", store.Outcome{Retention: store.Forever}) // it is in neither index
 	require.NoError(t, s.Verify(t.Context()))
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 )
 
@@ -56,7 +57,15 @@ func TestNotificationOutsideOfATransactionIsPaced(t *testing.T) {
 }
 
 func TestSilentQueueNeverNotifies(t *testing.T) {
-	n := &notices{}
-	require.False(t, n.inside())
-	n.outside()
+	pool, err := pgxpool.New(t.Context(), "host=127.0.0.1 port=1") // it connects later
+	require.NoError(t, err)
+	defer pool.Close()
+	silent, err := New(pool, WithoutNotify())
+	require.NoError(t, err)
+	require.False(t, silent.notices.inside())
+	silent.notices.outside()
+	require.False(t, silent.notices.late, "no notification is planned")
+	other, err := New(pool)
+	require.NoError(t, err)
+	require.True(t, other.notices.inside())
 }

@@ -47,6 +47,7 @@ func run(ctx context.Context, args []string, t terminal) int {
 		t.out = out
 	}
 	root := newRoot(t)
+	refuseUnknown(root)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	// Errors that cobra itself returns are usage errors.
@@ -104,7 +105,6 @@ Exit codes, unless the help of a command has others:
 		newInbox(t),
 		newConsole(t), newFind(t), newExplain(t), newVersion(t),
 	)
-	refuseUnknown(root)
 	return root
 }
 

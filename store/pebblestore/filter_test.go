@@ -22,6 +22,8 @@ func TestFilterLacksNoKeyThatWasAdded(t *testing.T) {
 		f.add(key(i))
 	}
 	require.Len(t, f.parts, 2)
+	second := len(f.parts[1])
+	require.Equal(t, 2*firstPart, second, "each part is a look for every key")
 	seen := 0
 	for i := range n {
 		require.False(t, f.lacks(key(i)))

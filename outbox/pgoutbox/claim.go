@@ -231,7 +231,7 @@ func scanDelivery(row pgx.Row, others ...any) (outbox.Delivery, error) {
 	into := append(slices.Clone(others), &seq, &fence, &attempts,
 		(*zeronull.Text)(&ev.ID), (*zeronull.Text)(&ev.Type), (*zeronull.Text)(&ev.Destination),
 		(*zeronull.Text)(&ev.OrderingKey), &header, &ev.Payload, &age, &tried)
-	if err := row.Scan(into...); err != nil || seq == 0 {
+	if err := row.Scan(into...); err != nil {
 		return outbox.Delivery{}, err
 	}
 	d.Lease = outbox.Lease{Seq: uint64(seq), Fence: uint64(fence)}

@@ -29,3 +29,17 @@ func TestALeaseOfALostHistoryFitsNoLaterRecord(t *testing.T) {
 		require.NoError(t, st.Complete(t.Context(), l, store.Outcome{}))
 	}
 }
+
+// The server has given its last number out.
+func TestATakeOverWithoutAFenceChangesNothing(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	st := p.open(t)
+	before := reserve(t, st, unleased("k"), store.Acquired).Lease
+	p.exec(t, "ALTER TABLE redo_records AUTO_INCREMENT = 9223372036854775807")
+	for range 2 { // the first one gets the number, which does not fit a fence
+		g, err := st.Reserve(t.Context(), unleased("k"))
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.Zero(t, g)
+	}
+	require.NoError(t, st.Complete(t.Context(), before, store.Outcome{}), "the lease is the owner's as before")
+}

@@ -106,9 +106,14 @@ func unleased(key string) store.Claim {
 	return c
 }
 
+// patience bounds a Reserve. It is spent only when a rule is broken.
+const patience = 2 * time.Minute
+
 func reserve(t testing.TB, st store.Store, c store.Claim, want store.Verdict) store.Grant {
 	t.Helper()
-	g, err := st.Reserve(context.Background(), c)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	g, err := st.Reserve(ctx, c)
 	require.NoError(t, err)
 	require.Equal(t, want, g.Verdict)
 	return g

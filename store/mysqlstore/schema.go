@@ -102,7 +102,7 @@ func (s *Store) Check(ctx context.Context) error {
 		}
 		switch {
 		case number(err) == syntaxError:
-			return unfit(ErrServer, "it must be MySQL 8.0.1, MariaDB 10.6, or later: %v", err)
+			return unfit(ErrServer, "it must be MySQL 8.0.3, MariaDB 10.6, or later: %v", err)
 		case errors.Is(err, sql.ErrNoRows):
 			return nil
 		}

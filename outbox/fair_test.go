@@ -277,7 +277,10 @@ func TestAFailureReturnsNoOtherEventToTheQueue(t *testing.T) {
 		want map[outbox.Result]int
 	}{
 		{errors.New("no"), map[outbox.Result]int{outbox.Waiting: 1, outbox.Sent: 4}},
-		{&redo.Error{Code: taxonomy.InvalidRequest, StatusCode: 422}, map[outbox.Result]int{outbox.Waiting: 1, outbox.Sent: 4}},
+		{
+			&redo.Error{Code: taxonomy.InvalidRequest, StatusCode: 422},
+			map[outbox.Result]int{outbox.Waiting: 1, outbox.Sent: 4},
+		},
 		{outbox.Reject(errors.New("not this one")), map[outbox.Result]int{outbox.Dead: 1, outbox.Sent: 3}},
 	} {
 		inBubble(t, func(g *rig) {

@@ -129,7 +129,7 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
-// mayBeEmpty lists the flags that may be empty, and those whose own rule for an empty value is clearer.
+// mayBeEmpty lists the flags that may be empty, and those that have a clearer error for an empty value.
 var mayBeEmpty = []string{"body", "scope", "listen", "address", "author"}
 
 // emptyFlag refuses a flag that is given without a value, as by an unset variable of a shell.

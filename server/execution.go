@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,15 +104,12 @@ var hiddenFromHandler = [...]string{"Accept-Encoding", "Upgrade", "Http2-Setting
 func (c *execution) request(ctx context.Context) *http.Request {
 	r := c.r.WithContext(ctx)
 	c.rewind(r)
-	cloned := false
-	for _, name := range hiddenFromHandler {
-		if _, ok := r.Header[name]; !ok {
-			continue
+	sent := func(name string) bool { _, ok := r.Header[name]; return ok }
+	if slices.ContainsFunc(hiddenFromHandler[:], sent) {
+		r.Header = maps.Clone(r.Header)
+		for _, name := range hiddenFromHandler {
+			delete(r.Header, name)
 		}
-		if !cloned {
-			r.Header, cloned = maps.Clone(r.Header), true
-		}
-		delete(r.Header, name)
 	}
 	return r
 }

@@ -155,7 +155,7 @@ func (a *Acceptor) Receive(ctx context.Context, ev Event) (r Receipt, err error)
 func (a *Acceptor) repeated(ctx context.Context, ev Event, fp store.Fingerprint) (Receipt, error) {
 	var rec store.Record
 	for range 2 { // a queue may miss an event that is claimed while it lists
-		for e, err := range a.queue.Events(ctx, outbox.Selection{ID: queueID(ev.ID), Destination: ev.Source}) {
+		for e, err := range a.queue.Events(ctx, outbox.Selection{ID: QueueID(ev.ID), Destination: ev.Source}) {
 			if err != nil {
 				return Receipt{}, ev.fail(taxonomy.Unavailable, err)
 			}

@@ -23,8 +23,9 @@ const (
 // derivedID starts the ids that are made of a producer's id.
 const derivedID = "inbox-sha256-"
 
-// queueID returns the id of an event in the queue: the producer's id, or a hash of it if the queue takes no such id.
-func queueID(id string) string {
+// QueueID returns the id under which the queue of [Accept] keeps the event that its producer names id. It is that id,
+// or a hash of it if the queue takes no such id.
+func QueueID(id string) string {
 	if (outbox.Event{ID: id}).Validate() != nil || strings.HasPrefix(id, derivedID) {
 		return derivedID + DeriveID([]byte(id))
 	}
@@ -34,7 +35,7 @@ func queueID(id string) string {
 // queued returns the event as it is kept in the queue.
 func queued(ev Event, received time.Time) outbox.Event {
 	return outbox.Event{
-		ID: queueID(ev.ID), Destination: ev.Source, OrderingKey: ev.OrderingKey, Payload: ev.Payload,
+		ID: QueueID(ev.ID), Destination: ev.Source, OrderingKey: ev.OrderingKey, Payload: ev.Payload,
 		Header: http.Header{
 			headerID:       {url.QueryEscape(ev.ID)},
 			headerReceived: {received.UTC().Format(time.RFC3339Nano)},
@@ -96,14 +97,14 @@ func (a *Acceptor) DeadLetters(ctx context.Context, source string) iter.Seq2[Fai
 // Redrive puts a dead letter back into the queue, under its own source and id. Run then handles it. A letter that is
 // Unknown becomes a dead letter again, and is not handled. The error matches ErrNoLetter if there is no such letter.
 func (a *Acceptor) Redrive(ctx context.Context, source, id string) error {
-	return letterError(Event{Source: source, ID: id}, a.queue.Redrive(ctx, queueID(id), source))
+	return letterError(Event{Source: source, ID: id}, a.queue.Redrive(ctx, QueueID(id), source))
 }
 
 // Drop gives up a dead letter. Further deliveries of its event are acknowledged and not handled, for the retention.
 // The error matches ErrNoLetter if there is no such letter. After any other error call Drop again.
 func (a *Acceptor) Drop(ctx context.Context, source, id string) error {
 	ev := Event{Source: source, ID: id}
-	selected := outbox.Selection{State: outbox.StateDead, ID: queueID(id), Destination: source}
+	selected := outbox.Selection{State: outbox.StateDead, ID: QueueID(id), Destination: source}
 	for e, err := range a.queue.Events(ctx, selected) {
 		if err != nil {
 			return letterError(ev, err)
@@ -115,7 +116,7 @@ func (a *Acceptor) Drop(ctx context.Context, source, id string) error {
 		if err != nil {
 			return err
 		}
-		return letterError(ev, a.queue.Drop(ctx, queueID(id), source))
+		return letterError(ev, a.queue.Drop(ctx, QueueID(id), source))
 	}
 	return noLetter(ev)
 }

@@ -118,13 +118,14 @@ func (o *ops) locate(ctx context.Context, st recordStore, client *redo.Client, i
 	return f, nil
 }
 
-// inQueue returns the ids under which a queue may keep the events with the ids. An inbox hashes an id that its queue
-// does not take.
+// inQueue returns the ids under which a queue may keep the events with the ids. A given id may be the inbox's own.
 func inQueue(queue string, ids []string) []string {
 	kept := slices.Clone(ids)
 	if queue == "inbox" {
 		for _, id := range ids {
-			kept = append(kept, "inbox-sha256-"+inbox.DeriveID([]byte(id)))
+			if hashed := inbox.QueueID(id); hashed != id {
+				kept = append(kept, hashed)
+			}
 		}
 	}
 	return kept

@@ -34,6 +34,7 @@ var importRules = map[string]importRule{
 	"internal/wallclock":   {},
 	"internal/freeport":    {},
 	"internal/stage":       {},
+	"internal/hangtest":    {testing: true},
 	"internal/racetest":    {testing: true},
 	"internal/turn":        {module: []string{"store"}},
 	"internal/envelope":    {module: []string{"store"}},

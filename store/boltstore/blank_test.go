@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -57,7 +58,7 @@ func TestPowerCutInTheFirstOpen(t *testing.T) {
 			s := mustOpen(t, path)
 			g := mustReserve(t, s, claim("a"), store.Acquired)
 			require.NoError(t, s.Complete(t.Context(), g.Lease, store.Outcome{Result: []byte("kept")}))
-			require.NoError(t, within(t, s.Close))
+			require.NoError(t, hangtest.Within(t, s.Close))
 			r, err := mustOpen(t, path).Find(t.Context(), g.Lease.ID)
 			require.NoError(t, err)
 			require.Equal(t, "kept", string(r.Result))

@@ -2,11 +2,11 @@ package boltstore
 
 import (
 	"path/filepath"
-	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -33,38 +33,14 @@ func withClock(read func() (int64, time.Duration)) Option {
 
 func tempFile(t testing.TB) string { return filepath.Join(t.TempDir(), "test.redo") }
 
-// patience bounds each call of within. It is spent only when a rule is broken.
-const patience = time.Minute
-
-// within returns the error of f. If f does not end, the test's process ends and shows its goroutines: f may hold
-// bbolt's locks, or follow damaged pages in a circle.
-func within(t testing.TB, f func() error) error {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	return received(t, done)
-}
-
-// received is within for a call that runs already.
-func received(t testing.TB, done <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(patience):
-		debug.SetTraceback("all")
-		panic(t.Name() + ": a call does not end")
-	}
-}
-
 func mustOpen(t testing.TB, path string, opts ...Option) *Store {
 	t.Helper()
 	var s *Store
-	require.NoError(t, within(t, func() (err error) {
+	require.NoError(t, hangtest.Within(t, func() (err error) {
 		s, err = Open(path, opts...)
 		return err
 	}))
-	t.Cleanup(func() { _ = within(t, s.Close) })
+	t.Cleanup(func() { _ = hangtest.Within(t, s.Close) })
 	return s
 }
 
@@ -81,7 +57,7 @@ func claim(key string) store.Claim {
 func mustReserve(t testing.TB, s *Store, c store.Claim, want store.Verdict) store.Grant {
 	t.Helper()
 	var g store.Grant
-	require.NoError(t, within(t, func() (err error) {
+	require.NoError(t, hangtest.Within(t, func() (err error) {
 		g, err = s.Reserve(t.Context(), c)
 		return err
 	}))
@@ -99,7 +75,7 @@ func mustSettle(t testing.TB, s *Store, key string, o store.Outcome) store.Lease
 func pendingKeys(t testing.TB, s *Store, scope string) []string {
 	t.Helper()
 	var keys []string
-	require.NoError(t, within(t, func() error {
+	require.NoError(t, hangtest.Within(t, func() error {
 		for r, err := range s.Pending(t.Context(), scope) {
 			if err != nil {
 				return err

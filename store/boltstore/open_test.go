@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -28,11 +29,11 @@ func refused(t *testing.T, path string, kind error, opts ...Option) {
 		return err
 	}
 	before, readErr := os.ReadFile(path)
-	err := within(t, open)
+	err := hangtest.Within(t, open)
 	require.ErrorIs(t, err, kind)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, strconv.Quote(path))
-	require.ErrorIs(t, within(t, open), kind, "the second time")
+	require.ErrorIs(t, hangtest.Within(t, open), kind, "the second time")
 	if readErr == nil {
 		requireUnchanged(t, before, path)
 	}

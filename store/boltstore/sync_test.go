@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -25,11 +26,11 @@ func TestFailedSyncEndsTheStore(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- s.Wait(t.Context(), l.ID, l.Fence) }()
 	f.how = func(tx *bbolt.Tx) error { return errors.Join(syscall.EIO, tx.Commit()) }
-	err := received(t, reserving(t, s, "during"))
+	err := hangtest.Received(t, reserving(t, s, "during"))
 	require.ErrorIs(t, err, store.ErrUnknown)
 	require.ErrorIs(t, err, syscall.EIO)
 	f.how = nil
-	require.ErrorIs(t, received(t, waiting), store.ErrUnavailable)
+	require.ErrorIs(t, hangtest.Received(t, waiting), store.ErrUnavailable)
 	for name, call := range map[string]func() error{
 		"Reserve":  func() error { _, err := s.Reserve(t.Context(), claim("new")); return err },
 		"Complete": func() error { return s.Complete(t.Context(), l, store.Outcome{}) },
@@ -38,7 +39,7 @@ func TestFailedSyncEndsTheStore(t *testing.T) {
 		"Find":     func() error { _, err := s.Find(t.Context(), l.ID); return err },
 		"Check":    func() error { return s.Check(t.Context()) },
 	} {
-		err := within(t, call)
+		err := hangtest.Within(t, call)
 		require.ErrorIs(t, err, store.ErrUnavailable, name)
 		require.ErrorIs(t, err, syscall.EIO, name)
 		require.ErrorContains(t, err, strconv.Quote(path), name)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -36,7 +37,7 @@ func mustBegin(t testing.TB, s *Store, c store.Claim, want store.Verdict) (store
 	t.Helper()
 	var tx store.Tx[*Tx]
 	var g store.Grant
-	require.NoError(t, within(t, func() (err error) {
+	require.NoError(t, hangtest.Within(t, func() (err error) {
 		tx, g, err = s.Begin(t.Context(), c)
 		return err
 	}))

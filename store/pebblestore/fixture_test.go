@@ -2,13 +2,13 @@ package pebblestore
 
 import (
 	"path/filepath"
-	"runtime/debug"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -30,26 +30,8 @@ func mustOpen(t testing.TB, path string, opts ...Option) *Store {
 	t.Helper()
 	s, err := Open(path, opts...)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = within(t, s.Close) })
+	t.Cleanup(func() { _ = hangtest.Within(t, s.Close) })
 	return s
-}
-
-// patience bounds each call of within. It is spent only when a rule is broken.
-const patience = time.Minute
-
-// within returns the error of f. If f does not end, the test's process ends and shows its goroutines: f may wait for a
-// group that is never committed.
-func within(t testing.TB, f func() error) error {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(patience):
-		debug.SetTraceback("all")
-		panic(t.Name() + ": a call does not end")
-	}
 }
 
 func claim(key string) store.Claim {
@@ -65,7 +47,7 @@ func claim(key string) store.Claim {
 func mustReserve(t testing.TB, s *Store, c store.Claim, want store.Verdict) store.Grant {
 	t.Helper()
 	var g store.Grant
-	require.NoError(t, within(t, func() (err error) {
+	require.NoError(t, hangtest.Within(t, func() (err error) {
 		g, err = s.Reserve(t.Context(), c)
 		return err
 	}))

@@ -17,9 +17,9 @@
 //
 // # Time
 //
-// memstore and boltstore run on the virtual clock of a testing/synctest bubble. Leases end and records expire at
-// instants that the model knows to the nanosecond. Redis and Postgres have their own clocks. There each lease and
-// retention is zero or hours long, so the model knows whether it is over without reading the clock. Expiry on
+// memstore, boltstore and pebblestore run on the virtual clock of a testing/synctest bubble. Leases end and records
+// expire at instants that the model knows to the nanosecond. The other engines have their own clocks. There each lease
+// and retention is zero or hours long, so the model knows whether it is over without reading the clock. Expiry on
 // those engines is checked in two other ways: call by call, with a retention of a millisecond that the test waits
 // for, and by storetest.
 //

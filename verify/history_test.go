@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/store/pebblestore"
 )
 
 // Every rule of the contract holds for calls that overlap: some order of them explains every result.
@@ -88,8 +90,22 @@ func openMemory(t *testing.T) store.Store {
 	return st
 }
 
-func openBolt(t *testing.T) store.Store {
-	st, err := boltstore.Open(filepath.Join(t.TempDir(), "verify.redo"))
+// An embedded store belongs to one process, which closes it.
+type embedded interface {
+	store.Store
+	io.Closer
+}
+
+func boltAt(path string) (embedded, error) { return boltstore.Open(path) }
+
+func pebbleAt(path string) (embedded, error) { return pebblestore.Open(path) }
+
+func openBolt(t *testing.T) store.Store { return openNew(t, boltAt) }
+
+func openPebble(t *testing.T) store.Store { return openNew(t, pebbleAt) }
+
+func openNew(t *testing.T, open func(path string) (embedded, error)) store.Store {
+	st, err := open(filepath.Join(t.TempDir(), "verify.redo"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st
@@ -105,32 +121,22 @@ func inPlace(seed uint64) plan {
 	return plan{seed: seed, workers: 12, calls: 40, ids: 3, scope: "s", palette: standing}
 }
 
-func TestHistoriesInMemory(t *testing.T) {
-	inMemory := func(
-		t *testing.T, n int, plan func(seed uint64) plan, cancel func(*rand.Rand, context.CancelFunc) func(),
-	) {
+// historiesIn makes histories of each kind, n of them, in virtual time.
+func historiesIn(t *testing.T, n int, open func(*testing.T) store.Store) {
+	many := func(t *testing.T, plan func(seed uint64) plan, cancel func(*rand.Rand, context.CancelFunc) func()) {
 		for _, seed := range seeds(t, n) {
 			p := plan(seed)
 			p.cancel = cancel
-			requireLinearizable(t, bubble(t, p, openMemory))
+			requireLinearizable(t, bubble(t, p, open))
 		}
 	}
-	t.Run("linearizable while time passes", func(t *testing.T) { inMemory(t, 60, inTime, nil) })
-	t.Run("linearizable while no time passes", func(t *testing.T) { inMemory(t, 60, inPlace, nil) })
-	t.Run("linearizable while contexts end", func(t *testing.T) { inMemory(t, 60, inTime, cancelSoon) })
+	t.Run("linearizable while time passes", func(t *testing.T) { many(t, inTime, nil) })
+	t.Run("linearizable while no time passes", func(t *testing.T) { many(t, inPlace, nil) })
+	t.Run("linearizable while contexts end", func(t *testing.T) { many(t, inTime, cancelSoon) })
 }
 
-func TestHistoriesInAFile(t *testing.T) {
-	inAFile := func(
-		t *testing.T, n int, plan func(seed uint64) plan, cancel func(*rand.Rand, context.CancelFunc) func(),
-	) {
-		for _, seed := range seeds(t, n) {
-			p := plan(seed)
-			p.cancel = cancel
-			requireLinearizable(t, bubble(t, p, openBolt))
-		}
-	}
-	t.Run("linearizable while time passes", func(t *testing.T) { inAFile(t, 8, inTime, nil) })
-	t.Run("linearizable while no time passes", func(t *testing.T) { inAFile(t, 8, inPlace, nil) })
-	t.Run("linearizable while contexts end", func(t *testing.T) { inAFile(t, 8, inTime, cancelSoon) })
-}
+func TestHistoriesInMemory(t *testing.T) { historiesIn(t, 60, openMemory) }
+
+func TestHistoriesInAFile(t *testing.T) { historiesIn(t, 8, openBolt) }
+
+func TestHistoriesInADirectory(t *testing.T) { historiesIn(t, 8, openPebble) }

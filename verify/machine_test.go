@@ -383,29 +383,30 @@ var (
 // unbounded hides from rapid that the test has a deadline, which a bubble's clock knows nothing of.
 type unbounded struct{ *testing.T }
 
-func TestSequencesInMemory(t *testing.T) {
+// sequencesIn makes sequences in virtual time, each with a store of its own.
+func sequencesIn(t *testing.T, open func(*testing.T) store.Store) {
 	synctest.Test(t, func(t *testing.T) {
-		rig{open: func(r *rapid.T) (store.Store, timescale) {
-			return openMemory(t), virtual(time.Now())
+		rig{open: func(*rapid.T) (store.Store, timescale) {
+			return open(t), virtual(time.Now())
 		}}.check(unbounded{t})
 	})
 }
 
-func TestSequencesInAFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rig{open: func(r *rapid.T) (store.Store, timescale) {
-			return openBolt(t), virtual(time.Now())
-		}}.check(unbounded{t})
-	})
-}
+func TestSequencesInMemory(t *testing.T) { sequencesIn(t, openMemory) }
+
+func TestSequencesInAFile(t *testing.T) { sequencesIn(t, openBolt) }
+
+func TestSequencesInADirectory(t *testing.T) { sequencesIn(t, openPebble) }
+
+func TestSequencesInSQLite(t *testing.T) { rig{open: shared(newOnSQLite(t).open(t))}.check(t) }
 
 func TestSequencesOnRedis(t *testing.T) {
 	rig{open: shared(newOnRedis(t).open(t)), selfExpiring: true}.check(t)
 }
 
-func TestSequencesOnPostgres(t *testing.T) {
-	rig{open: shared(newOnPostgres(t).open(t))}.check(t)
-}
+func TestSequencesOnPostgres(t *testing.T) { rig{open: shared(newOnPostgres(t).open(t))}.check(t) }
+
+func TestSequencesOnMySQL(t *testing.T) { rig{open: shared(newOnMySQL(t).open(t))}.check(t) }
 
 // shared is for a store that takes long to open. Each sequence has its own scope there, and starts with nothing to
 // purge.

@@ -10,30 +10,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/store/boltstore"
 )
 
-// A result is on disk when the caller has it: a history continues after the file is closed under its callers and
+// A result is on disk when the caller has it: a history continues after the store is closed under its callers and
 // opened again.
 func TestHistoriesOverARestart(t *testing.T) {
-	tally := map[string]int{}
-	for _, seed := range seeds(t, 12) {
-		var h history
-		synctest.Test(t, func(t *testing.T) { h = overARestart(t, seed) })
-		h.count(tally)
-		requireLinearizable(t, h)
+	for name, open := range map[string]func(path string) (embedded, error){"bolt": boltAt, "pebble": pebbleAt} {
+		t.Run(name, func(t *testing.T) {
+			tally := map[string]int{}
+			for _, seed := range seeds(t, 12) {
+				var h history
+				synctest.Test(t, func(t *testing.T) { h = overARestart(t, seed, open) })
+				h.count(tally)
+				requireLinearizable(t, h)
+			}
+			t.Log(tally)
+		})
 	}
-	t.Log(tally)
 }
 
-func overARestart(t *testing.T, seed uint64) (h history) {
+func overARestart(t *testing.T, seed uint64, open func(path string) (embedded, error)) (h history) {
 	path := filepath.Join(t.TempDir(), "verify.redo")
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := inTime(seed)
 	p.scale, p.calls, p.faults = virtual(time.Now()), 20, true
 	p.seen = &board{seen: map[store.ID][]uint64{}}
 	for round := range 3 {
-		st, err := boltstore.Open(path)
+		st, err := open(path)
 		require.NoError(t, err)
 		closed := make(chan error)
 		go func() {

@@ -150,33 +150,33 @@ func (c *execution) room() int {
 // successor returns the handler that runs after a take-over. It reports false if it has refused the request.
 func (c *execution) successor(ctx context.Context, r *http.Request, meta []byte) (next http.Handler, ok bool) {
 	left, err := decodeNote(meta)
+	c.note.checkpoint = left.checkpoint // Applied must not erase it
+	next = c.next
 	switch p := c.takeOver; {
 	case err != nil:
 		c.err = err
-		_ = c.own.handBack()
+		_ = c.giveUp(endHandBack)
 		c.refuse(taxonomy.Unavailable, "The first request with this key was served by a newer version of this service.")
 		return nil, false
 	case p.recover != nil:
-		next, err := p.recover(ctx, r, c.canonical(c.key), left.checkpoint)
+		found, err := p.recover(ctx, r, c.canonical(c.key), left.checkpoint)
 		if err != nil {
 			c.err = err
-			_ = c.own.handBack()
+			_ = c.giveUp(endHandBack)
 			c.refuse(taxonomy.Unavailable, "The outcome of the first request with this key can't be found out now.")
 			return nil, false
 		}
-		if next != nil {
-			c.rewind(r)
-			return next, true
+		if found != nil {
+			next = found
 		}
 	case p.refuses(left):
-		_ = c.own.handBack()
+		_ = c.giveUp(endHandBack)
 		c.refuse(taxonomy.OutcomeUnknown,
 			"The first request with this key ended without an outcome: read its effect back.")
 		return nil, false
 	}
-	c.note.checkpoint = left.checkpoint
 	c.rewind(r)
-	return c.next, true
+	return next, true
 }
 
 // finish settles the record by the handler's response, and then sends the response.

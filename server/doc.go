@@ -41,7 +41,8 @@
 // # Two gaps
 //
 // A process that dies between its effect and its record leaves a key whose effect is unknown. The next request with
-// the key takes it over, and [TakeOver] decides whether the handler runs.
+// the key takes it over, and [TakeOver] decides whether the handler runs. A later 5xx or panic does not release such a
+// key, and the next request takes it over again.
 //
 // A virtual machine's snapshot or SIGSTOP can pause a process for longer than its lease. When the process continues,
 // it does not see that another one has taken its key over, and makes its effect. [Fence] closes this gap for effects

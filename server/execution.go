@@ -186,9 +186,9 @@ func (c *execution) finish(ctx context.Context) {
 	}
 	override, effect := c.reported()
 	switch {
-	case c.out.silent() && ctx.Err() != nil && override == overrideNone:
+	case c.out.silent() && ctx.Err() != nil && !effect && override != overrideFail:
 		// A handler that returns because its time is over has not responded with the 200 of net/http.
-		c.timedOut(ctx)
+		c.timedOut(ctx, override)
 		return
 	case c.out.silent() && !c.silentOK:
 		c.refuseSilence(override, effect)
@@ -196,7 +196,7 @@ func (c *execution) finish(ctx context.Context) {
 	}
 	c.out.finish()
 	c.event.Status = c.out.status
-	e := endingOf(c.out.status, override, effect, c.keepsResponse())
+	e := c.ending(override, effect)
 	if c.out.abandonedInside() && !effect && e != endFailed {
 		c.outliveHandler()
 		return
@@ -241,6 +241,16 @@ func (c *execution) finishStored(e ending, undo bool) {
 	c.out.send(kept, !cut)
 }
 
+// ending decides how the record ends after a response. A request that took the key over keeps the record, unless the
+// handler calls Release: whether the dead owner made its effect is as unknown as before.
+func (c *execution) ending(o override, effect bool) ending {
+	e := endingOf(c.out.status, o, effect, c.keepsResponse())
+	if e == endRelease && o == overrideNone && c.takenOver {
+		return endHandBack
+	}
+	return e
+}
+
 // giveUp ends the ownership without an outcome.
 func (c *execution) giveUp(e ending) error {
 	c.ended = true
@@ -254,7 +264,7 @@ func (c *execution) giveUp(e ending) error {
 // first byte is sent.
 func (c *execution) overflow() captureMode {
 	override, effect := c.reported()
-	e := endingOf(c.out.status, override, effect, c.keepsResponse())
+	e := c.ending(override, effect)
 	if e != endRelease && e != endHandBack {
 		c.event.Status = c.out.status
 		if err := c.record(e, false, wire.AppendTombstone(nil, c.out.status)); err != nil {
@@ -298,16 +308,20 @@ func (c *execution) abandon() {
 			_ = c.record(endComplete, true, store.UnknownOutcome().Result)
 			return
 		}
+		if c.takenOver {
+			_ = c.own.handBack()
+			return
+		}
 		_ = c.own.release()
 	}
 }
 
 // timedOut ends the request of a handler that had written nothing when its context ended. On a route with Refuse or
 // Recover the next request takes the key over, because the handler may have made its effect.
-func (c *execution) timedOut(ctx context.Context) {
+func (c *execution) timedOut(ctx context.Context, o override) {
 	lost := errors.Is(context.Cause(ctx), store.ErrLost)
 	e := endRelease
-	if c.takeOver.decides() {
+	if o == overrideUnknown || o == overrideNone && (c.takenOver || c.takeOver.decides()) {
 		e = endHandBack
 	}
 	err := c.giveUp(e)

@@ -269,6 +269,22 @@ func TestHandlerContext(t *testing.T) {
 			require.Equal(t, 2, g.ran())
 		})
 	})
+	for rule, c := range map[string]struct {
+		report func(context.Context)
+		then   int
+	}{"Release": {server.Release, 504}, "Unknown": {server.Unknown, 409}} {
+		for _, opts := range [][]server.Option{nil, {server.SilentOK()}} {
+			t.Run("a handler that calls "+rule+" and responds with nothing in time is 504", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					g := newRig(t, memstore.New(), after(c.report, func(_ http.ResponseWriter, r *http.Request) {
+						<-r.Context().Done()
+					}), append(opts, server.TakeOver(server.Refuse()))...)
+					requireProblem(t, g.do(), 504, "DEPENDENCY.timeout")
+					require.Equal(t, c.then, g.do().Code)
+				})
+			})
+		}
+	}
 	t.Run("is not ended by a call to the store that takes too long", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {

@@ -334,9 +334,9 @@ func (p TakeOverPolicy) refuses(left note) bool {
 // A RecoverFunc finds out whether a request whose owner died has had its effect. It gets the route's request, the
 // key, and the meta that the dead owner last gave to Checkpoint, or nil if it gave none. It returns the handler that
 // responds in place of the route's, for example with the resource that it found. A nil handler means that nothing was
-// done, and the route's own handler runs. An error means that the effect is still unknown. The response is then 503,
-// the key stays pending, and the next request calls the function again. The function must leave the request's body to
-// the handler.
+// done, and the route's own handler runs. If the response of either handler is not stored, such as a 5xx, the key stays
+// pending, and the next request calls the function again. An error means that the effect is still unknown. The response
+// is then 503, and the key stays pending too. The function must leave the request's body to the handler.
 type RecoverFunc func(ctx context.Context, r *http.Request, key string, meta []byte) (http.Handler, error)
 
 // Reexecute runs the handler again. TakenOver then returns true.

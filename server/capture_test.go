@@ -45,6 +45,15 @@ func TestOversize(t *testing.T) {
 		}
 		require.Equal(t, 1, g.ran())
 	})
+	t.Run("a refusal was not applied, and a retry must not be told so", func(t *testing.T) {
+		g := newRig(t, memstore.New(), run(422), server.MaxResponse(99))
+		require.Equal(t, 422, g.do().Code)
+		for range 2 {
+			p := requireProblem(t, g.do(), 409, "CONFLICT.idempotency.outcome_unknown")
+			require.Contains(t, p.Detail, "status 422")
+		}
+		require.Equal(t, 1, g.ran())
+	})
 	t.Run("at the limit it is stored", func(t *testing.T) {
 		g := newRig(t, memstore.New(), run(201), server.MaxResponse(103))
 		requireStored(t, g.do(), 201, big+"end")

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -238,6 +239,10 @@ func (c *execution) replay(rec store.Record) {
 	}
 	resp, err := wire.DecodeResponse(rec.Result)
 	switch {
+	case errors.Is(err, wire.ErrNotStored) && rec.State == store.StateFailed: // ResultNotStored would mean: applied
+		c.refuse(taxonomy.OutcomeUnknown, fmt.Sprintf("The request failed with the status %d, and its response was "+
+			"not kept.", resp.Status))
+		return
 	case errors.Is(err, wire.ErrNotStored):
 		c.refuse(taxonomy.ResultNotStored, "The request was done, and its response was not kept.")
 		return

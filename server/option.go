@@ -207,7 +207,8 @@ func RefuseExpiredKeys() Option { return optionFunc(func(c *config) { c.refuseEx
 
 // MaxResponse sets how many bytes of a response's body are stored. The default is 1 MiB. The first caller gets a
 // longer one whole. A retry gets 409, code CONFLICT.idempotency.result_not_stored, and the handler does not run
-// again. Zero stores only responses with an empty body. With Transactional even a longer response is held in memory.
+// again. If the response was a refusal, the code is CONFLICT.idempotency.outcome_unknown, and the detail has its
+// status. Zero stores only responses with an empty body. With Transactional even a longer response is held in memory.
 func MaxResponse(n int) Option { return optionFunc(func(c *config) { c.maxResponse = n }) }
 
 // ReplayHeader sets a filter for the headers of stored responses. f is called with the canonical name of a header. If

@@ -49,8 +49,9 @@ func (c *config) keeps(status int) bool {
 
 // KeepFor sets how long this response is kept, counted from its end, in place of the rest of the route's [Retention].
 // It may be shorter or longer than that. A client that retries later runs the handler again. RefuseExpiredKeys knows
-// only the route's retention. Of several calls the last one counts. It does nothing for a request without a key, and
-// for a response that is not stored. If d is not positive, KeepFor changes nothing and returns an error that wraps
+// only the route's retention. Of several calls the last one counts. It does nothing for a request without a key. The
+// record of a handler whose response is not stored, such as one that panicked after its effect, is kept no shorter
+// than the route's retention. If d is not positive, KeepFor changes nothing and returns an error that wraps
 // store.ErrInvalid.
 func KeepFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
@@ -64,9 +65,15 @@ func KeepFor(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// keptFor returns the retention that the handler has set, or zero for that of the route.
-func (c *execution) keptFor() time.Duration {
+// keptFor returns the retention that the handler has set, or zero for that of the route. A result that is no response
+// is kept at least as long as the route keeps one: the handler must not run again.
+func (c *execution) keptFor(result []byte) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.keepFor > 0 && c.keepFor < c.retention {
+		if _, err := wire.DecodeResponse(result); err != nil {
+			return 0
+		}
+	}
 	return c.keepFor
 }

@@ -122,6 +122,32 @@ func TestKeepFor(t *testing.T) {
 			requireReplayed(t, g.do(), 201, body)
 		})
 	})
+	for rule, end := range map[string]http.HandlerFunc{
+		"a panic after the effect":     after(applied, func(http.ResponseWriter, *http.Request) { panic("x") }),
+		"silence":                      func(http.ResponseWriter, *http.Request) {},
+		"a response that is too large": answer(201, "too large"),
+	} {
+		t.Run("it shortens no record of "+rule+", and may lengthen it", func(t *testing.T) {
+			for d, lasts := range map[time.Duration]time.Duration{time.Minute: time.Hour, 2 * time.Hour: 2 * time.Hour} {
+				synctest.Test(t, func(t *testing.T) {
+					try := func(g *rig) {
+						defer func() { _ = recover() }()
+						g.do()
+					}
+					g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+						require.NoError(t, server.KeepFor(r.Context(), d))
+						end(w, r)
+					}, server.Retention(time.Hour), server.MaxResponse(3))
+					try(g)
+					time.Sleep(lasts - time.Nanosecond)
+					require.Equal(t, 409, g.do().Code)
+					time.Sleep(time.Nanosecond)
+					try(g)
+					require.Equal(t, 2, g.ran())
+				})
+			}
+		})
+	}
 	t.Run("a duration that is not positive is an error and changes nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {

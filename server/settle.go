@@ -40,7 +40,7 @@ type ownership interface {
 // record settles the record. An error means that the record may not be settled.
 func (c *execution) record(e ending, undo bool, result []byte) error {
 	c.ended = true
-	err := c.own.settle(store.Outcome{Failed: e == endFailed, Result: result, Retention: c.keptFor()}, undo)
+	err := c.own.settle(store.Outcome{Failed: e == endFailed, Result: result, Retention: c.keptFor(result)}, undo)
 	if err == nil {
 		c.event.To = store.StateComplete
 		if e == endFailed {

@@ -143,7 +143,7 @@ func (a *attempt) fail(ctx context.Context, failed error) error {
 	if !a.queued {
 		e.RetryAfter = a.in.rest(a.note.Attempts)
 	}
-	a.note.State, a.note.Changed = resting, a.now()
+	a.note.State, a.note.Changed, a.note.Fence = resting, a.now(), a.lease.Fence
 	if err := a.record(ctx, e.RetryAfter); err != nil {
 		a.left, e.Err = true, errors.Join(failed, err) // the lease expires, and the attempt stays counted
 	}

@@ -127,7 +127,7 @@ func (in *Inbox) redrive(ctx context.Context, source, id string, m mode) (Receip
 		return n.receipt(ev, rec.Fingerprint, Replayed), nil
 	case !n.Kept:
 		return Receipt{}, noLetter(ev)
-	case n.State == resting: // the rest ends now, unless another delivery owns the event
+	case n.rests(rec): // the rest ends now
 		if err := in.st.Extend(ctx, rec.Lease(), 0, nil); err != nil && !errors.Is(err, store.ErrLost) {
 			return Receipt{}, ev.fail(taxonomy.Unavailable, err).after(n.Attempts)
 		}
@@ -164,7 +164,7 @@ func (in *Inbox) Drop(ctx context.Context, source, id string) error {
 // discard settles a pending event as failed.
 func (in *Inbox) discard(ctx context.Context, ev Event, rec store.Record) error {
 	n, err := decodeNote(rec.Meta)
-	if left := rec.LeaseLeft(); left > 0 && (err != nil || n.State != resting) {
+	if left := rec.LeaseLeft(); left > 0 && (err != nil || !n.rests(rec)) {
 		e := ev.fail(taxonomy.InFlight, nil).after(n.Attempts)
 		e.RetryAfter = left
 		return e

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
+	"github.com/redo-go/redo/store"
 )
 
 // A note is the inbox's part of a record: the meta of an event that is not settled, and the result of a settled one.
@@ -20,7 +21,9 @@ type note struct {
 	// Changed is when the last attempt was counted, when it has failed, or when the event was settled.
 	Changed time.Time `json:"changed,omitzero"`
 	Err     string    `json:"error,omitempty"`
-	payload []byte    // not nil if Kept is set
+	// Fence is the lease's fence, of an event that rests. Under another fence a delivery has taken the event over.
+	Fence   uint64 `json:"fence,omitempty"`
+	payload []byte // not nil if Kept is set
 }
 
 // A noteState is the state of an event that is not settled.
@@ -36,6 +39,9 @@ const (
 	noteVersion = 3
 	maxError    = 2 << 10 // bytes of an error's text that are kept; JSON may need six times as many
 )
+
+// rests reports whether the event of the record rests after a failure, and no delivery owns it.
+func (n note) rests(rec store.Record) bool { return n.State == resting && n.Fence == rec.Fence }
 
 var errNote = errors.New("inbox: a stored note is damaged, or of an unknown version")
 

@@ -152,6 +152,18 @@ func TestARedriveTakesNoEventFromADelivery(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, inbox.Replayed, r.Status)
 	})
+	// The delivery owns the event, and has not counted its attempt: the record shows the failure before.
+	bubble(t, func(t *testing.T, st *memstore.Store) {
+		in := newInbox(t, st)
+		failOnce(t, in)
+		time.Sleep(second)
+		overtaken := &overtaking{Store: st, before: func() {
+			refused(t, redriven(t, in), taxonomy.InFlight)
+			refused(t, in.Drop(t.Context(), event.Source, event.ID), taxonomy.InFlight)
+		}}
+		_, err := newInbox(t, overtaken).Receive(t.Context(), event, (&scripted{}).handle)
+		require.NoError(t, err)
+	})
 }
 
 // An operator who drops an event that is being handled learns when its attempt must have ended.

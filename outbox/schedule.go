@@ -3,9 +3,11 @@ package outbox
 import (
 	"errors"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -73,8 +75,14 @@ func decide(a attempted) (Outcome, verdict, Failure) {
 
 // hintOf returns the wait that the server or the client requests, at most limit.
 func hintOf(err error, now time.Time, limit time.Duration) time.Duration {
-	if e, ok := errors.AsType[*redo.Error](err); ok && !e.RetryAt.IsZero() {
+	e, ok := errors.AsType[*redo.Error](err)
+	switch {
+	case !ok:
+	case !e.RetryAt.IsZero():
 		return min(max(0, e.RetryAt.Sub(now)), limit)
+	case e.Response != nil: // no RetryAt: the body stalled until the attempt's timeout, or the client would not retry
+		hint, _ := wire.Hint(e.Response.Header, now, e.StatusCode == http.StatusTooManyRequests)
+		return min(hint, limit)
 	}
 	return 0
 }

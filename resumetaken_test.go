@@ -2,6 +2,7 @@ package redo_test
 
 import (
 	"context"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,6 +33,10 @@ func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
 		}, 3},
 		"a person settles it": {func(t *testing.T, other *redo.Client, _ *failingFind) {
 			require.NoError(t, other.Settle(t.Context(), "a", person))
+		}, 1},
+		"a person settles it as applied, after a refund by hand": {func(t *testing.T, other *redo.Client, _ *failingFind) {
+			byHand := redo.Finding{Effect: redo.Applied, Evidence: "refunded by hand", By: "ana"}
+			require.NoError(t, other.Settle(t.Context(), "a", byHand))
 		}, 1},
 		"it is forgotten": {func(t *testing.T, other *redo.Client, _ *failingFind) {
 			require.NoError(t, other.Forget(t.Context(), "a"))
@@ -68,6 +73,32 @@ func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
 					require.ErrorContains(t, e, "another caller has taken it over, settled it or forgotten it")
 				}
 			})
+		})
+	}
+}
+
+// The queue of a limiter can be as long as the wait between two attempts.
+func TestResumeSendsNothingIfAnotherProcessHadTheOperationWhileALimiterHeldItBack(t *testing.T) {
+	for sends, other := range map[int]int{0: http.StatusUnprocessableEntity, 1: http.StatusCreated} {
+		synctest.Test(t, func(t *testing.T) {
+			st := openStore(t)
+			leaveBehind(t, st, "a")
+			p := newProvider(http.StatusCreated, 0)
+			meanwhile := connect(t, newProvider(other, 0), redo.WithStore(st))
+			client := connect(t, p, redo.WithStore(st), redo.WithLimiter(limiterFunc(func(context.Context) error {
+				resp, err := meanwhile.Do(post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				return nil
+			})))
+			_, err := client.Resume(t.Context(), pending(t, client)[0])
+			require.Len(t, p.came["a"], sends)
+			if sends == 1 {
+				require.NoError(t, err, "the key makes it safe")
+			} else {
+				require.Equal(t, taxonomy.InFlight, failure(t, err).Code)
+			}
 		})
 	}
 }

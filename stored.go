@@ -247,8 +247,8 @@ func (k *call) overtaken() error {
 		return nil
 	}
 	entry, err := k.entry()
-	rec := entry.Record
-	lost := rec.State == store.StateFailed || rec.State == store.StatePending && rec.Fence != k.fence
+	rec, op := entry.Record, operationOf(entry)
+	lost := op.Finding != nil || rec.State == store.StateFailed || rec.State == store.StatePending && rec.Fence != k.fence
 	if err == nil && lost || errors.Is(err, store.ErrNotFound) {
 		return &exchange.Refused{Code: taxonomy.InFlight, Effect: EffectUnknown, Err: errors.New(
 			"redo: Resume: another caller has taken it over, settled it or forgotten it")}

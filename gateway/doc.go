@@ -13,8 +13,8 @@
 // A request with an Idempotency-Key runs once for each principal and key. The gateway stores the request before the
 // first byte goes upstream, and retries it under one upstream key. It sends the upstream's response to every
 // repetition. A phone that disconnects does not stop the request. If the gateway's process dies, any gateway over the
-// same store continues the request. The upstream must honour Idempotency-Keys. A request without a key ends when its
-// phone disconnects, and its effect is then unknown.
+// same store continues the request. The upstream must honour Idempotency-Keys. A request without a key, or with a body
+// that is streamed, ends when its phone disconnects, and its effect is then unknown.
 //
 // The phone's key is never sent upstream. The upstream key is the HMAC-SHA256 of the principal and the phone's key. Two
 // phones with the same key never meet, and no phone can choose the key of another.
@@ -27,8 +27,8 @@
 //
 // A body of more than 64 KiB is not stored: after a crash only the phone's repetition continues its request. A body of
 // more than [MaxBuffered] bytes is streamed to the upstream and never held in memory. Such a request has its
-// upstream key, but the gateway neither stores nor retries it. If the upload breaks off, the phone sends it again, and
-// the upstream recognizes the key.
+// upstream key, but the gateway neither stores nor retries it. If the phone disconnects, it sends the request again,
+// and the upstream recognizes the key.
 //
 // # Credentials
 //

@@ -29,7 +29,8 @@ type Gateway struct {
 }
 
 // New returns a gateway for an upstream, whose requests and responses it keeps in st. The path of the URL precedes that
-// of each request. The error names every option that is wrong.
+// of each request. A pending request belongs to the URL to which it was sent first: change the URL only while no
+// operation is pending. The error names every option that is wrong.
 func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	c, err := newConfig(opts)
 	if null.Is(st) {
@@ -50,7 +51,7 @@ func New(upstream *url.URL, st store.Store, opts ...Option) (*Gateway, error) {
 	profile.AnyHeaders = true  // a repetition is known by its key, path and body, as in the middleware in front
 	g.client, err = redo.New(slices.Concat(
 		[]redo.Option{redo.WithProfile(profile)}, c.client,
-		[]redo.Option{redo.WithStore(st), redo.WithScope("gateway")})...)
+		[]redo.Option{redo.WithStore(st), redo.WithScope("gateway"), redo.WithMaxBufferedBody(c.maxBuffered)})...)
 	if err == nil {
 		err = sends(g.client.Profile())
 	}
@@ -151,7 +152,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 const resumeEvery = 5 * time.Second
 
 // Run continues the operations that a crashed gateway has left behind, until ctx ends. Gateways that share the store
-// take turns. Run returns the error of ctx.
+// take turns. Run returns the error of ctx, or redo.ErrClosed after Shutdown.
 func (g *Gateway) Run(ctx context.Context) error { return g.client.ResumeEvery(ctx, resumeEvery, nil) }
 
 // Shutdown waits until every response is recorded, or until ctx ends. Call it after http.Server.Shutdown and before the

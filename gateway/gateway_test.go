@@ -353,7 +353,7 @@ func TestUploadIsStreamedUnderItsKey(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(n + 5)
 	}))
 	defer up.Close()
-	gw, _ := open(t, up.URL, nil, gateway.MaxBuffered(1000), gateway.Client(redo.WithMaxBufferedBody(0)))
+	gw, _ := open(t, up.URL, nil, gateway.MaxBuffered(1000))
 	body, w := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gw.URL+"/photos", body)
 	require.NoError(t, err)

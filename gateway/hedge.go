@@ -24,7 +24,7 @@ func (h *hedger) RoundTrip(req *http.Request) (*http.Response, error) {
 	replies := make(chan reply, len(cancels))
 	sent := 0
 	send := func() {
-		ctx, cancel := context.WithCancel(req.Context())
+		ctx, cancel := context.WithCancel(reported(req.Context())) // a report of its own: the other request may end later
 		leg := sent
 		cancels[leg] = cancel
 		sent++

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,24 @@ func TestTheLosingResponseIsClosed(t *testing.T) {
 		require.Len(t, up.contexts, 2)
 		require.Zero(t, up.open)
 	})
+}
+
+// The losing request ends with an error of its own, often just after the other one.
+func TestTheLosingRequestChangesNoHeader(t *testing.T) {
+	var requests atomic.Int64
+	g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+		if requests.Add(1)%2 == 1 {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		return respond(http.StatusOK)(r)
+	}, gateway.Hedge(time.Microsecond))
+	for range 2000 {
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Empty(t, w.Header())
+	}
 }
 
 func TestNothingIsHedgedByDefault(t *testing.T) {

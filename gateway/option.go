@@ -94,8 +94,8 @@ func Hedge(d time.Duration) Option {
 }
 
 // Client adds options of the redo.Client that calls the upstream, such as redo.WithBreaker, redo.WithLimiter,
-// redo.WithBudget, redo.WithRetry, redo.WithProfile and redo.WithCredentials. The gateway sets the store and the scope
-// itself. A profile must send keys of 64 bytes in a header.
+// redo.WithBudget, redo.WithRetry, redo.WithProfile and redo.WithCredentials. The gateway sets redo.WithStore,
+// WithScope and WithMaxBufferedBody itself. A profile must send keys of 64 bytes in a header.
 func Client(opts ...redo.Option) Option {
 	return optionFunc(func(c *config) { c.client = append(c.client, opts...) })
 }

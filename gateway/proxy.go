@@ -18,6 +18,12 @@ import (
 // reportKey is the context key of a request's redo.Report.
 type reportKey struct{}
 
+// reported returns a context with a report of the call that is made on it.
+func reported(ctx context.Context) context.Context {
+	ctx, report := redo.WithReport(ctx)
+	return context.WithValue(ctx, reportKey{}, report)
+}
+
 func (g *Gateway) newProxy(upstream *url.URL) *httputil.ReverseProxy {
 	transport := g.client.Transport()
 	if g.hedge > 0 {
@@ -29,8 +35,7 @@ func (g *Gateway) newProxy(upstream *url.URL) *httputil.ReverseProxy {
 			p.SetXForwarded()
 			p.Out.Header.Del(wire.HeaderKey) // the phone's; the client sets that of the upstream
 			p.Out.Header.Del(g.client.KeyHeader())
-			ctx, report := redo.WithReport(p.Out.Context())
-			p.Out = p.Out.WithContext(context.WithValue(ctx, reportKey{}, report))
+			p.Out = p.Out.WithContext(reported(p.Out.Context()))
 		},
 		Transport:      transport,
 		ModifyResponse: g.check,

@@ -56,6 +56,34 @@ func TestRunContinuesARequestWithoutItsPhone(t *testing.T) {
 	})
 }
 
+// A gateway can't know that another URL leads to the same service.
+func TestAPendingRequestBelongsToTheURLOfItsUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, hosts := memstore.New(), []string{}
+		start := func(host string) *gateway.Gateway {
+			g, err := gateway.New(&url.URL{Scheme: "http", Host: host}, st, gateway.Principal(user), gateway.Secret(secret),
+				gateway.Client(redo.WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					if hosts = append(hosts, r.URL.Host); len(hosts) == 1 {
+						return respond(http.StatusServiceUnavailable)(r)
+					}
+					return respond(http.StatusCreated)(r)
+				})), redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})))
+			require.NoError(t, err)
+			return g
+		}
+		require.Equal(t, http.StatusServiceUnavailable, post(start("old.example"), "{}").Code)
+		moved, done := start("new.example"), make(chan error)
+		w := post(moved, "{}")
+		require.Equal(t, http.StatusConflict, w.Code)
+		require.Equal(t, "CONFLICT.idempotency.payload_mismatch", w.Header().Get("Error-Code"))
+		go func() { done <- moved.Run(t.Context()) }()
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"old.example", "old.example"}, hosts)
+		require.NoError(t, moved.Shutdown(t.Context()))
+		require.ErrorIs(t, <-done, redo.ErrClosed)
+	})
+}
+
 // A phone that was refused may use another key. An effect under the first one would then be a second effect.
 func TestRunSendsNoRequestThatThePhoneSawRefused(t *testing.T) {
 	for status, c := range map[int]struct {

@@ -4,13 +4,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/gateway"
 	"github.com/redo-go/redo/store/memstore"
 )
@@ -58,6 +61,33 @@ func TestBodyOverTheLimitIsStreamed(t *testing.T) {
 				require.Equal(t, keys[0], keys[i])
 			}
 		})
+	}
+}
+
+// The upstream gets each part as it arrives. So a request that fails can't be sent again, also one of less than the
+// client's own limit of 1 MiB.
+func TestBodyOverTheLimitIsSentOnce(t *testing.T) {
+	for length, sent := range map[int]int{10: 3, 11: 1} {
+		for _, key := range []string{"k1", ""} {
+			var bodies []string
+			g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+				b, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				bodies = append(bodies, string(b))
+				return respond(http.StatusServiceUnavailable)(r)
+			}, gateway.MaxBuffered(10), gateway.Client(redo.WithRetry(redo.RetryPolicy{
+				MaxAttempts: 3, BaseDelay: time.Nanosecond, Jitter: redo.NoDelay,
+			})))
+			r := httptest.NewRequest(http.MethodPost, "/v1/photos", strings.NewReader(strings.Repeat("x", length)))
+			r.Header = http.Header{"X-User": {"ann"}}
+			if key != "" {
+				r.Header.Set("Idempotency-Key", key)
+			}
+			w := httptest.NewRecorder()
+			g.ServeHTTP(w, r)
+			require.Equal(t, http.StatusServiceUnavailable, w.Code)
+			require.Equal(t, slices.Repeat([]string{strings.Repeat("x", length)}, sent), bodies, "%d bytes, key %q", length, key)
+		}
 	}
 }
 

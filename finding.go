@@ -88,9 +88,9 @@ func (k *call) rests(entry journal.Entry) (out outcome, again bool) {
 	if entry.Settlement != nil {
 		out = k.replay(*entry.Settlement)
 	} else {
-		p := &k.client.profile
+		p, retention := &k.client.profile, k.client.retention.Known()
 		out = k.refused(taxonomy.KeyExpired, entry.Effect(), fmt.Errorf("redo: the operation is older than the keys that "+
-			"profile %q is known to remember (%v): find out what happened, then Settle or Forget it", p.Name, p.Retention))
+			"profile %q is known to remember (%v): find out what happened, then Settle or Forget it", p.Name, retention))
 		// Another process may have sent the key just before it was too old. Until that call has ended, a probe that
 		// finds nothing proves nothing.
 		if left := k.usable() + max(k.policy.MaxElapsed, k.client.retry.MaxElapsed); left > 0 && k.client.probe != nil {

@@ -136,8 +136,8 @@ type FingerprintFunc func(req *http.Request, body io.Reader) ([]byte, error)
 
 // WithFingerprint uses the result of f instead of the body in the fingerprint of stored operations. It is for bodies
 // that differ on each call: multipart boundaries, client tokens, timestamps. A pending operation is then sent again
-// with its stored body. Default, and for nil: the raw bytes. The method, the URL and the stored headers are always
-// part of the fingerprint.
+// with its stored body. One over WithMaxStoredBody is not stored: the call's own is sent, and the server may refuse it.
+// Default, and for nil: the raw bytes. The method, the URL and the stored headers are always part of the fingerprint.
 func WithFingerprint(f FingerprintFunc) Option {
 	return optionFunc(func(c *config) error { c.fingerprint = f; return nil })
 }

@@ -40,7 +40,7 @@ type Profile struct {
 	// eighth of a Retention of less than 8 hours.
 	Retention time.Duration
 	// LifetimeHeader is a response header with the API's own retention, in seconds or as an ISO 8601 duration such as
-	// PT30M. A shorter one than Retention replaces it. Default: none.
+	// PT30M. A shorter one than Retention replaces it in this client, but not in the next one. Default: none.
 	LifetimeHeader string
 	// Methods are the methods for which the client makes a key without an operation's name. Default POST and PATCH. A
 	// named request, or one with its own key, is sent with that key by any method that is not safe.

@@ -99,6 +99,7 @@ func TestALearnedRetentionBoundsTheRetries(t *testing.T) {
 		time.Sleep(time.Minute)
 		err := send(ctx, t, client)
 		require.ErrorIs(t, err, taxonomy.KeyExpired)
+		require.ErrorContains(t, err, "known to remember (8m0s)", "and not the 24 hours of the profile")
 		require.EqualValues(t, 4, rt.sent.Load(), "8 minutes less a margin of one are over")
 	})
 }

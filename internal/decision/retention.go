@@ -36,12 +36,16 @@ func (r *Retention) Left(keyed bool, born, now time.Time) time.Duration {
 	return r.Usable() - max(now.Sub(born), now.Round(0).Sub(born.Round(0)))
 }
 
+// Known returns the shortest known retention.
+func (r *Retention) Known() time.Duration {
+	if shortest := time.Duration(r.shortest.Load()); shortest > 0 {
+		return min(r.known, shortest)
+	}
+	return r.known
+}
+
 // Usable returns how long a new key may be sent: the retention less a margin, since clocks differ and a request takes
 // time to arrive.
 func (r *Retention) Usable() time.Duration {
-	retention := r.known
-	if shortest := time.Duration(r.shortest.Load()); shortest > 0 {
-		retention = min(retention, shortest)
-	}
-	return retention - min(time.Hour, retention/8)
+	return r.Known() - min(time.Hour, r.Known()/8)
 }

@@ -28,8 +28,7 @@ func Fence(ctx context.Context) uint64 {
 }
 
 // TakenOver reports whether an earlier request with this key ended without a recorded outcome, so that its effect may
-// have been made.
-// It stays true for later requests until an outcome is recorded, or a handler calls Release.
+// have been made. It stays true for later requests until an outcome is recorded, or a handler calls Release.
 func TakenOver(ctx context.Context) bool {
 	c := callOf(ctx)
 	return c != nil && c.takenOver

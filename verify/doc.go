@@ -23,11 +23,11 @@
 // those engines is checked in two other ways: call by call, with a retention of a millisecond that the test waits
 // for, and by storetest.
 //
-// # The client
+// # Client and server
 //
-// Package schedule, below this one, checks the client: several processes, one operation, random schedules. Package sim
-// runs clients, gateways, servers, relays and consumers together in virtual time. Program crash runs them as processes
-// over each store, and kills them.
+// Package schedule, below this one, checks the client: several processes, one operation, random schedules. Package
+// onekey checks the middleware on random lives of one key. Package sim runs clients, gateways, servers, relays and
+// consumers together in virtual time. Program crash runs them as processes over each store, and kills them.
 //
 // The module is never released, so its imports bind no user.
 package verify

@@ -137,10 +137,8 @@ func (k *call) probeResting(h *holding, out outcome) outcome {
 		return out
 	}
 	entry, err := k.entry()
-	if err != nil || entry.Record.State != store.StatePending || entry.Record.Fence != h.lease.Fence {
-		return out
-	}
-	if !k.probe(entry, out.err) {
+	if err != nil || entry.Record.State != store.StatePending || entry.Record.Fence != h.lease.Fence ||
+		!k.probe(entry, out.err) {
 		return out
 	}
 	entry, err = k.entry()

@@ -43,8 +43,7 @@ func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report
 			len(c.scope), store.MaxScope-len(resumeScope))
 	}
 	r := &resumer{client: c, interval: interval, report: report}
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	ticks := time.Tick(interval)
 	for {
 		r.round(ctx)
 		select {
@@ -52,7 +51,7 @@ func (c *Client) ResumeEvery(ctx context.Context, interval time.Duration, report
 			return ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-ticker.C:
+		case <-ticks:
 		}
 	}
 }
@@ -101,6 +100,9 @@ func (r *resumer) round(ctx context.Context) {
 // one resumes an operation if this process gets its turn.
 func (r *resumer) one(ctx context.Context, op Operation) {
 	c := r.client
+	if now, err := c.Find(ctx, op.Name); err == nil && now.idle < c.retry.MaxElapsed {
+		return // it was called or settled after it was listed
+	}
 	taken, err := turn.Take(ctx, c.store, store.ID{Scope: resumeScope + c.scope, Key: op.Name}, turn.Pace{
 		Interval: r.interval, Most: maxResumeBackoff,
 		Least: c.retry.MaxElapsed, // no other process resumes it while this one still does

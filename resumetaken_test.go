@@ -103,6 +103,30 @@ func TestResumeSendsNothingIfAnotherProcessHadTheOperationWhileALimiterHeldItBac
 	}
 }
 
+// An operation can wait in the list for longer than its last call lasts.
+func TestResumeEverySkipsAnOperationThatIsCalledAfterItWasListed(t *testing.T) {
+	for sends, called := range map[int]bool{0: true, 1: false} {
+		synctest.Test(t, func(t *testing.T) {
+			st := openStore(t)
+			leaveBehind(t, st, "a", "b", "c", "d", "e")
+			p := newProvider(http.StatusCreated, 8*time.Second)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- connect(t, p, redo.WithStore(st)).ResumeEvery(ctx, time.Hour, nil) }()
+			time.Sleep(4 * time.Second)
+			if called {
+				other := connect(t, newProvider(http.StatusUnprocessableEntity, 8*time.Second), redo.WithStore(st))
+				fail(t, other, post(t, redo.WithOperation(t.Context(), "e"), "http://api.test/e", payment))
+			}
+			time.Sleep(time.Minute)
+			cancel()
+			require.ErrorIs(t, <-done, context.Canceled)
+			require.Len(t, p.came["d"], 1)
+			require.Len(t, p.came["e"], sends)
+		})
+	}
+}
+
 // A failingFind is a store that can't be read while it is down.
 type failingFind struct {
 	*memstore.Store

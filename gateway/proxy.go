@@ -153,7 +153,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set(wire.HeaderRetryAfter, wire.RetryAfter(time.Second))
 	} else {
 		mark(r.Context(), e)
-		if e.Code == taxonomy.PayloadMismatch || e.Code == taxonomy.ResultNotStored {
+		if e.Effect == redo.NotApplied || e.Code == taxonomy.ResultNotStored {
 			server.Release(r.Context()) // the client's record decides about the next request too
 		}
 		p.Code, p.Retryable, p.Status = string(e.Code), redo.SafeToRetry(e), statusOf(e)

@@ -292,6 +292,25 @@ func TestRefusalOfTheClientIsAConflict(t *testing.T) {
 	}
 }
 
+// A refusal that is stored would keep the phone from the attempt that it asks for.
+func TestAProbeThatFoundNothingLetsThePhoneTryAgain(t *testing.T) {
+	sent := 0
+	g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+		if sent++; sent == 1 {
+			return respond(http.StatusInternalServerError, "Idempotent-Replayed", "true")(r)
+		}
+		return respond(http.StatusCreated)(r)
+	}, gateway.Client(redo.WithProbe(func(context.Context, redo.Operation) (redo.Finding, error) {
+		return redo.Finding{Effect: redo.NotApplied, Evidence: "no such row"}, nil
+	})))
+	w := post(g, "{}")
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Contains(t, w.Body.String(), "Nothing was done.")
+	require.Contains(t, w.Body.String(), `"retryable":true`)
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+	require.Equal(t, http.StatusCreated, post(g, "{}").Code)
+}
+
 func TestAQueryIsForwardedWithoutSemicolons(t *testing.T) {
 	var query string
 	g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {

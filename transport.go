@@ -8,7 +8,7 @@ import "net/http"
 // key. A 307 or 308 on the same origin is followed with the same key. A 307 or 308 to another origin is an error.
 //
 // The request's context names the operation, as for [Client.Do]. The operation's key replaces the key that an SDK
-// sets for each call. An unsafe request without a name gets no key and is sent once, unless [WithKeys] or
+// sets for each call. An unsafe request without a name gets no key and redo sends it once, unless [WithKeys] or
 // [WithProfile] declares that the server honours keys. A body that is a stream of gRPC or Connect gets none.
 //
 // The SDK sets the time limits. No attempt is cut, and RetryPolicy.MaxElapsed bounds when another attempt may start. If

@@ -96,6 +96,7 @@ func (x *Exchange) Send(r *http.Request) (*http.Response, error) {
 		// Some transports rewrite the URL in place, for example to choose a host, although http.RoundTripper forbids it.
 		// It is the caller's, and the next attempt's. A copy for each attempt would be an allocation for every caller.
 		at, u := r.URL, *r.URL
+		x.Connections.begin(x.ctx)
 		resp, err := x.Transport.RoundTrip(r)
 		if *at != u {
 			*at = u

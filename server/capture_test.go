@@ -392,6 +392,15 @@ func TestResponseController(t *testing.T) {
 		})
 		require.Equal(t, at, w.deadline)
 	})
+	t.Run("reads the body, which is in memory, while the response is written", func(t *testing.T) {
+		serve(t, func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
+			_, _ = io.WriteString(w, "a")
+			b, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.NotEmpty(t, b)
+		})
+	})
 	t.Run("informational responses go out immediately and are not recorded", func(t *testing.T) {
 		w := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)

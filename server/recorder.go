@@ -136,6 +136,9 @@ func (o *recorder) FlushError() error {
 	return http.NewResponseController(o.w).Flush()
 }
 
+// EnableFullDuplex is for http.ResponseController. It does nothing, because the handler reads the body from memory.
+func (o *recorder) EnableFullDuplex() error { return nil }
+
 // SetReadDeadline is for http.ResponseController.
 func (o *recorder) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(o.w).SetReadDeadline(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/redo-go/redo/server"
 )
 
-// A policy decides what becomes of a key whose owner died.
+// A policy decides whether the handler runs for a key whose owner died.
 type policy int
 
 const (

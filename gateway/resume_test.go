@@ -78,6 +78,7 @@ func TestAPendingRequestBelongsToTheURLOfItsUpstream(t *testing.T) {
 		require.Equal(t, "CONFLICT.idempotency.payload_mismatch", w.Header().Get("Error-Code"))
 		go func() { done <- moved.Run(t.Context()) }()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Equal(t, []string{"old.example", "old.example"}, hosts)
 		require.NoError(t, moved.Shutdown(t.Context()))
 		require.ErrorIs(t, <-done, redo.ErrClosed)

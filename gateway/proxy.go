@@ -64,6 +64,9 @@ func (g *Gateway) check(resp *http.Response) error {
 			server.Unknown(ctx)
 			return err
 		}
+		if e != nil && e.Code.In(taxonomy.Auth) {
+			server.Release(ctx) // the phone can renew its credentials, also after a refusal with the status 200
+		}
 	}
 	head, err := wire.ReadHead(resp.Body, resp.ContentLength, g.maxBuffered+1)
 	if err != nil {
@@ -95,11 +98,13 @@ func mark(ctx context.Context, e *redo.Error) {
 	}
 }
 
-// continues reports whether an error is no final refusal of the upstream.
+// continues reports whether an error is no final refusal of the upstream. A whole response that a redo.Classifier takes
+// for a refusal has a status below 400, and no error beside it.
 func continues(ctx context.Context, e *redo.Error) bool {
 	report, _ := ctx.Value(reportKey{}).(*redo.Report)
 	busy := e.StatusCode == http.StatusConflict && (len(e.Attempts) > 1 || report.Resumed())
-	failed := e.StatusCode < 400 || e.StatusCode >= 500 && !e.Code.In(taxonomy.Configuration) // not a 501
+	lost := e.StatusCode < 400 && e.Err != nil
+	failed := lost || e.StatusCode >= 500 && !e.Code.In(taxonomy.Configuration) // not a 501
 	return busy || failed || e.Code.Transient() || e.Code.In(taxonomy.OutcomeUnknown)
 }
 

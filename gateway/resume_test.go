@@ -18,6 +18,7 @@ import (
 	"github.com/redo-go/redo/servertest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // A phone sends a request, its gateway loses the upstream, and the phone never comes back.
@@ -113,6 +114,39 @@ func TestRunSendsNoRequestThatThePhoneSawRefused(t *testing.T) {
 			require.Equal(t, c.again, post(g, "{}").Code, status)
 			for rec := range st.Pending(t.Context(), "gateway") {
 				require.Fail(t, "pending", "%d: %v", status, rec.ID)
+			}
+		})
+	}
+}
+
+// APIs such as those of GraphQL refuse with the status 200.
+func TestRunSendsNoRequestThatThePhoneSawRefusedByASuccessStatus(t *testing.T) {
+	for verdict, want := range map[taxonomy.Verdict]struct{ resumed, again int }{
+		{Code: "PROVIDER.insufficient_funds", Effect: taxonomy.NotApplied}: {1, 1},
+		{Code: "PROVIDER.insufficient_funds"}:                              {1, 1},
+		{Code: taxonomy.Unauthenticated, Effect: taxonomy.NotApplied}:      {1, 2},
+		{Code: taxonomy.Unavailable, Class: taxonomy.ClassTransient}:       {2, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			st, requests := memstore.New(), 0
+			g := local(t, st, func(r *http.Request) (*http.Response, error) {
+				requests++
+				return respond(http.StatusOK)(r)
+			}, gateway.Client(redo.WithClassifier(func(_ *http.Response, _ []byte, v taxonomy.Verdict) taxonomy.Verdict {
+				if requests == 1 {
+					return verdict
+				}
+				return v
+			})))
+			require.Equal(t, http.StatusOK, post(g, "{}").Code)
+			go func() { _ = g.Run(t.Context()) }()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Equal(t, want.resumed, requests, verdict)
+			require.Equal(t, http.StatusOK, post(g, "{}").Code)
+			require.Equal(t, want.again, requests, verdict)
+			for rec := range st.Pending(t.Context(), "gateway") {
+				require.Fail(t, "pending", "%v: %v", verdict, rec.ID)
 			}
 		})
 	}

@@ -119,6 +119,30 @@ func TestRunSendsNoRequestThatThePhoneSawRefused(t *testing.T) {
 	}
 }
 
+// Without a mark a refusal does not show that the first attempt, whose response was lost, had no effect.
+func TestRunEndsAtARefusalThatTheUpstreamMarksAsStored(t *testing.T) {
+	for mark, requests := range map[string]int{"stored": 2, "": 6} {
+		synctest.Test(t, func(t *testing.T) {
+			st, sent := memstore.New(), 0
+			g := local(t, st, func(r *http.Request) (*http.Response, error) {
+				if sent++; sent == 1 {
+					return nil, errors.New("connection reset by peer")
+				}
+				return respond(http.StatusPaymentRequired, "Idempotency-Status", mark)(r)
+			})
+			require.Equal(t, http.StatusBadGateway, post(g, "{}").Code)
+			go func() { _ = g.Run(t.Context()) }()
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			require.Equal(t, requests, sent, mark)
+			require.Equal(t, http.StatusPaymentRequired, post(g, "{}").Code)
+			for rec := range st.Pending(t.Context(), "gateway") {
+				require.Fail(t, "pending", "%q: %v", mark, rec.ID)
+			}
+		})
+	}
+}
+
 // APIs such as those of GraphQL refuse with the status 200.
 func TestRunSendsNoRequestThatThePhoneSawRefusedByASuccessStatus(t *testing.T) {
 	for verdict, want := range map[taxonomy.Verdict]struct{ resumed, again int }{

@@ -162,6 +162,29 @@ func TestApplied(t *testing.T) {
 			require.Zero(t, time.Since(start))
 		})
 	})
+	t.Run("after the handler has returned it marks only a key that waits for a new owner", func(t *testing.T) {
+		for _, c := range []struct {
+			run  http.HandlerFunc
+			late error
+			then int
+		}{
+			{created, store.ErrLost, 201},
+			{answer(503, ""), store.ErrLost, 503},
+			{after(server.Unknown, answer(504, "")), nil, 409},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				var handler context.Context
+				g := newRig(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+					handler = r.Context()
+					c.run(w, r)
+				})
+				g.do()
+				require.ErrorIs(t, server.Applied(handler), c.late)
+				time.Sleep(server.DefaultLeaseTTL)
+				require.Equal(t, c.then, g.do().Code)
+			})
+		}
+	})
 	t.Run("a Checkpoint ends with its context", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, newFaults(failing("Extend", store.ErrUnavailable)),

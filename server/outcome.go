@@ -45,7 +45,9 @@ func TakenOver(ctx context.Context) bool {
 // because the commit makes the effect durable. Applied returns nil and does nothing for a request without a key.
 //
 // Transactional documents how Applied, Release, Fail and Unknown change the handler's writes in a transaction. All
-// four may be called from any goroutine, and do nothing after the handler has returned.
+// four may be called from any goroutine. After the handler has returned, the last three do nothing. Applied then still
+// marks a key that is pending without a new owner, and blocks it for LeaseTTL. For any other key it returns
+// store.ErrLost.
 func Applied(ctx context.Context) error {
 	c := mark(ctx, overrideApplied)
 	if c == nil || c.own == nil {

@@ -1,7 +1,8 @@
 // Package onekey checks the middleware under random lives of one key. Two processes serve one operation over one store,
-// while clients repeat its request. Handlers call Checkpoint, Applied, Release, Fail and Unknown. They panic, have no
-// time left, and write responses that are too long to be stored. Processes die, also within a handler or a function
-// given to Recover, and are stopped for longer than a lease. Calls of the store fail, hang, and lose their responses.
+// while clients repeat its request, and disconnect. Handlers call Checkpoint, Applied, Release, Fail and Unknown. They
+// panic, have no time left, and write responses that are too long to be stored. Processes die, also within a handler or
+// a function given to Recover, and are stopped for longer than a lease. Calls of the store fail, hang, and lose their
+// responses.
 //
 // A seed decides all that is drawn. Time is virtual. Goroutines that wake at one instant run in any order, so a seed
 // does not always repeat its life.

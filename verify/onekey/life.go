@@ -21,7 +21,8 @@ type life struct {
 	store  store.Store
 	policy policy
 	waits  bool
-	faulty int // percent of the store's calls that fail
+	parts  bool // a handler ends when its client disconnects
+	faulty int  // percent of the store's calls that fail
 	began  time.Time
 	ledger ledger
 	calm   atomic.Bool // no more faults
@@ -47,7 +48,8 @@ func newLife(seed uint64, st store.Store) *life {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	return &life{
 		seed: seed, store: st, rng: rng, began: time.Now(),
-		policy: policy(rng.IntN(int(policies))), waits: rng.IntN(2) == 0, faulty: []int{0, 5, 20}[rng.IntN(3)],
+		policy: policy(rng.IntN(int(policies))), waits: rng.IntN(2) == 0, parts: rng.IntN(2) == 0,
+		faulty: []int{0, 5, 20}[rng.IntN(3)],
 	}
 }
 
@@ -151,8 +153,11 @@ func (l *life) process(i int) *process {
 // request sends the operation's request to a process. It returns nil if the client got no response.
 func (l *life) request() (got *response) {
 	p := l.process(l.draw(servers))
-	ctx, body := context.Background(), strings.NewReader(`{"amount":1}`)
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/charges", body)
+	ctx, disconnect := context.WithCancel(context.Background())
+	if l.chance(15) {
+		defer time.AfterFunc(l.span(leaseTTL), disconnect).Stop()
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/charges", strings.NewReader(`{"amount":1}`))
 	r.Header.Set("Idempotency-Key", "k")
 	w := httptest.NewRecorder()
 	func() {
@@ -163,7 +168,9 @@ func (l *life) request() (got *response) {
 		}()
 		p.handler.ServeHTTP(w, r)
 	}()
-	if w == nil || p.dead.Load() {
+	gone := ctx.Err() != nil
+	disconnect()
+	if w == nil || gone || p.dead.Load() {
 		l.log("a client of %s gets no response", p.name)
 		return nil
 	}
@@ -247,7 +254,8 @@ func (l *life) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "seed %d, policy %d, waits %v, %d %% of the calls fail\n", l.seed, l.policy, l.waits, l.faulty)
+	fmt.Fprintf(&b, "seed %d, policy %d, waits %v, parts %v, %d %% of the calls fail\n",
+		l.seed, l.policy, l.waits, l.parts, l.faulty)
 	for _, e := range l.events {
 		fmt.Fprintln(&b, e)
 	}

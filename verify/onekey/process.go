@@ -41,6 +41,9 @@ func (l *life) start(name string) (*process, error) {
 	if l.waits {
 		opts = append(opts, server.Wait(2*time.Second))
 	}
+	if l.parts {
+		opts = append(opts, server.CancelOnDisconnect())
+	}
 	mw, err := server.New(link{l.store, p}, opts...)
 	if err != nil {
 		return nil, err

@@ -103,9 +103,9 @@ func (r *resumer) one(ctx context.Context, op Operation) {
 	if now, err := c.Find(ctx, op.Name); err == nil && now.idle < c.retry.MaxElapsed {
 		return // it was called or settled after it was listed
 	}
-	taken, err := turn.Take(ctx, c.store, store.ID{Scope: resumeScope + c.scope, Key: op.Name}, turn.Pace{
-		Interval: r.interval, Most: maxResumeBackoff,
-		Least: c.retry.MaxElapsed, // no other process resumes it while this one still does
+	id := store.ID{Scope: resumeScope + c.scope, Key: fmt.Sprint(op.Name, " ", op.CreatedAt.UnixNano())}
+	taken, err := turn.Take(ctx, c.store, id, turn.Pace{
+		Interval: r.interval, Most: maxResumeBackoff, Least: c.retry.MaxElapsed, // for which this process resumes it
 	})
 	if err != nil {
 		r.notify(op, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,6 +168,43 @@ func TestResumeEveryTakesNoTurnForARefusalThatNobodyHears(t *testing.T) {
 				}
 				require.Equal(t, c.turns, turns)
 				require.Equal(t, c.report, len(got["a"]) == 1)
+			})
+		})
+	}
+}
+
+// The wait that a server asked for is about the operation that it refused, and not about a later one of that name.
+func TestANewOperationDoesNotWaitForTheTurnOfAnEarlierOne(t *testing.T) {
+	for name, settle := range map[string]func(*testing.T, *redo.Client){
+		"forgotten": func(t *testing.T, c *redo.Client) { require.NoError(t, c.Forget(t.Context(), "a")) },
+		"settled as not applied": func(t *testing.T, c *redo.Client) {
+			f := redo.Finding{Effect: redo.NotApplied, Evidence: "no such refund", By: "ana"}
+			require.NoError(t, c.Settle(t.Context(), "a", f))
+		},
+		"the twin: the same operation": func(*testing.T, *redo.Client) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := openStore(t)
+				leaveBehind(t, st, "a")
+				var sent []time.Duration
+				start := time.Now()
+				client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+					sent = append(sent, time.Since(start))
+					if len(sent) == 1 {
+						return answer(r, 503, "", "Retry-After", "36000"), nil
+					}
+					return answer(r, 201, ""), nil
+				}), redo.WithStore(st))
+				resumeFor(t, time.Minute, time.Minute, nil, client)
+				settle(t, client)
+				leaveBehind(t, st, "a")
+				resumeFor(t, 12*time.Hour, time.Minute, nil, client)
+				if strings.HasPrefix(name, "the twin") {
+					require.Equal(t, []time.Duration{0, 10 * time.Hour}, sent)
+				} else {
+					require.Equal(t, []time.Duration{0, 2 * time.Minute}, sent)
+				}
 			})
 		})
 	}

@@ -41,7 +41,7 @@
 // # What is stable
 //
 // The package follows semantic versioning. Until v1 a minor version may change exported names. Taxonomy codes and the
-// keys of [DerivedKeys] never change. A stored record of another version is an error, and never a new operation.
+// keys of [DerivedKeys] never change. A record of another version is an error, and no new operation unless it failed.
 //
 // # Reading the source
 //

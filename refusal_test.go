@@ -14,6 +14,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/servertest"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
 )
 
@@ -194,6 +195,25 @@ func TestStoreThatSpeaksAnotherVersionSendsNothing(t *testing.T) {
 			require.GreaterOrEqual(t, rec.Fence, grant.Lease.Fence)
 			require.NoError(t, st.Release(t.Context(), rec.Lease()))
 		})
+	}
+}
+
+// The store's state alone shows that the operation was not applied. A complete one may have been.
+func TestOnlyAFailedRecordOfAnotherVersionStartsAnew(t *testing.T) {
+	for _, failed := range []bool{true, false} {
+		srv, st := servertest.NewInMemory(t), openStore(t)
+		claim := claimOf(t, srv, named(t, srv, "op", payment))
+		claim.Meta = []byte(`{"v":2,"key":"k"}`)
+		grant, err := st.Reserve(t.Context(), claim)
+		require.NoError(t, err)
+		require.NoError(t, st.Complete(t.Context(), grant.Lease, store.Outcome{Failed: failed, Result: []byte{2}}))
+		client := connect(t, srv.Transport(), redo.WithStore(st))
+		if failed {
+			succeed(t, client, named(t, srv, "op", payment))
+		} else {
+			require.Equal(t, taxonomy.Unavailable, fail(t, client, named(t, srv, "op", payment)).Code)
+			require.Empty(t, srv.Requests())
+		}
 	}
 }
 

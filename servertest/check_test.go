@@ -70,6 +70,20 @@ func TestUnreachableServerIsOneFailure(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(out), "--- FAIL"), "%s", out)
 }
 
+// The first broken MUST is the one failure of the test. The cases after it did not run.
+func TestFailFastIsOneFailure(t *testing.T) {
+	if os.Getenv("REDO_TEST_FAIL_FAST") != "" {
+		Check(t, orders(), orderTarget(), conformance.FailFast(), conformance.Only("replay", "mismatch"))
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "REDO_TEST_FAIL_FAST=1")
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "the test of a server that forgets keys passed")
+	require.Contains(t, string(out), "FAIL replay-effect")
+	require.Equal(t, 2, strings.Count(string(out), "--- FAIL"), "%s", out) // the test and its subtest
+}
+
 func TestResultsAreToldByTheirWeight(t *testing.T) {
 	finding := []conformance.Finding{{Verdict: conformance.Fail, Expected: "this", Actual: "that"}}
 	for _, c := range []struct {

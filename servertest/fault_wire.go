@@ -126,11 +126,12 @@ func DuplicateAtOnce() Fault {
 }
 
 // StoreFailsAtReserve makes the store's Reserve fail with [store.ErrUnavailable] for this request, before the
-// effect.
+// effect. With server.Transactional the request calls Begin instead, and the step does not fire.
 func StoreFailsAtReserve() Fault { return newStoreFault(failReserve, "StoreFailsAtReserve()") }
 
 // StoreFailsAtComplete makes every call of the store's Complete fail with [store.ErrUnavailable] while this
 // request is served. The effect is made, and the response is 503. It comes when the middleware gives the store up,
 // after 5 seconds unless [WithMiddleware] has a server.StoreTimeout. The middleware records the outcome about 50 ms
-// after the response. Until then the key is in flight. With server.Transactional the transaction is not affected.
+// after the response. Until then the key is in flight. With server.Transactional the transaction is not affected, and
+// the step does not fire.
 func StoreFailsAtComplete() Fault { return newStoreFault(failComplete, "StoreFailsAtComplete()") }

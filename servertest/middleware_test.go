@@ -3,6 +3,7 @@ package servertest_test
 import (
 	"context"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/servertest"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/store/boltstore"
 	"github.com/redo-go/redo/store/memstore"
 	"github.com/stretchr/testify/require"
 )
@@ -240,4 +242,21 @@ func TestStoreFaultsNeedNoCapability(t *testing.T) {
 		require.Equal(t, []int{503, 201, 201}, statuses(t, srv, "k1", "k1", "k1"))
 		srv.Ledger().AssertEffects(t, "k1", 1)
 	})
+}
+
+// A transaction needs the store itself, beneath the store that watches for faults.
+func TestDuplicateAtOnceOfATransactionalRouteHasOneEffect(t *testing.T) {
+	st, err := boltstore.Open(filepath.Join(t.TempDir(), "orders.redo"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	srv := servertest.New(t, servertest.WithStore(st),
+		servertest.WithMiddleware(server.Transactional[*boltstore.Tx]()),
+		servertest.Script("k1", servertest.DuplicateAtOnce(), servertest.OK()))
+	for range 2 {
+		resp, err := post(t, srv.Client(), srv.URL, "k1")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 201, resp.StatusCode)
+	}
+	srv.Ledger().AssertEffects(t, "k1", 1)
 }

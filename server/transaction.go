@@ -58,14 +58,14 @@ import (
 // request without a key, on a route that does not require one, runs the handler without a transaction.
 //
 // New returns an error if the store is no store.TxStore[T], and if FailOpen is given too. A sealed store is one if it
-// was made with store.SealedTx, and not with store.Sealed. A store with a method Unwrap() store.Store, such as that of
-// package servertest, has the transactions of the store that it wraps.
+// was made with store.SealedTx, and not with store.Sealed. A store with a method TransactionsOf() store.Store uses
+// those of the returned store. Package servertest has one.
 func Transactional[T any]() Option {
 	return optionFunc(func(c *config) {
 		c.transactional = func(st store.Store) (opener, error) {
 			ts, ok := st.(store.TxStore[T])
-			if w, wraps := st.(interface{ Unwrap() store.Store }); !ok && wraps {
-				ts, ok = w.Unwrap().(store.TxStore[T])
+			if w, wraps := st.(interface{ TransactionsOf() store.Store }); !ok && wraps {
+				ts, ok = w.TransactionsOf().(store.TxStore[T])
 			}
 			if !ok {
 				return nil, fmt.Errorf("server: option Transactional: the store, a %T, has no transactions of type "+

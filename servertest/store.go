@@ -39,8 +39,8 @@ func watchStore(st store.Store) store.Store {
 
 type watchedStore struct{ store.Store }
 
-// Unwrap returns the store whose transactions server.Transactional uses. No fault applies to them.
-func (s watchedStore) Unwrap() store.Store { return s.Store }
+// TransactionsOf returns the store whose transactions server.Transactional uses. No fault applies to them.
+func (s watchedStore) TransactionsOf() store.Store { return s.Store }
 
 func (s watchedStore) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	v := visitOf(ctx)

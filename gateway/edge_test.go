@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/gateway"
+	"github.com/redo-go/redo/profile"
 	"github.com/redo-go/redo/server"
 	"github.com/redo-go/redo/store/memstore"
 )
@@ -53,6 +55,22 @@ func TestARepetitionWithOtherHeadersContinuesTheRequest(t *testing.T) {
 	}
 	status, _, _ = send(t, front.URL, tap{"ann", "k1", `{"amount":1001}`})
 	require.Equal(t, http.StatusConflict, status, "another body is another request")
+}
+
+// A profile for a public API compares the headers of a request, unless its copy has AnyHeaders.
+func TestARepetitionWithOtherHeadersNeedsAProfileThatIgnoresThem(t *testing.T) {
+	for status, anyHeaders := range map[int]bool{http.StatusConflict: false, http.StatusCreated: true} {
+		p, sent := profile.IETF, 0
+		p.AnyHeaders = anyHeaders
+		g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+			if sent++; sent == 1 {
+				return nil, errors.New("connection reset by peer")
+			}
+			return respond(http.StatusCreated)(r)
+		}, gateway.Client(redo.WithProfile(p)))
+		require.Equal(t, http.StatusBadGateway, post(g, "{}", "Idempotency-Key", "k1", "Accept-Language", "de").Code)
+		require.Equal(t, status, post(g, "{}", "Idempotency-Key", "k1", "Accept-Language", "fr").Code)
+	}
 }
 
 func TestTheCallerMayWipeTheSecret(t *testing.T) {

@@ -37,8 +37,8 @@ type ProbeFunc func(ctx context.Context, op Operation) (Finding, error)
 // with a new key.
 //
 // Settle changes nothing if the operation is settled already: it then returns nil if the recorded effect is the same,
-// and [ErrContradiction] otherwise. It returns an error if the finding has no Effect, Evidence or By, or before a call of
-// the operation in this client has returned. The error matches store.ErrNotFound if there is no such operation.
+// and [ErrContradiction] otherwise. It returns an error if the finding has no Effect, Evidence or By, or before a call
+// of the operation in this client has returned. The error matches store.ErrNotFound if there is no such operation.
 func (c *Client) Settle(ctx context.Context, name string, f Finding) error {
 	defer f.close()
 	fail := func(err error) error { return fmt.Errorf("redo: Settle %q: %w", name, err) }

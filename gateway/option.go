@@ -96,8 +96,8 @@ func Hedge(d time.Duration) Option {
 // Client adds options of the redo.Client that calls the upstream, such as redo.WithBreaker, redo.WithLimiter,
 // redo.WithBudget, redo.WithRetry, redo.WithProfile and redo.WithCredentials. The gateway sets redo.WithStore,
 // WithScope and WithMaxBufferedBody itself. A profile must send keys of 64 bytes in a header. Set its AnyHeaders and
-// KeepHeaders, as in the gateway's own profile, and no StoredHeaders. Without AnyHeaders a repetition with another value
-// of a header, such as Accept-Language, continues no pending operation, and gets a 409.
+// KeepHeaders, as in the gateway's own profile, and no StoredHeaders. Without AnyHeaders a repetition with another
+// value of a header, such as Accept-Language, continues no pending operation, and gets a 409.
 func Client(opts ...redo.Option) Option {
 	return optionFunc(func(c *config) { c.client = append(c.client, opts...) })
 }

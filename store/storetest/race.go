@@ -119,8 +119,8 @@ func (t *trial) oneOwner(st store.Store, key string, want store.Verdict) {
 	}
 }
 
-// raceToReserve returns the grants of racers with one claim. If patience is not zero, a racer that is in flight after a
-// wait of that time claims again: on a busy machine a store may not wait for so many claims before its own.
+// raceToReserve returns the grants of racers with one claim. On a busy machine a store may not wait for all the claims
+// before its own. So a racer that is in flight after patience claims again, unless patience is zero.
 func (t *trial) raceToReserve(st store.Store, c store.Claim, patience time.Duration) []store.Grant {
 	t.Helper()
 	grants := make([]store.Grant, racers)

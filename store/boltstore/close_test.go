@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redo-go/redo/internal/fakeclock"
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 func TestClosedStoreIsUnavailable(t *testing.T) {
@@ -190,4 +193,67 @@ func TestListOfABrokenOrClosedStoreWithALazyClaimEnds(t *testing.T) {
 	require.ErrorIs(t, list(), ErrCorrupt)
 	require.ErrorIs(t, s.Close(), ErrCorrupt)
 	require.ErrorIs(t, list(), ErrCorrupt)
+}
+
+// No commit follows the failed one, so that nothing else would end the other calls.
+func TestCallsThatWaitEndIfTheLastCommitFails(t *testing.T) {
+	fails, begun, goOn := false, make(chan struct{}), make(chan struct{})
+	s := mustOpen(t, tempFile(t), withCommit(func(tx *bbolt.Tx) error {
+		if !fails {
+			return tx.Commit()
+		}
+		begun <- struct{}{}
+		<-goOn
+		return errors.Join(berrors.ErrMaxSizeReached, tx.Rollback())
+	}))
+	mustReserve(t, s, claim("first"), store.Acquired)
+	fails = true
+	first, second, closed := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	reserve := func(key string, done chan error) {
+		_, err := s.Reserve(t.Context(), claim(key))
+		done <- err
+	}
+	go reserve("a", first)
+	<-begun
+	go reserve("b", second)
+	waits(t, s, func(g *group) bool { return g.changes == 1 })
+	go func() { closed <- s.Close() }()
+	require.Eventually(t, func() bool { return s.ready() != nil }, time.Minute, time.Millisecond)
+	close(goOn)
+	require.NoError(t, hangtest.Received(t, closed), "no lazy change is lost")
+	require.ErrorIs(t, hangtest.Received(t, first), store.ErrUnavailable)
+	require.ErrorIs(t, hangtest.Received(t, second), store.ErrUnavailable)
+}
+
+// A call that is refused must not cancel the commit that others wait for.
+func TestAPurgeThatWaitsForATransactionEndsAfterClose(t *testing.T) {
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempFile(t), withClock(fake.Read))
+	c := claim("expired")
+	c.Lease, c.Retention = 0, time.Minute
+	mustReserve(t, s, c, store.Acquired)
+	fake.Wall.Add(int64(time.Hour))
+	tx, _, err := s.Begin(t.Context(), claim("held"))
+	require.NoError(t, err)
+	purged := make(chan error, 1)
+	go func() {
+		_, err := s.Purge(t.Context(), 1)
+		purged <- err
+	}()
+	waits(t, s, func(g *group) bool { return g.purge == 1 })
+	require.ErrorIs(t, s.Close(), ErrTxOpen)
+	_, err = s.Find(t.Context(), c.ID)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, hangtest.Received(t, purged))
+}
+
+// waits returns when in is true of the group that takes changes.
+func waits(t *testing.T, s *Store, in func(*group) bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return in(s.current)
+	}, time.Minute, time.Millisecond)
 }

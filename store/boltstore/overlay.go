@@ -151,7 +151,7 @@ func (s *Store) ascertain(ctx context.Context) error {
 		if err == nil && !s.suspect {
 			return nil
 		}
-		g.due = err == nil
+		g.due = g.due || err == nil // it may have callers, also if the store is being closed
 		s.mu.Unlock()
 		if err != nil {
 			return err

@@ -53,7 +53,11 @@ func (s *Store) flush() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settle(g, err)
-	if err != nil && s.closing && len(s.overlay) > 0 {
+	if err == nil || !s.closing {
+		return true
+	}
+	s.settle(s.seal(), s.usable()) // no commit follows for its callers
+	if len(s.overlay) > 0 {
 		s.closeErr = fmt.Errorf("boltstore: %q: closing: lazy changes are lost: %w", s.path, err)
 		return false
 	}

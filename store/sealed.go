@@ -170,13 +170,12 @@ func (s *sealedListing) Forget(ctx context.Context, l Lease) error { return s.fo
 // Drop also removes a record whose seal is damaged, which the engine can read. A record whose key is missing stays.
 func (s *sealedListing) Drop(ctx context.Context, id ID) error {
 	r, err := s.inner.Find(ctx, id)
-	switch {
-	case errors.Is(err, ErrDamaged):
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) { // an index of the engine may still have the ID
 		if dropper, ok := s.inner.(Dropper); ok {
 			return dropper.Drop(ctx, id)
 		}
-		return err
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	_, err = s.open(r)

@@ -26,3 +26,17 @@ func TestExtendTakesASealedMetaOfTheLargestSize(t *testing.T) {
 	require.Equal(t, meta, r.Meta)
 	require.ErrorIs(t, s.Extend(t.Context(), g.Lease, time.Hour, append(meta, 'm')), store.ErrInvalid)
 }
+
+// A list of the sealed store names such an ID as damaged too.
+func TestSealedDropsWhatOnlyAnIndexHas(t *testing.T) {
+	s := damagedFile(t, func(b buckets, key []byte) error { return b.records.Delete(key) })
+	keyring, err := store.NewKeyring(store.SealKeys{
+		Seal: store.SealKey{ID: "a", Secret: bytes.Repeat([]byte{1}, store.SealSecret)},
+	})
+	require.NoError(t, err)
+	sealed := store.Sealed(s, keyring).(store.Dropper)
+	require.Equal(t, []string{"k"}, list(t, s).problems)
+	require.NoError(t, sealed.Drop(t.Context(), claim("k").ID))
+	require.Empty(t, list(t, s).problems)
+	require.ErrorIs(t, sealed.Drop(t.Context(), claim("k").ID), store.ErrNotFound)
+}

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,6 +81,45 @@ func TestStatusURLOfEachKeyLeadsToIt(t *testing.T) {
 		w := httptest.NewRecorder()
 		g.ServeHTTP(w, r)
 		require.Equal(t, http.StatusOK, w.Code, key)
+	}
+}
+
+// The middleware's record stays pending until the phone repeats its request. A phone that reads the status alone would
+// wait for ever.
+func TestStatusShowsWhatRunHasCompleted(t *testing.T) {
+	for status, want := range map[int]string{
+		http.StatusCreated:             `{"state":"complete","status":201}`,
+		http.StatusUnprocessableEntity: `{"state":"failed","status":422}`,
+		http.StatusServiceUnavailable:  `{"state":"pending"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			g := local(t, memstore.New(), func(r *http.Request) (*http.Response, error) {
+				if sent++; sent == 1 {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return respond(status, "Idempotency-Status", "stored")(r)
+			}, gateway.StatusPath("/operations"))
+			read := func(user string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(http.MethodGet, "/operations?key=k1", nil)
+				r.Header.Set("X-User", user)
+				w := httptest.NewRecorder()
+				g.ServeHTTP(w, r)
+				return w
+			}
+			require.Equal(t, http.StatusBadGateway, post(g, "{}").Code)
+			require.JSONEq(t, `{"state":"pending"}`, read("ann").Body.String())
+			go func() { _ = g.Run(t.Context()) }()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			w := read("ann")
+			require.Equal(t, http.StatusOK, w.Code)
+			require.JSONEq(t, want, w.Body.String())
+			require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+			require.Equal(t, http.StatusNotFound, read("ben").Code)
+			require.Equal(t, http.StatusUnauthorized, read("").Code)
+			require.Equal(t, status, post(g, "{}").Code)
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/gateway"
 	"github.com/redo-go/redo/store/memstore"
 )
@@ -120,6 +121,30 @@ func TestStatusShowsWhatRunHasCompleted(t *testing.T) {
 			require.Equal(t, http.StatusUnauthorized, read("").Code)
 			require.Equal(t, status, post(g, "{}").Code)
 		})
+	}
+}
+
+func TestStatusShowsTheFindingOfAPerson(t *testing.T) {
+	for effect, want := range map[redo.Effect]string{
+		redo.Applied:    `{"state":"complete"}`,
+		redo.NotApplied: `{"state":"pending"}`, // a repetition is sent again
+	} {
+		st := memstore.New()
+		g := local(t, st, func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+			gateway.StatusPath("/operations"))
+		require.Equal(t, http.StatusBadGateway, post(g, "{}").Code)
+		operator, err := redo.New(redo.WithStore(st), redo.WithScope("gateway"))
+		require.NoError(t, err)
+		for op, err := range operator.Pending(t.Context()) {
+			require.NoError(t, err)
+			f := redo.Finding{Effect: effect, Evidence: "the ledger", By: "ana"}
+			require.NoError(t, operator.Settle(t.Context(), op.Name, f))
+		}
+		r := httptest.NewRequest(http.MethodGet, "/operations?key=k1", nil)
+		r.Header.Set("X-User", "ann")
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		require.JSONEq(t, want, w.Body.String())
 	}
 }
 

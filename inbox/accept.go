@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/internal/null"
+	"github.com/redo-go/redo/internal/settle"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -96,17 +97,23 @@ func Accept(q Queue, r Receiver, opts ...outbox.Option) (*Acceptor, error) {
 func (a *Acceptor) Run(ctx context.Context) error {
 	var enabling sync.WaitGroup
 	defer enabling.Wait()
-	enabling.Go(func() { a.enable(ctx) }) // a process may have died after the relay had disabled a source
+	enabling.Go(func() { // a process may have died after its relay had disabled a source, or have lost the response
+		for a.enable(ctx); settle.Sleep(ctx, time.Minute); {
+			a.enable(ctx)
+		}
+	})
 	return a.relay.Run(ctx)
 }
 
 // enable enables all sources. It goes on until the queue has done so, or ctx ends.
 func (a *Acceptor) enable(ctx context.Context) {
 	for {
-		disabled, err := a.queue.Disabled(ctx)
+		call, done := context.WithTimeout(ctx, a.in.storeTimeout)
+		disabled, err := a.queue.Disabled(call)
 		for _, d := range disabled {
-			err = errors.Join(err, a.relay.Enable(ctx, d.Destination))
+			err = errors.Join(err, a.relay.Enable(call, d.Destination))
 		}
+		done()
 		if err == nil {
 			return
 		}
@@ -141,7 +148,7 @@ func (a *Acceptor) Receive(ctx context.Context, ev Event) (r Receipt, err error)
 	case err == nil:
 		return Receipt{Source: ev.Source, ID: ev.ID, PayloadHash: fp, Status: Accepted, ReceivedAt: start.UTC()}, nil
 	case errors.Is(err, outbox.ErrDuplicate):
-		return a.repeated(ctx, ev, fp)
+		return a.repeated(write, ev, fp) // net/http bounds no delivery
 	case errors.Is(err, store.ErrInvalid):
 		err = fmt.Errorf("the queue refuses the event, whose destination is the source: %w", err)
 		return Receipt{}, ev.fail(taxonomy.BadRequest, err)

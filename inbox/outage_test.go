@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,4 +231,55 @@ func TestAWaitingEventIsNotRedrivenWithoutTheStore(t *testing.T) {
 		require.Equal(t, 1, e.Attempts)
 		require.Len(t, waiting(t, newInbox(t, st), ""), 1)
 	})
+}
+
+// A stalled queue responds to Events and to the first Disabled only when their context ends.
+type stalled struct {
+	*memoutbox.Queue
+	asked atomic.Bool
+}
+
+func (*stalled) Events(ctx context.Context, _ outbox.Selection) iter.Seq2[outbox.Entry, error] {
+	<-ctx.Done()
+	return func(yield func(outbox.Entry, error) bool) { yield(outbox.Entry{}, ctx.Err()) }
+}
+
+func (s *stalled) Disabled(ctx context.Context) ([]outbox.DisabledDestination, error) {
+	if !s.asked.Swap(true) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Queue.Disabled(ctx)
+}
+
+// net/http bounds no delivery.
+func TestARepetitionDoesNotWaitForAStalledQueue(t *testing.T) {
+	accepting(t, func(t *testing.T, a *acceptance) {
+		a.accept(t, event, inbox.Accepted)
+		ctx, done := context.WithTimeout(t.Context(), time.Hour)
+		defer done()
+		start := time.Now()
+		_, err := a.in(t, &stalled{Queue: a.queue}, a.st).Receive(ctx, event)
+		refused(t, err, taxonomy.Unavailable)
+		require.Equal(t, inbox.DefaultStoreTimeout, time.Since(start))
+	})
+}
+
+// Another process may have died after its relay had disabled a source. A relay may have lost the response to that.
+func TestARunningProcessEnablesASource(t *testing.T) {
+	for _, name := range []string{"the queue responds", "the queue does not respond at first"} {
+		t.Run(name, func(t *testing.T) {
+			accepting(t, func(t *testing.T, a *acceptance) {
+				q := &stalled{Queue: a.queue}
+				q.asked.Store(name == "the queue responds")
+				a.Acceptor = a.in(t, q, a.st)
+				time.AfterFunc(second, func() {
+					_ = a.queue.Disable(context.Background(), event.Source, outbox.Failure{Reason: "gone"})
+				})
+				time.AfterFunc(2*second, func() { _, _ = a.Receive(context.Background(), event) })
+				a.work(t, 70*second)
+				require.Len(t, a.h.events, 1)
+			})
+		})
+	}
 }

@@ -16,8 +16,8 @@ type landing struct {
 // shared returns the error of the first call, for a caller that waited with the same payload. It returns nil if that
 // caller must make its own call: the store has the response, or the failure is about the first caller alone.
 func (l landing) shared(fingerprint store.Fingerprint) *Error {
-	if l.err == nil || l.fingerprint != fingerprint || l.err.Code.In(taxonomy.Caller) ||
-		l.err.Code.In(taxonomy.Auth) || l.err.Code.In(taxonomy.InvalidOperation) {
+	if e := l.err; e == nil || l.fingerprint != fingerprint || e.Code.In(taxonomy.Caller) || e.Code.In(taxonomy.Auth) ||
+		e.Code.In(taxonomy.InvalidOperation) || e.Code.In(taxonomy.InFlight) && e.StatusCode == 0 { // see overtaken
 		return nil
 	}
 	return l.err.apart()

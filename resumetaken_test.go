@@ -103,6 +103,40 @@ func TestResumeSendsNothingIfAnotherProcessHadTheOperationWhileALimiterHeldItBac
 	}
 }
 
+// The end of a Resume that was overtaken says nothing to a call of the same operation.
+func TestACallThatWaitsForAResumeGoesOnWhenThatIsOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := openStore(t)
+		leaveBehind(t, st, "a")
+		sent := 0
+		client := connect(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if sent++; sent == 1 {
+				return answer(r, http.StatusServiceUnavailable, "", "Retry-After", "5"), nil
+			}
+			return answer(r, http.StatusCreated, ""), nil
+		}), redo.WithStore(st))
+		op, done := pending(t, client)[0], make(chan error)
+		go func() {
+			_, err := client.Resume(t.Context(), op)
+			done <- err
+		}()
+		synctest.Wait()
+		go func() {
+			resp, err := client.Do(post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			done <- err
+		}()
+		synctest.Wait()
+		other := connect(t, newProvider(http.StatusUnprocessableEntity, 0), redo.WithStore(st))
+		fail(t, other, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+		require.Equal(t, taxonomy.InFlight, failure(t, <-done).Code, "the Resume")
+		require.NoError(t, <-done, "the call")
+		require.Equal(t, 2, sent)
+	})
+}
+
 // An operation can wait in the list for longer than its last call lasts.
 func TestResumeEverySkipsAnOperationThatIsCalledAfterItWasListed(t *testing.T) {
 	for sends, called := range map[int]bool{0: true, 1: false} {

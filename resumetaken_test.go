@@ -41,6 +41,11 @@ func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
 		"it is forgotten": {func(t *testing.T, other *redo.Client, _ *failingFind) {
 			require.NoError(t, other.Forget(t.Context(), "a"))
 		}, 1},
+		"it is forgotten, and called anew with success": {func(t *testing.T, other *redo.Client, st *failingFind) {
+			require.NoError(t, other.Forget(t.Context(), "a"))
+			anew := connect(t, newProvider(201, 0), redo.WithStore(st))
+			succeed(t, anew, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+		}, 1},
 		"the store is down: the key makes it safe": {func(_ *testing.T, _ *redo.Client, st *failingFind) {
 			st.down.Store(true)
 		}, 3},

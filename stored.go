@@ -249,7 +249,7 @@ func (k *call) overtaken() error {
 	entry, err := k.entry()
 	rec, op := entry.Record, operationOf(entry)
 	lost := op.Finding != nil || rec.State == store.StateFailed || rec.State == store.StatePending && rec.Fence != k.fence
-	if err == nil && lost || errors.Is(err, store.ErrNotFound) {
+	if err == nil && (lost || entry.Request.Key != k.op.key) || errors.Is(err, store.ErrNotFound) {
 		return &exchange.Refused{Code: taxonomy.InFlight, Effect: EffectUnknown, Err: errors.New(
 			"redo: Resume: another caller has taken it over, settled it or forgotten it")}
 	}

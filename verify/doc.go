@@ -26,8 +26,9 @@
 // # Client and server
 //
 // Package schedule, below this one, checks the client: several processes, one operation, random schedules. Package
-// onekey checks the middleware on random lives of one key. Package sim runs clients, gateways, servers, relays and
-// consumers together in virtual time. Program crash runs them as processes over each store, and kills them.
+// oneoperation checks it on random lives of one operation, with probes, findings and keys that the server forgets.
+// Package onekey checks the middleware on random lives of one key. Package sim runs clients, gateways, servers, relays
+// and consumers together in virtual time. Program crash runs them as processes over each store, and kills them.
 //
 // The module is never released, so its imports bind no user.
 package verify

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/verify/internal/link"
 )
 
 // A life is all that happens to one key.
@@ -276,9 +277,9 @@ func (l *life) span(most time.Duration) time.Duration {
 	return time.Duration(l.draw(int(most/time.Millisecond))+1) * time.Millisecond
 }
 
-func (l *life) drawFault() fault {
+func (l *life) drawFault() link.Fault {
 	if !l.chance(l.faulty) {
-		return none
+		return link.None
 	}
-	return fault(1 + l.draw(int(hangs)))
+	return link.Fault(1 + l.draw(int(link.Faults)-1))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redo-go/redo/server"
-	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/verify/internal/link"
 )
 
 const (
@@ -44,7 +44,7 @@ func (l *life) start(name string) (*process, error) {
 	if l.parts {
 		opts = append(opts, server.CancelOnDisconnect())
 	}
-	mw, err := server.New(link{l.store, p}, opts...)
+	mw, err := server.New(p.link(), opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -85,79 +85,10 @@ func (p *process) live() {
 	}
 }
 
-// A link is a process's connection to the store. Calls fail on it in every way that the store's contract allows.
-type link struct {
-	store.Store
-	p *process
-}
-
-// A fault is what happens to a call of the store.
-type fault int
-
-const (
-	none       fault = iota
-	refused          // nothing is changed, and the error shows it
-	lost             // nothing is changed, and the error does not show it
-	unanswered       // the call takes effect, and its response is lost
-	hangs            // the call takes effect, and its response does not come
-)
-
-// over makes a call of the store that may fail on the way.
-func (k link) over(ctx context.Context, call func() error) error {
-	k.p.waitForResume()
-	defer k.p.waitForResume()
-	if k.p.dead.Load() || k.p.down.Load() && !k.p.life.calm.Load() {
-		return store.ErrUnavailable
+// link is the process's connection to the store.
+func (p *process) link() link.Link {
+	return link.Link{
+		Store: p.life.store, Before: p.waitForResume, After: p.waitForResume, Draw: p.life.drawFault,
+		Down: func() bool { return p.dead.Load() || p.down.Load() && !p.life.calm.Load() },
 	}
-	switch k.p.life.drawFault() {
-	case refused:
-		return store.ErrUnavailable
-	case lost:
-		return store.ErrUnknown
-	case unanswered:
-		_ = call()
-		return store.ErrUnknown
-	case hangs:
-		_ = call()
-		<-ctx.Done()
-		return store.ErrUnknown
-	case none:
-	}
-	return call()
-}
-
-// Reserve implements store.Store.
-func (k link) Reserve(ctx context.Context, c store.Claim) (g store.Grant, err error) {
-	err = k.over(ctx, func() (err error) {
-		g, err = k.Store.Reserve(ctx, c)
-		return err
-	})
-	if err != nil {
-		return store.Grant{}, err
-	}
-	return g, nil
-}
-
-// Extend implements store.Store.
-func (k link) Extend(ctx context.Context, l store.Lease, d time.Duration, meta []byte) error {
-	return k.over(ctx, func() error { return k.Store.Extend(ctx, l, d, meta) })
-}
-
-// Complete implements store.Store.
-func (k link) Complete(ctx context.Context, l store.Lease, o store.Outcome) error {
-	return k.over(ctx, func() error { return k.Store.Complete(ctx, l, o) })
-}
-
-// Release implements store.Store.
-func (k link) Release(ctx context.Context, l store.Lease) error {
-	return k.over(ctx, func() error { return k.Store.Release(ctx, l) })
-}
-
-// Find implements store.Store. A read that fails has no unknown effect.
-func (k link) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
-	k.p.waitForResume()
-	if k.p.dead.Load() || k.p.down.Load() && !k.p.life.calm.Load() || k.p.life.drawFault() != none {
-		return store.Record{}, store.ErrUnavailable
-	}
-	return k.Store.Find(ctx, id)
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package oneoperation
+
+const played = 3000

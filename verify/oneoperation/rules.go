@@ -1,0 +1,74 @@
+package oneoperation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/taxonomy"
+)
+
+// check compares what a caller sees with what has happened. body is "" if the caller does not see it.
+func (l *life) check(p *process, what, body string, err error, e *redo.Error) {
+	if p.dead.Load() {
+		return
+	}
+	effect, _ := l.server.truth()
+	switch {
+	case err == nil:
+		l.log("%s: %s succeeds: %q", p.name, what, body)
+		l.returned.Add(1)
+		if effect == "" || what != "ResumeEvery" && body != effect {
+			l.violate("%s of %s returns the success %q, and the effect is %q", what, p.name, body, effect)
+		}
+	case e == nil:
+		l.violate("%s of %s returns %v, which is no *redo.Error", what, p.name, err)
+	default:
+		l.log("%s: %s fails, safe to retry: %v: %v", p.name, what, redo.SafeToRetry(err), err)
+		l.checkEffect(p, what, effect, err, e)
+	}
+	l.audit()
+}
+
+func (l *life) checkEffect(p *process, what, effect string, err error, e *redo.Error) {
+	switch {
+	case e.Effect == redo.Applied && effect == "":
+		l.violate("%s of %s reports an effect that has not happened", what, p.name)
+	case e.Effect != redo.NotApplied:
+	case effect != "":
+		l.violate("%s of %s reports NotApplied after the effect %s", what, p.name, effect)
+	case l.server.anyAlive():
+		l.violate("%s of %s reports NotApplied, and a request on the wire can still have an effect", what, p.name)
+	case !redo.SafeToRetry(err) && !e.Code.In(taxonomy.Auth): // after refused credentials it stays pending
+		l.server.close(false, fmt.Sprintf("%s of %s was refused for good", what, p.name))
+	}
+}
+
+// A settled is what a record of the operation showed when it was settled.
+type settled struct {
+	state   store.State
+	finding redo.Finding
+}
+
+// audit reads the operation's record without faults. A settled record stays as it is until the operation starts anew.
+func (l *life) audit() {
+	l.auditing.Lock()
+	defer l.auditing.Unlock()
+	op, err := l.auditor.Find(context.Background(), operation)
+	if err != nil || op.State == store.StatePending && op.Finding == nil {
+		if old, known := l.settled[op.CreatedAt]; err == nil && known {
+			l.violate("the operation is pending again after %v", old)
+		}
+		return
+	}
+	now := settled{state: op.State}
+	if op.Finding != nil {
+		now.finding = *op.Finding
+	}
+	old, known := l.settled[op.CreatedAt]
+	l.settled[op.CreatedAt] = now
+	if known && old != now {
+		l.violate("the settled record %v became %v", old, now)
+	}
+}

@@ -1,0 +1,146 @@
+package oneoperation
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	passage = 100 * time.Millisecond // of most requests and responses, at most
+	delay   = 8 * time.Second        // of some requests, at most
+	echo    = 3 * time.Second        // between a request and its repetition on the way, at most
+)
+
+// Errors of the wire.
+var (
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	errReset   = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	errDead    = errors.New("the process was killed")
+)
+
+// RoundTrip implements http.RoundTripper.
+func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer func() { _ = req.Body.Close() }()
+	}
+	switch l := p.life; {
+	case p.dead.Load():
+		return nil, errDead
+	case req.Context().Err() != nil:
+		return nil, req.Context().Err()
+	case l.chance(l.faulty):
+		l.log("%s: connection refused", p.name)
+		return nil, errRefused
+	}
+	m := &message{strings.Trim(req.Header.Get("Idempotency-Key"), `"`), p, make(chan *reply, 1)}
+	p.life.log("%s sends %s", p.name, m.key)
+	p.life.server.put(m)
+	p.life.running.Go(func() { p.life.server.carry(m) })
+	select {
+	case rep := <-m.answer:
+		if rep == nil {
+			return nil, errReset
+		}
+		return rep.response(req), nil
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+}
+
+// carry takes a request to the server and its response back, each unless it is lost.
+func (s *server) carry(m *message) {
+	l, most := s.life, passage
+	if l.chance(l.faulty) {
+		most = delay
+	}
+	time.Sleep(l.span(most))
+	var rep *reply
+	repeated := l.chance(l.faulty)
+	switch {
+	case l.chance(l.faulty), time.Since(l.began) < l.outage && l.chance(80):
+		l.log("a request of %s is lost", m.sender.name)
+	case l.chance(l.gated):
+		rep = &reply{status: []int{403, 404}[l.draw(2)], unserved: true}
+	default:
+		rep = s.serve(m)
+	}
+	// A request that is repeated on the way gets no refusal from in front of the record: it would be about one of two.
+	if repeated = repeated && rep != nil && !rep.unserved; !repeated {
+		s.take(m)
+	}
+	if rep != nil {
+		s.answer(m, *rep)
+	}
+	if repeated {
+		time.Sleep(l.span(echo))
+		l.log("a request of %s arrives again", m.sender.name)
+		_ = s.serve(m)
+		s.take(m)
+	}
+}
+
+// take takes a request off the wire.
+func (s *server) take(m *message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.wire, m)
+}
+
+func (s *server) answer(m *message, rep reply) {
+	l := s.life
+	l.running.Go(func() {
+		time.Sleep(l.span(passage))
+		if l.chance(l.faulty) {
+			switch l.draw(3) {
+			case 0:
+				l.log("a response to %s is lost", m.sender.name)
+				return
+			case 1:
+				l.log("the connection of %s is reset", m.sender.name)
+				m.answer <- nil
+				return
+			case 2:
+				rep.truncated = true
+			}
+		}
+		l.log("%s gets %d %q, replayed: %v, truncated: %v", m.sender.name, rep.status, rep.body, rep.replayed, rep.truncated)
+		m.answer <- &rep
+	})
+}
+
+// response builds the response as a transport returns it.
+func (r *reply) response(req *http.Request) *http.Response {
+	h := http.Header{"Content-Type": {"text/plain"}}
+	if r.stored {
+		h.Set("Idempotency-Status", "stored")
+	}
+	if r.replayed {
+		h.Set("Idempotency-Status", "replayed")
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if r.code != "" {
+		h.Set("Error-Code", string(r.code))
+	}
+	if r.after > 0 {
+		h.Set("Retry-After", strconv.Itoa(r.after))
+	}
+	var body io.Reader = strings.NewReader(r.body)
+	if r.truncated {
+		body = io.MultiReader(strings.NewReader(r.body[:len(r.body)/2]), broken{})
+	}
+	return &http.Response{
+		Status: http.StatusText(r.status), StatusCode: r.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: io.NopCloser(body), ContentLength: int64(len(r.body)), Request: req,
+	}
+}
+
+// broken is the end of a body whose connection breaks off.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -18,7 +18,7 @@ const scanned = 256
 
 // Pending implements [store.Lister]. Its cost grows with the number of pending records, not with the file. Records
 // of the same instant come in the order of their keys. The error of an index entry that names no record comes last.
-// Lazy claims that were returned are committed first.
+// Lazy claims that were returned are committed first. It does not list records that are made while it runs.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		if err := s.commitClaims(ctx); err != nil {
@@ -38,7 +38,7 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 				// The record may have changed since the index was read.
 				r, err := s.readPending(ctx, e)
 				switch {
-				case errors.Is(err, store.ErrNotFound), err == nil && r.State != store.StatePending:
+				case errors.Is(err, store.ErrNotFound), err == nil && !e.shows(r):
 					continue
 				case err != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, ErrFormat):
 					yield(store.Record{}, err)
@@ -101,15 +101,22 @@ func (s *Store) readPending(ctx context.Context, e pendingEntry) (store.Record, 
 
 // A pendingEntry is an entry of the index of pending records. err is set if its record does not exist.
 type pendingEntry struct {
-	id    store.ID
-	index []byte // its key in the index
-	err   error
+	id      store.ID
+	index   []byte // its key in the index
+	created int64  // when its record was made; zero if that can't be read
+	err     error
+}
+
+// shows reports whether the record is the entry's, and still pending. Another may have been made for the same ID.
+func (e pendingEntry) shows(r store.Record) bool {
+	return r.State == store.StatePending && (e.created == 0 || e.created == envelope.Nanos(r.CreatedAt))
 }
 
 // A pendingPage holds the entries that one read transaction takes from the index.
 type pendingPage struct {
 	entries  []pendingEntry
-	next     []byte // the last index key; nil at the end of the index
+	next     []byte // the last index key; nil at the end of the list
+	until    int64  // the last instant of the list, as it begins; zero before
 	nameless error  // the first error of an entry whose ID can't be read, also of the pages before
 }
 
@@ -120,8 +127,18 @@ func (s *Store) scanPending(page *pendingPage) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	now := s.clock.Now()
+	s.mu.Unlock()
 	err := s.view(func(b buckets) (err error) {
+		if page.until == 0 { // before a restart, the clock may have been ahead
+			page.until = max(now, lastInstant(b.pending))
+		}
+		whole := false
 		page.next, err = scan(b.pending, last, func(at int64, key []byte) bool {
+			if whole = at > page.until; whole {
+				return false
+			}
 			id, err := envelope.ParseKey(key)
 			if err != nil {
 				page.nameless = cmp.Or(page.nameless, explain(s.path, corrupt("%w", err)))
@@ -131,22 +148,35 @@ func (s *Store) scanPending(page *pendingPage) error {
 			v := b.records.Get(key)
 			if v == nil {
 				e.err = explain(s.path, damaged(id, corrupt("only the index of pending records has it")))
-			} else if r, err := decodeHeader(key, v); err == nil && envelope.Nanos(r.CreatedAt) != at {
-				// The entry is damaged. The record may have another one, and so may the one that the entry belongs to.
-				page.nameless = cmp.Or(page.nameless, explain(s.path, corrupt("an entry of the index does not match %v", id)))
-				if b.pending.Get(envelope.AppendIndexKey(nil, envelope.Nanos(r.CreatedAt), key)) != nil {
-					return true
+			} else if r, err := decodeHeader(key, v); err == nil {
+				if e.created = envelope.Nanos(r.CreatedAt); e.created != at {
+					// The entry is damaged. The record may have another one, and so may the one that the entry belongs to.
+					err := corrupt("an entry of the index does not match %v", id)
+					page.nameless = cmp.Or(page.nameless, explain(s.path, err))
+					if b.pending.Get(envelope.AppendIndexKey(nil, e.created, key)) != nil {
+						return true
+					}
 				}
 			}
 			page.entries = append(page.entries, e)
 			return len(page.entries) < scanned
 		})
+		if whole {
+			page.next = nil
+		}
 		return err
 	})
 	if err == nil {
 		s.addClaimed(page, last)
 	}
 	return err
+}
+
+// lastInstant returns the last instant of an index, or zero.
+func lastInstant(b *bbolt.Bucket) int64 {
+	k, _ := b.Cursor().Last()
+	at, _, _ := envelope.SplitIndexKey(k)
+	return at
 }
 
 // addClaimed adds the pending records that transactions hold to a page that begins after last. A transaction that has
@@ -167,7 +197,7 @@ func (s *Store) addClaimed(page *pendingPage, last []byte) {
 			return bytes.Compare(e.index, index)
 		})
 		if id, err := envelope.ParseKey([]byte(key)); err == nil && !listed {
-			page.entries = slices.Insert(page.entries, at, pendingEntry{id: id, index: index})
+			page.entries = slices.Insert(page.entries, at, pendingEntry{id: id, index: index, created: envelope.Nanos(c.before.CreatedAt)})
 		}
 	}
 }

@@ -18,7 +18,7 @@ const scanned = 256
 
 // Pending implements [store.Lister]. Its cost grows with the number of pending records, not with the directory. Records
 // of the same instant come in the order of their keys. The error of an index entry that names no record comes last.
-// Lazy claims that were returned are written first.
+// Lazy claims that were returned are written first. It does not list records that are made while it runs.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		if err := s.writeClaims(ctx); err != nil {
@@ -35,20 +35,20 @@ func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Recor
 				yield(store.Record{}, err)
 				return
 			}
-			for _, id := range page.ids {
-				if scope != "" && id.Scope != scope {
+			for _, e := range page.entries {
+				if scope != "" && e.id.Scope != scope {
 					continue
 				}
-				// The record may have changed since the index was read.
-				r, err := s.Find(ctx, id)
+				// The record may have changed since the index was read, or another may have been made for its ID.
+				r, err := s.Find(ctx, e.id)
 				switch {
-				case errors.Is(err, store.ErrNotFound), err == nil && r.State != store.StatePending:
+				case errors.Is(err, store.ErrNotFound), err == nil && envelope.Listed(r) != e.created:
 					continue
 				case err != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, ErrFormat):
 					yield(store.Record{}, err)
 					return
 				case err != nil:
-					r = store.Record{ID: id}
+					r = store.Record{ID: e.id}
 				}
 				if !yield(r, err) {
 					return
@@ -87,11 +87,18 @@ func (s *Store) writeClaims(ctx context.Context) error {
 	return nil
 }
 
+// A pendingEntry is an entry of the index of pending records.
+type pendingEntry struct {
+	id      store.ID
+	created int64 // when its record was made
+}
+
 // A pendingPage holds the entries that one iterator takes from the index.
 type pendingPage struct {
-	ids      []store.ID
+	entries  []pendingEntry
 	last     []byte // the last index key
-	more     bool   // the index may have more
+	until    int64  // the last instant of the list, as it begins; zero before
+	more     bool   // the list may have more
 	nameless error  // the first error of an entry whose ID can't be read, also of the pages before
 }
 
@@ -100,13 +107,24 @@ func (s *Store) scanPending(p *pendingPage) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
-	p.ids = p.ids[:0]
+	s.mu.Lock()
+	now := s.clock.Now()
+	s.mu.Unlock()
+	p.entries = p.entries[:0]
 	return s.view(func(db *pebble.DB) error {
+		if p.until == 0 { // before a restart, the clock may have been ahead
+			last, err := lastInstant(db, pendingPrefix)
+			if err != nil {
+				return err
+			}
+			p.until = max(now, last)
+		}
+		whole := false
 		end, err := scan(db, pendingPrefix, p.last, func(k []byte) bool {
-			if len(p.ids) == scanned {
+			at, key, err := envelope.SplitIndexKey(k[1:])
+			if whole = err == nil && at > p.until; whole || len(p.entries) == scanned {
 				return false
 			}
-			_, key, err := envelope.SplitIndexKey(k[1:])
 			var id store.ID
 			if err == nil {
 				id, err = envelope.ParseKey(key)
@@ -115,10 +133,22 @@ func (s *Store) scanPending(p *pendingPage) error {
 				p.nameless = cmp.Or(p.nameless, corrupt("%w", err))
 				return true
 			}
-			p.ids, p.last = append(p.ids, id), bytes.Clone(k)
+			p.entries, p.last = append(p.entries, pendingEntry{id, at}), bytes.Clone(k)
 			return true
 		})
-		p.more = end != nil
+		p.more = end != nil && !whole
 		return err
 	})
+}
+
+// lastInstant returns the last instant of an index, or zero.
+func lastInstant(db pebble.Reader, prefix byte) (at int64, err error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	if err != nil {
+		return 0, err
+	}
+	if it.Last() {
+		at, _, _ = splitIndexKey(it.Key())
+	}
+	return at, it.Close()
 }

@@ -63,7 +63,7 @@ func newStatements(table string) statements {
 		drop:    on(`DELETE FROM {t}` + ofID),
 		free:    on(`DELETE FROM {t} WHERE id IN (?`),
 		expired: on(`SELECT id FROM {t} WHERE expires_at <= {now} ORDER BY expires_at LIMIT ? FOR UPDATE SKIP LOCKED`),
-		pending: on(`SELECT {now}, id, scope, id_key, {cols} FROM {t}
+		pending: on(`SELECT {now}, (SELECT MAX(created_at) FROM {t} WHERE state = 1), id, scope, id_key, {cols} FROM {t}
 	WHERE state = 1 AND (created_at > ? OR created_at = ? AND id > ?) AND created_at <= ?
 	AND (expires_at IS NULL OR expires_at > {now}) AND (? = '' OR scope = ?) ORDER BY created_at, id LIMIT ?`),
 	}

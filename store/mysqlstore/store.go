@@ -266,7 +266,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 }
 
 // Pending implements [store.Lister]. It reads 64 records at a time, and has no connection over the loop's body. It
-// does not list records that are made while it runs.
+// does not list records that are made while it runs, unless the clock was set back.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return sqltx.List(ctx, func(after sqltx.Position, until int64) (page []sqltx.Listed, err error) {
 		err = s.run(ctx, false, func(conn *sql.Conn) error {

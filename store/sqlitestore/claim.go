@@ -28,8 +28,11 @@ func (s *Store) Reserve(ctx context.Context, c store.Claim) (store.Grant, error)
 			}
 			return err
 		})
-		if errors.Is(err, errNothing) {
+		switch {
+		case errors.Is(err, errNothing):
 			return g, nil
+		case err == nil:
+			s.step = 1
 		}
 		return g, err
 	})
@@ -161,11 +164,7 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, c store.Claim, fence int64
 			_, err = tx.ExecContext(ctx, freeSQL, now.At.UnixMicro(), freed)
 		}
 	}
-	if err != nil {
-		return store.Grant{}, err
-	}
-	s.step = 1
-	return store.Grant{Verdict: g.Verdict, Lease: rec.Lease(), Record: rec}, nil
+	return store.Grant{Verdict: g.Verdict, Lease: rec.Lease(), Record: rec}, err
 }
 
 // draw draws a fence for a transaction that is about to begin, and announces the ID that it will hold. That is a

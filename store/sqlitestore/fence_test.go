@@ -61,6 +61,20 @@ func TestOnlyTheFirstFenceOfAStoreIsFarFromTheOneBefore(t *testing.T) {
 	}
 }
 
+// The next one after a failed commit is the first.
+func TestAClaimWhoseCommitFailsDrawsNoFirstFence(t *testing.T) {
+	st := opened(t, filepath.Join(t.TempDir(), "first.db"))
+	_, err := st.writes.Exec(orphans)
+	require.NoError(t, err)
+	_, err = st.Reserve(t.Context(), keyed("k"))
+	require.ErrorIs(t, err, store.ErrUnknown)
+	_, err = st.writes.Exec("DROP TRIGGER orphan")
+	require.NoError(t, err)
+	g, err := st.Reserve(t.Context(), keyed("k"))
+	require.NoError(t, err)
+	require.EqualValues(t, firstStep, g.Lease.Fence)
+}
+
 // The connection for draws does not sync its commits.
 func TestOnlyTheFirstDrawOfAStoreIsSynced(t *testing.T) {
 	st := opened(t, filepath.Join(t.TempDir(), "draws.db"))

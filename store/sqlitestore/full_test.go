@@ -47,6 +47,11 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	require.NoError(t, st.Complete(t.Context(), first.Lease, store.Outcome{Result: big}))
 }
 
+// orphans makes the commit of each new record fail.
+const orphans = `PRAGMA foreign_keys = ON; CREATE TABLE parents (id INTEGER PRIMARY KEY);
+	CREATE TABLE children (id INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
+	CREATE TRIGGER orphan AFTER INSERT ON redo_records BEGIN INSERT INTO children VALUES (1); END`
+
 // The error of a commit that may have been made is unknown.
 func TestCommitThatFailsForAnotherReasonIsUnknown(t *testing.T) {
 	require.NoError(t, committed(nil))
@@ -55,9 +60,7 @@ func TestCommitThatFailsForAnotherReasonIsUnknown(t *testing.T) {
 	st, err := Open(t.Context(), filepath.Join(t.TempDir(), "constraint.db"), WithMigrate())
 	require.NoError(t, err)
 	defer st.Close()
-	_, err = st.writes.Exec(`PRAGMA foreign_keys = ON; CREATE TABLE parents (id INTEGER PRIMARY KEY);
-		CREATE TABLE children (id INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
-		CREATE TRIGGER orphan AFTER INSERT ON redo_records BEGIN INSERT INTO children VALUES (1); END`)
+	_, err = st.writes.Exec(orphans)
 	require.NoError(t, err)
 	g, err := st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour})
 	require.ErrorIs(t, err, store.ErrUnknown)

@@ -35,11 +35,8 @@ func (s *Store) Extend(ctx context.Context, l store.Lease, d time.Duration, meta
 		return err
 	}
 	return s.move(ctx, extendSQL, l, func(now time.Time) []any {
-		var until time.Time
-		if d > 0 {
-			until = now.Add(d)
-		}
-		return []any{sqltx.Instant(until), meta, sqltx.Instant(until), now.UnixMicro()}
+		until := sql.NullInt64{Int64: now.UnixMicro() + sqltx.Micros(d), Valid: d > 0}
+		return []any{until, meta, until, now.UnixMicro()}
 	})
 }
 
@@ -114,13 +111,14 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	})
 }
 
-const pendingSQL = `SELECT ?4, rowid, scope, id_key, ` + columns + ` FROM redo_records
+const pendingSQL = `SELECT ?4, (SELECT max(created_at) FROM redo_records WHERE state = 1), rowid, scope, id_key, ` +
+	columns + ` FROM redo_records
 WHERE state = 1 AND (created_at, rowid) > (?1, ?2) AND created_at <= ?3 AND (expires_at IS NULL OR expires_at > ?4)
 	AND (?5 = x'' OR scope = ?5)
 ORDER BY created_at, rowid LIMIT ?6`
 
 // Pending implements [store.Lister]. It reads 64 records at a time. It does not list records that are made while it
-// runs.
+// runs, unless the clock was set back.
 func (s *Store) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
 	return sqltx.List(ctx, func(after sqltx.Position, until int64) (page []sqltx.Listed, err error) {
 		err = s.repeat(ctx, func() error {

@@ -21,13 +21,14 @@ type Position struct{ CreatedAt, Row int64 }
 type Listed struct {
 	Position
 	ReadAt int64 // by the store's clock, in microseconds
+	Newest int64 // when the newest pending record of any scope was made, by that clock
 	Record store.Record
 	Err    error
 }
 
 // List yields records as [store.Lister] does. page returns the PageSize records after a position that were created at
-// until or before, or fewer if they are the last. So the list has no records that are made while it runs. No connection
-// is used while the loop's body runs.
+// until or before, or fewer if they are the last. So the list has no records that are made while it runs, unless the
+// clock was set back. No connection is used while the loop's body runs.
 func List(
 	ctx context.Context, page func(after Position, until int64) ([]Listed, error),
 ) iter.Seq2[store.Record, error] {
@@ -39,7 +40,7 @@ func List(
 				err = ctx.Err()
 			}
 			if until == math.MaxInt64 && size > 0 {
-				until = list[0].ReadAt
+				until = max(list[0].ReadAt, list[0].Newest) // the clock may have been set back
 			}
 			for i := 0; i < size && err == nil; i++ {
 				if err = ctx.Err(); err == nil && !yield(list[i].Record, list[i].Err) {
@@ -55,8 +56,8 @@ func List(
 	}
 }
 
-// ReadPage reads all rows and closes them. Their columns are the time in microseconds, the row's number, scope, key,
-// and those of [Row.Dest]. It takes the results of QueryContext.
+// ReadPage reads all rows and closes them. Their columns are those of [Listed]: ReadAt, Newest and Row. Scope, key and
+// those of [Row.Dest] follow. It takes the results of QueryContext.
 func ReadPage(rows *sql.Rows, err error) ([]Listed, error) {
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func ReadPage(rows *sql.Rows, err error) ([]Listed, error) {
 		var l Listed
 		var r Row
 		var scope, key []byte
-		if err := rows.Scan(append([]any{&l.ReadAt, &l.Row, &scope, &key}, r.Dest()...)...); err != nil {
+		if err := rows.Scan(append([]any{&l.ReadAt, &l.Newest, &l.Row, &scope, &key}, r.Dest()...)...); err != nil {
 			return nil, errors.Join(err, rows.Close())
 		}
 		id := store.ID{Scope: string(scope), Key: string(key)}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,17 @@ func TestListReadsPageAfterPage(t *testing.T) {
 			require.Equal(t, sqltx.Position{CreatedAt: 7, Row: int64(i+1) * size}, after)
 		}
 	}
+}
+
+// A clock that was set back is behind the newest record.
+func TestListReadsRecordsThatTheClockIsBehind(t *testing.T) {
+	var until []int64
+	for range sqltx.List(t.Context(), func(after sqltx.Position, to int64) ([]sqltx.Listed, error) {
+		until = append(until, to)
+		return slices.Repeat([]sqltx.Listed{{ReadAt: 7, Newest: 9}}, sqltx.PageSize*(2-len(until))), nil
+	}) {
+	}
+	require.Equal(t, []int64{math.MaxInt64, 9}, until)
 }
 
 // A partial list is never taken for a whole one.

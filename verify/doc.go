@@ -25,10 +25,10 @@
 //
 // # Client and server
 //
-// Package schedule, below this one, checks the client: several processes, one operation, random schedules. Package
-// oneoperation checks it on random lives of one operation, with probes, findings and keys that the server forgets.
-// Package onekey checks the middleware on random lives of one key. Package sim runs clients, gateways, servers, relays
-// and consumers together in virtual time. Program crash runs them as processes over each store, and kills them.
+// Package schedule, below this one, checks the client: several processes, one operation, random schedules. Packages
+// oneoperation, onekey and oneevent check the client, the middleware and the inbox on random lives of one operation, one
+// key and one event. Package sim runs clients, gateways, servers, relays and consumers together in virtual time. Program
+// crash runs them as processes over each store, and kills them.
 //
 // The module is never released, so its imports bind no user.
 package verify

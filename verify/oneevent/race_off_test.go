@@ -1,0 +1,5 @@
+//go:build !race
+
+package oneevent
+
+const played = 1000

@@ -20,7 +20,8 @@ const maxReplicaTimeout = time.Minute
 // The timeout is from 1 ms to 1 minute, and is rounded up to milliseconds. If fewer replicas acknowledge in time,
 // the call returns store.ErrUnknown. Find then returns the primary's record, which may differ from the replicas'.
 // Before Reserve returns that error, it gives its claim up, so that the ID is not blocked. It releases a record
-// that it acquired, and ends the lease of a record that it took over.
+// that it acquired, and ends the lease of a record that it took over. That record has no owner then: store.Held
+// reports false.
 //
 // It costs one more round trip for Reserve and none for Complete, beside the time of the replicas. WAIT counts the
 // writes of its connection, so each call takes a separate connection. If the context can be canceled but has no
@@ -101,7 +102,8 @@ func (s *Store) giveUp(ctx context.Context, keys []string, g store.Grant) {
 	defer cancel()
 	sc, args := releaseScript, []string{fenceText(g.Lease.Fence)}
 	if g.Verdict == store.TakenOver {
-		sc, args = extendScript, append(args, "0")
+		meta := g.Record.Meta
+		sc, args = extendScript, append(args, "0", string(appendMetaLength(nil, meta)), string(meta), "00")
 	}
 	_ = s.runOnce(ctx, s.client, sc, keys, args)
 }

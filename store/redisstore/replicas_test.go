@@ -234,3 +234,25 @@ func TestAClaimIsGivenUpAfterItsContextHasEnded(t *testing.T) {
 		require.NoError(t, plain.Release(t.Context(), acquire(t, plain, claim("k")).Lease))
 	}
 }
+
+// Held settles a Reserve that returned ErrUnknown. A claim that was given up is not held, or its caller would work
+// without a lease.
+func TestATakeOverThatIsGivenUpIsNotHeld(t *testing.T) {
+	e := privateEngine(t)
+	plain := open(t, e.url())
+	st := open(t, e.url(), redisstore.WithReplicas(1, time.Millisecond))
+	for name, meta := range map[string][]byte{"no meta": nil, "an empty meta": {}, "a meta": []byte("first")} {
+		c := claim(name)
+		c.Lease, c.Owner, c.Meta = 0, "earlier", meta
+		earlier := acquire(t, plain, c)
+		c.Lease, c.Owner, c.Meta = time.Hour, "later", []byte("other")
+		_, err := st.Reserve(t.Context(), c)
+		require.ErrorIs(t, err, store.ErrUnknown)
+		rec := mustFind(t, plain, c.ID)
+		_, held := store.Held(rec, c)
+		require.False(t, held, name)
+		require.Greater(t, rec.Fence, earlier.Lease.Fence)
+		require.Zero(t, rec.LeaseLeft())
+		require.Equal(t, meta, rec.Meta, name)
+	}
+}

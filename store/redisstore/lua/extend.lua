@@ -1,6 +1,7 @@
 --@ prelude
 --@ clock
 local fence, life, length, meta = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- microseconds; no meta: keep the record's
+local nobody = ARGV[5] -- the length of no owner; nil: keep the owner
 
 --@ owned
 --@ whole
@@ -17,7 +18,7 @@ else
   expires = sub(r, 60, 72)
 end
 if moves or meta then
-  local owner = sub(r, 113, 114 + tonumber(sub(r, 113, 114)))
+  local owner = nobody or sub(r, 113, 114 + tonumber(sub(r, 113, 114)))
   r = sub(r, 1, 26) .. ends .. sub(r, 44, 59) .. expires .. sub(r, 73, 105) ..
     (meta and length .. owner .. meta or sub(r, 106))
   --@ put

@@ -133,13 +133,13 @@ func TestEachPlantedDefectIsFound(t *testing.T) {
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const tries = 200
+			const tries = 1000
 			l := lives(t, 0, tries, func(st inbox.Store, q inbox.Queue) (inbox.Store, inbox.Queue) {
 				f.store.Store, f.queue.Queue = st, q
 				return f.store, f.queue
 			})
 			require.NotNil(t, l, "not found in %d lives", tries)
-			t.Logf("found by seed %d: %s", l.seed, l.violation)
+			t.Logf("found by seed %d: %s", l.Seed, l.Violation())
 		})
 	}
 }
@@ -156,6 +156,6 @@ func TestALongerLeaseBreaksNoRule(t *testing.T) {
 		return flawedStore{Store: st, extend: longer}, q
 	})
 	if l != nil {
-		require.Fail(t, l.violation, "%v", l)
+		require.Fail(t, l.Violation(), "%v", l)
 	}
 }

@@ -16,23 +16,23 @@ func (l *life) settle(e *event) {
 	p := l.process(0)
 	if last.Dead() && !e.dropping {
 		if n := l.letters(p); n != 1 {
-			l.violate("the list has %d dead letters, and %s is one", n, e.id)
+			l.Violate("the list has %d dead letters, and %s is one", n, e.id)
 		}
-		if l.draw(3) == 0 {
+		if l.Draw(3) == 0 {
 			if err := l.drop(p, e); err != nil {
-				l.violate("the dead letter %s can't be dropped: %v", e.id, err)
+				l.Violate("the dead letter %s can't be dropped: %v", e.id, err)
 			}
 		} else if !l.redrive(p, e) || !e.handled {
-			l.violate("the dead letter %s can't be redriven", e.id)
+			l.Violate("the dead letter %s can't be redriven", e.id)
 		}
 		last = l.acknowledged(e)
 	}
 	if last.Dead() && l.letters(p) == 1 && l.drop(p, e) != nil {
-		l.violate("the dead letter %s can't be dropped", e.id)
+		l.Violate("the dead letter %s can't be dropped", e.id)
 	}
 	l.check(e, l.acknowledged(e))
 	if letters, waiting := l.letters(p), l.waiting(p); letters != 0 || waiting != 0 {
-		l.violate("%d events are dead and %d wait in the end", letters, waiting)
+		l.Violate("%d events are dead and %d wait in the end", letters, waiting)
 	}
 }
 
@@ -48,7 +48,7 @@ func (l *life) settleAccepted() {
 			e.mu.Lock()
 			dead := e.dead
 			e.mu.Unlock()
-			if l.letters(p); dead && l.draw(3) == 0 {
+			if l.letters(p); dead && l.Draw(3) == 0 {
 				_ = l.drop(p, e)
 			} else {
 				l.redrive(p, e) // of an event that is no letter too
@@ -57,7 +57,7 @@ func (l *life) settleAccepted() {
 	}
 	l.emptied()
 	if stats, err := l.queue.Stats(context.Background()); err != nil || stats.Waiting > 0 || stats.Dead > 0 {
-		l.violate("the queue is not empty in the end: %+v %v", stats, err)
+		l.Violate("the queue is not empty in the end: %+v %v", stats, err)
 	}
 	for _, e := range l.events {
 		l.check(e, l.acknowledged(e))
@@ -74,7 +74,7 @@ func (l *life) emptied() {
 		}
 		time.Sleep(time.Minute / 2)
 	}
-	l.violate("an event of the queue is stuck")
+	l.Violate("an event of the queue is stuck")
 }
 
 // acknowledged delivers the event until it is acknowledged.
@@ -92,7 +92,7 @@ func (l *life) acknowledged(e *event) *inbox.Receipt {
 		}
 		time.Sleep(2 * leaseTTL)
 	}
-	l.violate("%s is not acknowledged after the faults", e.id)
+	l.Violate("%s is not acknowledged after the faults", e.id)
 	return nil
 }
 
@@ -101,8 +101,8 @@ func (l *life) check(e *event, last *inbox.Receipt) {
 	switch {
 	case last == nil, last.Status == inbox.Accepted && e.dropping: // the queue has forgotten it, and the inbox has not
 	case last.Status != inbox.Replayed:
-		l.violate("%s is %v in the end", e.id, last.Status)
+		l.Violate("%s is %v in the end", e.id, last.Status)
 	case last.Dead() && !e.dropping:
-		l.violate("%s is dead in the end, and nobody has dropped it", e.id)
+		l.Violate("%s is dead in the end, and nobody has dropped it", e.id)
 	}
 }

@@ -39,7 +39,7 @@ type event struct {
 // begin checks that the handler may run.
 func (e *event) begin(r *run) {
 	l, ev := e.life, r.ev
-	l.log("%s begins %s, attempt %d, redrive: %v", r.p.name, e.id, ev.Attempt, r.redrive)
+	l.Log("%s begins %s, attempt %d, redrive: %v", r.p.Name, e.id, ev.Attempt, r.redrive)
 	for _, other := range l.events {
 		if other == e {
 			break
@@ -50,23 +50,23 @@ func (e *event) begin(r *run) {
 	defer e.mu.Unlock()
 	for _, earlier := range e.runs {
 		if earlier.busy() {
-			l.violate("%s begins attempt %d of %s while %s makes attempt %d",
-				r.p.name, ev.Attempt, e.id, earlier.p.name, earlier.ev.Attempt)
+			l.Violate("%s begins attempt %d of %s while %s makes attempt %d",
+				r.p.Name, ev.Attempt, e.id, earlier.p.Name, earlier.ev.Attempt)
 		}
 	}
 	switch {
 	case ev.Attempt <= e.newest:
-		l.violate("attempt %d of %s begins after attempt %d", ev.Attempt, e.id, e.newest)
+		l.Violate("attempt %d of %s begins after attempt %d", ev.Attempt, e.id, e.newest)
 	case e.handled:
-		l.violate("a handler of %s begins although it was handled", e.id)
+		l.Violate("a handler of %s begins although it was handled", e.id)
 	case e.dropped:
-		l.violate("a handler of %s begins although it was dropped", e.id)
+		l.Violate("a handler of %s begins although it was dropped", e.id)
 	case e.dead && !r.redrive && !(l.accepts && r.p.late()):
-		l.violate("a handler of %s begins although it is dead", e.id)
+		l.Violate("a handler of %s begins although it is dead", e.id)
 	case !r.redrive && time.Now().Before(e.rests):
-		l.violate("a handler of %s begins although it rests for %v", e.id, time.Until(e.rests))
+		l.Violate("a handler of %s begins although it rests for %v", e.id, time.Until(e.rests))
 	case e.fits != "" && e.fits != string(ev.Payload):
-		l.violate("a handler of %s gets the payload %q, instead of %q", e.id, ev.Payload, e.fits)
+		l.Violate("a handler of %s gets the payload %q, instead of %q", e.id, ev.Payload, e.fits)
 	}
 	e.fit(string(ev.Payload))
 	e.newest = ev.Attempt
@@ -88,20 +88,20 @@ func (e *event) checkOrder(earlier *event) {
 	}
 	for entry, err := range l.queue.Events(ctx, outbox.Selection{ID: earlier.id}) {
 		if err != nil {
-			l.violate("the queue can't be listed: %v", err)
+			l.Violate("the queue can't be listed: %v", err)
 			return
 		}
 		// The relay goes on when it has given an event up, and writes that later.
 		given = given || entry.State == outbox.StateDead || entry.Attempts >= l.attempts
 		if !given || l.holds {
-			l.violate("a handler of %s begins before %s is handled", e.id, earlier.id)
+			l.Violate("a handler of %s begins before %s is handled", e.id, earlier.id)
 		}
 	}
 }
 
 // end is the end of a handler.
 func (e *event) end(r *run, err error) {
-	e.life.log("%s ends %s, attempt %d: %v", r.p.name, e.id, r.ev.Attempt, err)
+	e.life.Log("%s ends %s, attempt %d: %v", r.p.Name, e.id, r.ev.Attempt, err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.ended, r.err = time.Now(), err
@@ -129,9 +129,9 @@ func (e *event) apply(r *run) bool {
 		return false
 	}
 	e.effects = append(e.effects, fmt.Sprintf("attempt %d", r.ev.Attempt))
-	e.life.log("%s makes the effect of %s", r.p.name, e.id)
+	e.life.Log("%s makes the effect of %s", r.p.Name, e.id)
 	if len(e.effects) > 1 {
-		e.life.violate("%s has the effects %v", e.id, e.effects)
+		e.life.Violate("%s has the effects %v", e.id, e.effects)
 	}
 	return true
 }
@@ -146,7 +146,7 @@ func (e *event) fit(payload string) {
 		e.fits = payload
 	}
 	if e.fits != payload || e.refused[payload] {
-		e.life.violate("%s has the payload %q, and %q is accepted", e.id, e.fits, payload)
+		e.life.Violate("%s has the payload %q, and %q is accepted", e.id, e.fits, payload)
 	}
 }
 
@@ -157,7 +157,7 @@ func (e *event) refuse(payload string) {
 	}
 	e.refused[payload] = true
 	if e.fits == payload {
-		e.life.violate("%s has the payload %q, and it is refused", e.id, payload)
+		e.life.Violate("%s has the payload %q, and it is refused", e.id, payload)
 	}
 }
 
@@ -176,7 +176,7 @@ func (e *event) died(s seen) {
 		return
 	}
 	if e.handled {
-		e.life.violate("%s was handled, and is dead now", e.id)
+		e.life.Violate("%s was handled, and is dead now", e.id)
 	}
 	e.dead = true
 }
@@ -198,13 +198,13 @@ func (e *event) receive(r inbox.Receipt, payload string, s seen) {
 	handled := r.Status == inbox.Processed || r.Status == inbox.Replayed && !r.Dead()
 	switch {
 	case r.Unknown:
-		l.violate("the effect of %s is unknown", e.id)
+		l.Violate("the effect of %s is unknown", e.id)
 	case e.processed > 1:
-		l.violate("%s was processed twice", e.id)
+		l.Violate("%s was processed twice", e.id)
 	case handled && e.dropped && !l.accepts: // a queue can have a letter of an event that was handled
-		l.violate("%s was dropped, and is handled", e.id)
+		l.Violate("%s was dropped, and is handled", e.id)
 	case handled && len(e.effects) == 0:
-		l.violate("%s has the receipt %v without an effect", e.id, r.Status)
+		l.Violate("%s has the receipt %v without an effect", e.id, r.Status)
 	case r.Dead():
 		e.died(s)
 	case handled:

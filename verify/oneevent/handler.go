@@ -60,14 +60,14 @@ func (p *process) run(r *run) (err error) {
 // endBefore ends some handlers without an effect. It returns nil for those that go on.
 func (p *process) endBefore(r *run) error {
 	l := p.life
-	if !l.chance(60) {
+	if !l.Chance(60) {
 		return nil
 	}
-	switch l.draw(6) {
+	switch l.Draw(6) {
 	case 0:
 		return inbox.Reject(errFailed)
 	case 1:
-		l.log("%s panics", p.name)
+		l.Log("%s panics", p.Name)
 		panic("a handler's error")
 	case 2:
 		<-r.ctx.Done()
@@ -82,14 +82,14 @@ func (p *process) endBefore(r *run) error {
 func (p *process) endAfter(r *run) error {
 	l := p.life
 	p.rest(r.ctx)
-	if !l.chance(50) {
+	if !l.Chance(50) {
 		return nil
 	}
-	switch l.draw(5) {
+	switch l.Draw(5) {
 	case 0:
 		p.die()
 	case 1:
-		l.log("%s panics", p.name)
+		l.Log("%s panics", p.Name)
 		panic("a handler's error")
 	case 2:
 		<-r.ctx.Done()
@@ -103,7 +103,7 @@ func (p *process) endAfter(r *run) error {
 // rest lets time pass within a handler.
 func (p *process) rest(ctx context.Context) {
 	select {
-	case <-time.After(p.life.span(handlerTimeout / 3)):
+	case <-time.After(p.life.Span(handlerTimeout / 3)):
 	case <-ctx.Done():
 	}
 	p.live()

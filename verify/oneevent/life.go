@@ -1,46 +1,36 @@
 package oneevent
 
 import (
-	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redo-go/redo/inbox"
+	"github.com/redo-go/redo/verify/internal/random"
 )
 
 // A life is all that happens to an event, or to the events of an order.
 type life struct {
-	seed     uint64
+	*random.Life
 	store    inbox.Store
 	queue    inbox.Queue
 	accepts  bool // the inbox accepts events and handles them later, from the queue
 	holds    bool // an order waits behind a dead letter
 	attempts int  // after which an event is dead
-	faulty   int  // percent of the calls that fail
-	began    time.Time
-	calm     atomic.Bool // no more faults
 	events   []*event
 
 	mu        sync.Mutex
-	rng       *rand.Rand
 	processes []*process
-	starts    int
-	lines     []string
-	violation string
 }
 
 func newLife(seed uint64, st inbox.Store, q inbox.Queue) *life {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	l := &life{
-		seed: seed, store: st, queue: q, rng: rng, began: time.Now(), accepts: rng.IntN(2) == 0, holds: rng.IntN(2) == 0,
-		attempts: []int{2, 3, 10}[rng.IntN(3)], faulty: []int{0, 5, 20}[rng.IntN(3)],
-	}
+	l := &life{Life: random.New(seed), store: st, queue: q}
+	l.accepts, l.holds, l.attempts = l.Draw(2) == 0, l.Draw(2) == 0, []int{2, 3, 10}[l.Draw(3)]
+	l.Faulty = []int{0, 5, 20}[l.Draw(3)]
+	l.Log("accepts %v, holds %v, %d attempts", l.accepts, l.holds, l.attempts)
 	events := 1
 	if l.accepts {
-		events += rng.IntN(3)
+		events += l.Draw(3)
 	}
 	for i := range events {
 		l.events = append(l.events, &event{
@@ -77,8 +67,8 @@ func (l *life) play() (string, error) {
 	all.Wait()
 	close(over)
 	weather.Wait()
-	l.calm.Store(true)
-	l.log("the faults are over")
+	l.Calm.Store(true)
+	l.Log("the faults are over")
 	time.Sleep(leaseTTL + handlerTimeout + storeTimeout)
 	if l.accepts {
 		l.settleAccepted()
@@ -89,16 +79,12 @@ func (l *life) play() (string, error) {
 		p.kill()
 	}
 	time.Sleep(time.Minute) // calls of stopped processes end
-	return l.violation, nil
+	return l.Violation(), nil
 }
 
 // restart replaces a process by a new one.
 func (l *life) restart(i int) error {
-	l.mu.Lock()
-	l.starts++
-	name := fmt.Sprintf("process %d", l.starts)
-	l.mu.Unlock()
-	p, err := l.start(name)
+	p, err := l.start()
 	if err == nil {
 		l.mu.Lock()
 		l.processes[i] = p
@@ -112,20 +98,18 @@ func (l *life) weather(over <-chan struct{}) {
 	for {
 		select {
 		case <-over:
-		case <-time.After(l.span(leaseTTL)):
+		case <-time.After(l.Span(leaseTTL)):
 		}
 		for i := range l.processes {
 			p := l.process(i)
-			if l.chance(8) && !p.dead.Load() {
+			if l.Chance(8) && !p.Dead.Load() {
 				p.kill()
 			}
-			if l.chance(5) {
-				p.stop(l.span(3 * leaseTTL))
+			if l.Chance(5) {
+				p.Stop(l.Span(3 * leaseTTL))
 			}
-			if down := l.chance(15); down != p.down.Swap(down) {
-				l.log("%s is without the store: %v", p.name, down)
-			}
-			if p.dead.Load() {
+			p.SetDown(l.Chance(15))
+			if p.Dead.Load() {
 				_ = l.restart(i) // the options were accepted before
 			}
 		}
@@ -149,56 +133,6 @@ func (l *life) event(id string) *event {
 			return e
 		}
 	}
-	l.violate("there is no event %q", id)
+	l.Violate("there is no event %q", id)
 	return l.events[0]
-}
-
-func (l *life) violate(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	l.log("VIOLATION: %s", text)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.violation == "" {
-		l.violation = text
-	}
-}
-
-func (l *life) log(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf("%9v  "+format, append([]any{time.Since(l.began)}, args...)...))
-}
-
-// String returns what has happened, in its order.
-func (l *life) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "seed %d, accepts %v, holds %v, %d attempts, %d %% of the calls fail\n",
-		l.seed, l.accepts, l.holds, l.attempts, l.faulty)
-	for _, line := range l.lines {
-		fmt.Fprintln(&b, line)
-	}
-	return b.String()
-}
-
-func (l *life) draw(n int) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rng.IntN(n)
-}
-
-// chance reports true in so many of a hundred draws, while there are faults.
-func (l *life) chance(percent int) bool { return l.draw(100) < percent && !l.calm.Load() }
-
-// span returns a time up to most.
-func (l *life) span(most time.Duration) time.Duration {
-	return time.Duration(l.draw(int(most/time.Millisecond))+1) * time.Millisecond
-}
-
-func (l *life) drawFault() fault {
-	if !l.chance(l.faulty) {
-		return none
-	}
-	return fault(1 + l.draw(int(hangs)))
 }

@@ -16,9 +16,9 @@ const operatorTimeout = 8 * time.Second
 // operate lists, redrives and drops events while there are faults.
 func (l *life) operate() {
 	for range operations {
-		time.Sleep(l.span(2 * leaseTTL))
-		p, e := l.process(l.draw(consumers)), l.events[l.draw(len(l.events))]
-		switch n := l.draw(10); {
+		time.Sleep(l.Span(2 * leaseTTL))
+		p, e := l.process(l.Draw(consumers)), l.events[l.Draw(len(l.events))]
+		switch n := l.Draw(10); {
 		case n < 5:
 			l.redrive(p, e)
 		case n < 6:
@@ -43,7 +43,7 @@ func (l *life) redrive(p *process, e *event) bool {
 		e.dead = false
 	}
 	e.mu.Unlock()
-	l.log("%s redrives %s", p.name, e.id)
+	l.Log("%s redrives %s", p.Name, e.id)
 	var r *run
 	got := l.end(p, e, "", e.look(), func() (inbox.Receipt, error) {
 		if l.accepts {
@@ -80,7 +80,7 @@ func (l *life) drop(p *process, e *event) (err error) {
 	} else {
 		err = p.inbox.Drop(ctx, source, e.id)
 	}
-	l.log("%s drops %s: %v", p.name, e.id, err)
+	l.Log("%s drops %s: %v", p.Name, e.id, err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
@@ -89,18 +89,18 @@ func (l *life) drop(p *process, e *event) (err error) {
 		case errors.Is(err, inbox.ErrNoLetter):
 			e.forgets--
 		case failed == nil || failed.Code != taxonomy.InFlight && failed.Code != taxonomy.Unavailable:
-			l.violate("Drop of %s: %v", e.id, err)
+			l.Violate("Drop of %s: %v", e.id, err)
 		}
 		return err
 	}
 	e.dropped = true
 	for _, r := range e.runs[:before] {
 		if r.busy() {
-			l.violate("%s drops %s, while %s makes attempt %d", p.name, e.id, r.p.name, r.ev.Attempt)
+			l.Violate("%s drops %s, while %s makes attempt %d", p.Name, e.id, r.p.Name, r.ev.Attempt)
 		}
 	}
 	if e.handled && !l.accepts {
-		l.violate("%s was handled, and is dropped", e.id)
+		l.Violate("%s was handled, and is dropped", e.id)
 	}
 	return nil
 }
@@ -134,10 +134,10 @@ func (l *life) list(p *process, listed iter.Seq2[inbox.FailedEvent, error], see 
 		case failed != nil && failed.Code == taxonomy.Unavailable:
 			return -1
 		case err != nil:
-			l.violate("a list yields %v", err)
+			l.Violate("a list yields %v", err)
 			return -1
 		}
-		l.log("%s lists %s: %d attempts, %q", p.name, f.ID, f.Attempts, f.Failure)
+		l.Log("%s lists %s: %d attempts, %q", p.Name, f.ID, f.Attempts, f.Failure)
 		e := l.event(f.ID)
 		e.mu.Lock()
 		e.fit(string(f.Payload))

@@ -14,7 +14,7 @@ const patience = time.Minute
 
 // deliver sends the event to a process. It returns nil if the producer gets no acknowledgement.
 func (l *life) deliver(e *event, payload string) *inbox.Receipt {
-	p, s := l.process(l.draw(consumers)), e.look()
+	p, s := l.process(l.Draw(consumers)), e.look()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ev := inbox.Event{Source: source, ID: e.id, Payload: []byte(payload)}
@@ -53,12 +53,12 @@ func (l *life) end(
 	began := time.Now()
 	r, err := call()
 	if time.Since(began) >= patience {
-		l.violate("%s: a call does not end", e.id)
+		l.Violate("%s: a call does not end", e.id)
 	}
-	if p.dead.Load() {
+	if p.Dead.Load() {
 		return nil
 	}
-	l.log("%s: %s %.30q: %v %v, failure %q, mismatch %v", p.name, e.id, payload, r.Status, err, r.Failure,
+	l.Log("%s: %s %.30q: %v %v, failure %q, mismatch %v", p.Name, e.id, payload, r.Status, err, r.Failure,
 		r.PayloadMismatch)
 	if err != nil {
 		e.mu.Lock()
@@ -67,11 +67,11 @@ func (l *life) end(
 		switch {
 		case payload == "" && errors.Is(err, inbox.ErrNoLetter):
 		case failed == nil:
-			l.violate("%s: the error is %v", e.id, err)
+			l.Violate("%s: the error is %v", e.id, err)
 		case failed.Code == taxonomy.PayloadMismatch:
 			e.refuse(payload)
 		case failed.Code != taxonomy.InFlight && failed.Code != taxonomy.Unavailable && failed.Code != inbox.HandlerFailed:
-			l.violate("%s: the error is %v", e.id, err)
+			l.Violate("%s: the error is %v", e.id, err)
 		}
 		return nil
 	}
@@ -91,8 +91,8 @@ func (e *event) rest(r *run, d time.Duration) {
 // produce delivers the events while there are faults. The next one of an order follows an acknowledgement.
 func (l *life) produce() {
 	for range deliveries {
-		time.Sleep(l.span(leaseTTL))
-		i := l.draw(len(l.events))
+		time.Sleep(l.Span(leaseTTL))
+		i := l.Draw(len(l.events))
 		e := l.events[i]
 		if !e.sent {
 			continue
@@ -106,7 +106,7 @@ func (l *life) produce() {
 // repeat delivers one event again and again, beside the producer.
 func (l *life) repeat() {
 	for range deliveries {
-		time.Sleep(l.span(leaseTTL))
+		time.Sleep(l.Span(leaseTTL))
 		e := l.events[0]
 		l.deliver(e, l.payload(e))
 	}
@@ -114,7 +114,7 @@ func (l *life) repeat() {
 
 // payload draws another payload sometimes.
 func (l *life) payload(e *event) string {
-	if l.chance(10) {
+	if l.Chance(10) {
 		return "another payload of " + e.id
 	}
 	return "payload of " + e.id

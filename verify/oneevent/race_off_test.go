@@ -2,4 +2,4 @@
 
 package oneevent
 
-const played = 1000
+const played = 3000

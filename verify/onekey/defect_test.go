@@ -72,7 +72,7 @@ func TestEachPlantedDefectIsFound(t *testing.T) {
 			const tries = 200
 			l := lives(t, 0, tries, func(st store.Store) store.Store { f.Store = st; return f })
 			require.NotNil(t, l, "not found in %d lives", tries)
-			t.Logf("found by seed %d: %s", l.seed, l.violation)
+			t.Logf("found by seed %d: %s", l.Seed, l.Violation())
 		})
 	}
 }
@@ -81,6 +81,6 @@ func TestEachPlantedDefectIsFound(t *testing.T) {
 func TestALostReleaseBreaksNoRule(t *testing.T) {
 	f := flawedStore{release: func(context.Context, store.Store, store.Lease) error { return nil }}
 	if l := lives(t, 0, 200, func(st store.Store) store.Store { f.Store = st; return f }); l != nil {
-		require.Fail(t, l.violation, "%v", l)
+		require.Fail(t, l.Violation(), "%v", l)
 	}
 }

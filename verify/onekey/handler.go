@@ -32,7 +32,7 @@ const (
 func (p *process) serve(w http.ResponseWriter, r *http.Request) {
 	l, ctx := p.life, r.Context()
 	fence, taken := server.Fence(ctx), server.TakenOver(ctx)
-	l.log("%s runs the handler: fence %d, taken over: %v", p.name, fence, taken)
+	l.Log("%s runs the handler: fence %d, taken over: %v", p.Name, fence, taken)
 	p.rest(ctx)
 	if !l.ledger.enter(fence) {
 		p.respond(w, http.StatusServiceUnavailable, "a later owner has come")
@@ -40,7 +40,7 @@ func (p *process) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch made := l.ledger.all(); {
 	case taken && l.policy == refusing:
-		l.violate("the handler runs for a key that was taken over, although the route refuses that")
+		l.Violate("the handler runs for a key that was taken over, although the route refuses that")
 	case taken && l.policy == reexecuting && len(made) > 0: // an honest handler reads its effect back
 		p.found(ctx, w, made[0], false)
 		return
@@ -48,16 +48,16 @@ func (p *process) serve(w http.ResponseWriter, r *http.Request) {
 	if p.endsBefore(ctx, w) {
 		return
 	}
-	id := fmt.Sprintf("effect-%d-%d", fence, l.draw(1000))
-	if l.policy == recovering || l.draw(2) == 0 {
+	id := fmt.Sprintf("effect-%d-%d", fence, l.Draw(1000))
+	if l.policy == recovering || l.Draw(2) == 0 {
 		err := server.Checkpoint(ctx, []byte(id))
-		l.log("%s: checkpoint %s: %v", p.name, id, err)
+		l.Log("%s: checkpoint %s: %v", p.Name, id, err)
 		p.live()
 		if err != nil {
 			p.respond(w, http.StatusServiceUnavailable, "no checkpoint")
 			return
 		}
-		if l.chance(10) {
+		if l.Chance(10) {
 			p.die()
 		}
 		p.rest(ctx)
@@ -67,26 +67,26 @@ func (p *process) serve(w http.ResponseWriter, r *http.Request) {
 		p.respond(w, http.StatusServiceUnavailable, "a later owner has come")
 		return
 	}
-	l.log("%s makes %s", p.name, id)
+	l.Log("%s makes %s", p.Name, id)
 	p.endAfter(ctx, w, http.StatusCreated, id, false)
 }
 
 // endsBefore ends some handlers without an effect.
 func (p *process) endsBefore(ctx context.Context, w http.ResponseWriter) bool {
 	l := p.life
-	if !l.chance(50) {
+	if !l.Chance(50) {
 		return false
 	}
-	switch l.draw(8) {
+	switch l.Draw(8) {
 	case 0:
 		p.respond(w, http.StatusUnprocessableEntity, refusal)
 	case 1:
-		p.respond(w, []int{401, 429, 500, 503}[l.draw(4)], "later")
+		p.respond(w, []int{401, 429, 500, 503}[l.Draw(4)], "later")
 	case 2:
-		l.log("%s panics", p.name)
+		l.Log("%s panics", p.Name)
 		panic("a handler's error")
 	case 3:
-		l.log("%s runs out of time", p.name)
+		l.Log("%s runs out of time", p.Name)
 		<-ctx.Done()
 	case 4:
 		p.die()
@@ -107,16 +107,16 @@ func (p *process) endsBefore(ctx context.Context, w http.ResponseWriter) bool {
 func (p *process) endAfter(ctx context.Context, w http.ResponseWriter, status int, id string, marked bool) {
 	l := p.life
 	p.rest(ctx)
-	if !l.chance(60) {
+	if !l.Chance(60) {
 		p.respond(w, status, id)
 		return
 	}
-	if l.draw(2) == 0 {
+	if l.Draw(2) == 0 {
 		marked = p.mark(ctx)
 	}
 	// Without a mark, a panic or a timeout releases the key of a route whose handler may run again.
 	forgiven := marked || l.policy != reexecuting
-	switch n := l.draw(7); {
+	switch n := l.Draw(7); {
 	case n == 0:
 		p.die()
 	case n == 1 && !marked:
@@ -129,10 +129,10 @@ func (p *process) endAfter(ctx context.Context, w http.ResponseWriter, status in
 		p.respond(w, status, id)
 		panic(http.ErrAbortHandler)
 	case n == 4 && forgiven:
-		l.log("%s panics", p.name)
+		l.Log("%s panics", p.Name)
 		panic("a handler's error")
 	case n == 5 && forgiven:
-		l.log("%s runs out of time", p.name)
+		l.Log("%s runs out of time", p.Name)
 		<-ctx.Done()
 	case n == 6 && marked:
 		p.respond(w, http.StatusInternalServerError, id) // it is stored, with any status
@@ -146,13 +146,13 @@ var errUnreadable = errors.New("the ledger can't be read now")
 // recover is the function given to Recover. It finds the effect by the checkpoint.
 func (p *process) recover(ctx context.Context, _ *http.Request, _ string, meta []byte) (http.Handler, error) {
 	l, fence := p.life, server.Fence(ctx)
-	l.log("%s recovers: fence %d, checkpoint %q", p.name, fence, meta)
+	l.Log("%s recovers: fence %d, checkpoint %q", p.Name, fence, meta)
 	p.live()
 	if !l.ledger.enter(fence) {
 		return nil, errUnreadable
 	}
-	if l.chance(20) {
-		switch l.draw(3) {
+	if l.Chance(20) {
+		switch l.Draw(3) {
 		case 0:
 			return nil, errUnreadable
 		case 1:
@@ -165,13 +165,13 @@ func (p *process) recover(ctx context.Context, _ *http.Request, _ string, meta [
 	if !l.ledger.has(id) {
 		return nil, nil //nolint:nilnil // nothing was done
 	}
-	marked := l.chance(30) && p.mark(ctx)
+	marked := l.Chance(30) && p.mark(ctx)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.found(r.Context(), w, id, marked) }), nil
 }
 
 // found responds with an effect that an earlier owner of the key has made.
 func (p *process) found(ctx context.Context, w http.ResponseWriter, id string, marked bool) {
-	if !marked && p.life.chance(30) { // it says nothing about the effect: the key stays taken over
+	if !marked && p.life.Chance(30) { // it says nothing about the effect: the key stays taken over
 		p.respond(w, http.StatusServiceUnavailable, "later")
 		return
 	}
@@ -182,14 +182,14 @@ func (p *process) found(ctx context.Context, w http.ResponseWriter, id string, m
 func (p *process) mark(ctx context.Context) bool {
 	p.life.marked.Store(true)
 	err := server.Applied(ctx)
-	p.life.log("%s: applied: %v", p.name, err)
+	p.life.Log("%s: applied: %v", p.Name, err)
 	p.live()
 	return true
 }
 
 func (p *process) respond(w http.ResponseWriter, status int, text string) {
 	p.live()
-	p.life.log("%s responds: %d %.40q", p.name, status, text)
+	p.life.Log("%s responds: %d %.40q", p.Name, status, text)
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text)
 }
@@ -197,7 +197,7 @@ func (p *process) respond(w http.ResponseWriter, status int, text string) {
 // rest lets time pass within a handler, sometimes more than a lease.
 func (p *process) rest(ctx context.Context) {
 	select {
-	case <-time.After(p.life.span(handlerTimeout / 3)):
+	case <-time.After(p.life.Span(handlerTimeout / 3)):
 	case <-ctx.Done():
 	}
 	p.live()

@@ -4,11 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/redo-go/redo/server"
-	"github.com/redo-go/redo/verify/internal/link"
+	"github.com/redo-go/redo/verify/internal/random"
 )
 
 const (
@@ -20,16 +19,15 @@ const (
 
 // A process serves the operation until it is killed. Its handlers may run on then, without an effect.
 type process struct {
+	random.Process
 	life       *life
-	name       string
-	dead, down atomic.Bool  // down: it does not reach the store
-	resumes    atomic.Int64 // when a pause ends, in nanoseconds of the life
 	background server.Background
 	handler    http.Handler
 }
 
-func (l *life) start(name string) (*process, error) {
-	p := &process{life: l, name: name}
+func (l *life) start() (*process, error) {
+	p := &process{life: l}
+	p.Start(l.Life)
 	policy := map[policy]server.TakeOverPolicy{
 		reexecuting: server.Reexecute(), refusing: server.Refuse(), recovering: server.Recover(p.recover),
 	}[l.policy]
@@ -44,7 +42,7 @@ func (l *life) start(name string) (*process, error) {
 	if l.parts {
 		opts = append(opts, server.CancelOnDisconnect())
 	}
-	mw, err := server.New(p.link(), opts...)
+	mw, err := server.New(p.Link(l.store), opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +52,7 @@ func (l *life) start(name string) (*process, error) {
 
 // kill ends the process's work. Nothing that it does later has an effect.
 func (p *process) kill() {
-	p.dead.Store(true)
-	p.life.log("%s is killed", p.name)
+	p.Kill()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	go func() { _ = p.background.Shutdown(ended) }()
@@ -67,28 +64,10 @@ func (p *process) die() {
 	panic(http.ErrAbortHandler)
 }
 
-// stop pauses the process, as SIGSTOP does, before its next steps and calls of the store.
-func (p *process) stop(d time.Duration) {
-	p.life.log("%s is stopped for %v", p.name, d)
-	p.resumes.Store(int64(time.Since(p.life.began) + d))
-}
-
-func (p *process) waitForResume() {
-	time.Sleep(time.Duration(p.resumes.Load()) - time.Since(p.life.began))
-}
-
 // live waits until a stopped process goes on, and ends the handler of one that was killed.
 func (p *process) live() {
-	p.waitForResume()
-	if p.dead.Load() {
+	p.WaitForResume()
+	if p.Dead.Load() {
 		panic(http.ErrAbortHandler)
-	}
-}
-
-// link is the process's connection to the store.
-func (p *process) link() link.Link {
-	return link.Link{
-		Store: p.life.store, Before: p.waitForResume, After: p.waitForResume, Draw: p.life.drawFault,
-		Down: func() bool { return p.dead.Load() || p.down.Load() && !p.life.calm.Load() },
 	}
 }

@@ -123,7 +123,7 @@ func TestEachPlantedDefectIsFound(t *testing.T) {
 			const tries = 3000
 			l := lives(t, 0, tries, d)
 			require.NotNil(t, l, "not found in %d lives", tries)
-			t.Logf("found by seed %d: %s", l.seed, l.violation)
+			t.Logf("found by seed %d: %s", l.Seed, l.Violation())
 		})
 	}
 }
@@ -137,6 +137,6 @@ func TestAForgottenRefusalBreaksNoRule(t *testing.T) {
 		return b.Complete(ctx, l, o)
 	}}.plant()
 	if l := lives(t, 0, 200, d); l != nil {
-		require.Fail(t, l.violation, "%v", l)
+		require.Fail(t, l.Violation(), "%v", l)
 	}
 }

@@ -1,10 +1,7 @@
 package oneoperation
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -12,7 +9,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/taxonomy"
-	"github.com/redo-go/redo/verify/internal/link"
+	"github.com/redo-go/redo/verify/internal/random"
 )
 
 const (
@@ -33,7 +30,7 @@ type plant struct {
 
 // A life is all that happens to one operation.
 type life struct {
-	seed     uint64
+	*random.Life
 	plant    plant
 	store    backend
 	auditor  *redo.Client // reads the store without faults
@@ -42,15 +39,12 @@ type life struct {
 	limits   bool
 	resumed  bool          // by ResumeEvery
 	crowded  bool          // a person acts while a Resume waits
-	faulty   int           // percent of the calls of the store, the requests and the responses that fail
 	gated    int           // percent of the requests that the gateway refuses
 	refusing int           // percent of the handlers that refuse
 	gap      time.Duration // between two calls of a caller, at most
 	outage   time.Duration // until then few requests reach the server
 	attempts int           // of one call
-	began    time.Time
-	calm     atomic.Bool  // no more faults
-	returned atomic.Int64 // successes
+	returned atomic.Int64  // successes
 	running  sync.WaitGroup
 	dos      chan struct{} // one for each Do under way
 	resumes  chan struct{} // one for each Resume and ResumeEvery under way
@@ -59,34 +53,33 @@ type life struct {
 	settled  map[time.Time]settled // by the creation of the record
 
 	mu        sync.Mutex
-	rng       *rand.Rand
 	processes [processes]*process
-	starts    int
-	events    []string
-	violation string
 }
 
 func newLife(seed uint64, st backend, d plant) (*life, error) {
-	rng := rand.New(rand.NewPCG(seed, 0))
 	l := &life{
-		seed: seed, plant: d, store: st, rng: rng, began: time.Now(), dos: make(chan struct{}, callers),
-		resumes: make(chan struct{}, callers+processes),
-		probes:  rng.IntN(2) == 0, limits: rng.IntN(2) == 0, resumed: rng.IntN(3) == 0, attempts: 1 + rng.IntN(4),
-		faulty: []int{1, 5, 20, 40}[rng.IntN(4)], gated: []int{0, 5, 20}[rng.IntN(3)], settled: map[time.Time]settled{},
+		Life: random.New(seed), plant: d, store: st, settled: map[time.Time]settled{},
+		dos: make(chan struct{}, callers), resumes: make(chan struct{}, callers+processes),
 	}
-	l.crowded = rng.IntN(2) == 0
-	l.refusing = []int{5, 50}[rng.IntN(2)]
-	l.gap = []time.Duration{3 * time.Second, 20 * time.Second, 90 * time.Second}[rng.IntN(3)]
-	if rng.IntN(2) == 0 {
-		l.outage = time.Duration(rng.IntN(calls * int(l.gap)))
+	half := func() bool { return l.Draw(2) == 0 }
+	l.probes, l.limits, l.resumed, l.crowded = half(), half(), l.Draw(3) == 0, half()
+	l.attempts = 1 + l.Draw(4)
+	l.Faulty = []int{1, 5, 20, 40}[l.Draw(4)] // requests and responses fail as often as calls of the store
+	l.gated, l.refusing = []int{0, 5, 20}[l.Draw(3)], []int{5, 50}[l.Draw(2)]
+	l.gap = []time.Duration{3 * time.Second, 20 * time.Second, 90 * time.Second}[l.Draw(3)]
+	if half() {
+		l.outage = l.Span(calls * l.gap)
 	}
 	l.server = server{
-		life: l, unmarked: rng.IntN(4) == 0, keyless: d.keyless, memory: retention,
+		life: l, unmarked: l.Draw(4) == 0, keyless: d.keyless, memory: retention,
 		records: map[string]*record{}, wire: map[*message]bool{}, sent: map[string]time.Time{}, closed: map[string]string{},
 	}
 	if d.memory > 0 {
 		l.server.memory = d.memory
 	}
+	l.Log("probe %v, limiter %v, ResumeEvery %v, crowded %v, attempts %d, gateway %d %%, refusals %d %%, gap %v, "+
+		"outage %v, unmarked %v", l.probes, l.limits, l.resumed, l.crowded, l.attempts, l.gated, l.refusing, l.gap,
+		l.outage, l.server.unmarked)
 	var err error
 	if l.auditor, err = redo.New(redo.WithStore(st)); err != nil {
 		return nil, err
@@ -114,8 +107,8 @@ func (l *life) play() (string, error) {
 	all.Wait()
 	close(over)
 	others.Wait()
-	l.calm.Store(true)
-	l.log("the faults are over")
+	l.Calm.Store(true)
+	l.Log("the faults are over")
 	for i := range l.processes {
 		l.process(i).kill()
 	}
@@ -125,25 +118,25 @@ func (l *life) play() (string, error) {
 	}
 	l.running.Wait()
 	l.audit()
-	return l.violation, nil
+	return l.Violation(), nil
 }
 
 // caller calls and resumes the operation, and sometimes gives up.
 func (l *life) caller() {
 	for range calls {
-		time.Sleep(l.span(l.gap))
+		time.Sleep(l.Span(l.gap))
 		if l.returned.Load() >= enough {
 			return
 		}
-		resume, under := l.draw(3) == 0, l.dos
+		resume, under := l.Draw(3) == 0, l.dos
 		if resume {
 			under = l.resumes
 		}
 		within(under, func() {
-			p := l.process(l.draw(processes))
+			p := l.process(l.Draw(processes))
 			ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
-			if l.chance(20) {
-				ctx, cancel = context.WithTimeout(p.ctx, l.span(patience))
+			if l.Chance(20) {
+				ctx, cancel = context.WithTimeout(p.ctx, l.Span(patience))
 			}
 			defer cancel()
 			_ = p.call(ctx, resume)
@@ -172,21 +165,17 @@ func (l *life) conclude() error {
 		}
 	}
 	if !final {
-		l.violate("no call gets a final result after the faults")
+		l.Violate("no call gets a final result after the faults")
 	}
 	for op, err := range l.auditor.Pending(ctx) {
-		l.violate("the operation is pending after the last call: %v, %v", op.Key, err)
+		l.Violate("the operation is pending after the last call: %v, %v", op.Key, err)
 	}
 	return nil
 }
 
 // restart replaces a process by a new one.
 func (l *life) restart(i int) error {
-	l.mu.Lock()
-	l.starts++
-	name := fmt.Sprintf("process %d", l.starts)
-	l.mu.Unlock()
-	p, err := l.start(name)
+	p, err := l.start()
 	if err == nil {
 		l.mu.Lock()
 		l.processes[i] = p
@@ -201,21 +190,19 @@ func (l *life) weather(over <-chan struct{}) {
 		select {
 		case <-over:
 			return
-		case <-time.After(l.span(10 * time.Second)):
+		case <-time.After(l.Span(10 * time.Second)):
 		}
 		for i := range l.processes {
 			p := l.process(i)
 			switch {
-			case p.dead.Load():
+			case p.Dead.Load():
 				_ = l.restart(i) // the options were accepted before
-			case l.chance(8):
+			case l.Chance(8):
 				p.kill()
-			case l.chance(5):
-				p.stop(l.span(pause))
+			case l.Chance(5):
+				p.Stop(l.Span(pause))
 			}
-			if down := l.chance(l.faulty / 2); down != p.down.Swap(down) {
-				l.log("%s is without the store: %v", p.name, down)
-			}
+			p.SetDown(!l.crowded && l.Chance(l.Faulty/2))
 		}
 	}
 }
@@ -224,54 +211,4 @@ func (l *life) process(i int) *process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.processes[i]
-}
-
-func (l *life) violate(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	l.log("VIOLATION: %s", text)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.violation == "" {
-		l.violation = text
-	}
-}
-
-func (l *life) log(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events = append(l.events, fmt.Sprintf("%14v  "+format, append([]any{time.Since(l.began)}, args...)...))
-}
-
-// String returns the events in their order.
-func (l *life) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "seed %d, probe %v, limiter %v, ResumeEvery %v, crowded %v, attempts %d, "+
-		"faults %d %%, gateway %d %%, refusals %d %%, gap %v, outage %v, unmarked %v\n",
-		l.seed, l.probes, l.limits, l.resumed, l.crowded, l.attempts,
-		l.faulty, l.gated, l.refusing, l.gap, l.outage, l.server.unmarked)
-	for _, e := range l.events {
-		fmt.Fprintln(&b, e)
-	}
-	return b.String()
-}
-
-func (l *life) draw(n int) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rng.IntN(n)
-}
-
-// chance reports true in so many of a hundred draws, while there are faults.
-func (l *life) chance(percent int) bool { return l.draw(100) < percent && !l.calm.Load() }
-
-// span returns a time up to most. It has nanoseconds, so that few goroutines wake at one instant.
-func (l *life) span(most time.Duration) time.Duration { return time.Duration(l.draw(int(most)) + 1) }
-
-func (l *life) drawFault() link.Fault {
-	if !l.chance(l.faulty) {
-		return link.None
-	}
-	return link.Fault(1 + l.draw(int(link.Faults)-1))
 }

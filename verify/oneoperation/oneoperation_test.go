@@ -1,26 +1,14 @@
 package oneoperation
 
 import (
-	"os"
-	"strconv"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store/memstore"
+	"github.com/redo-go/redo/verify/internal/random"
 )
-
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, name)
-	return n
-}
 
 // lives plays n lives from the first seed on. It returns the first that breaks a rule, or nil.
 func lives(t *testing.T, first, n int, d plant) (broken *life) {
@@ -42,8 +30,8 @@ func lives(t *testing.T, first, n int, d plant) (broken *life) {
 }
 
 func TestLives(t *testing.T) {
-	first, n := number(t, "REDO_VERIFY_SEED", 0), played*number(t, "REDO_VERIFY_ROUNDS", 1)
+	first, n := random.Seeds(t, played)
 	if l := lives(t, first, n, plant{}); l != nil {
-		require.Fail(t, l.violation, "%v", l)
+		require.Fail(t, l.Violation(), "%v", l)
 	}
 }

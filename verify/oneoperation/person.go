@@ -22,9 +22,9 @@ func (l *life) person(over <-chan struct{}) {
 		select {
 		case <-over:
 			return
-		case <-time.After(l.span(2 * l.gap)):
-			if !l.crowded || l.draw(2) == 0 {
-				l.alone(true, func(effect string) { l.decide(l.process(l.draw(processes)).client, effect) })
+		case <-time.After(l.Span(2 * l.gap)):
+			if !l.crowded || l.Draw(2) == 0 {
+				l.alone(true, func(effect string) { l.decide(l.process(l.Draw(processes)).client, effect) })
 			} else {
 				l.alone(false, func(effect string) { l.decide(l.auditor, effect) })
 			}
@@ -49,7 +49,7 @@ func (l *life) alone(noResume bool, decide func(effect string)) {
 			decide(effect)
 			return
 		}
-		time.Sleep(l.span(time.Second))
+		time.Sleep(l.Span(time.Second))
 	}
 }
 
@@ -58,12 +58,12 @@ func (l *life) alone(noResume bool, decide func(effect string)) {
 func (l *life) decide(c *redo.Client, effect string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if effect != "" || l.draw(3) > 0 {
+	if effect != "" || l.Draw(3) > 0 {
 		l.settle(ctx, c, effect)
 		return
 	}
 	err := c.Forget(ctx, operation)
-	l.log("a person forgets the operation: %v", err)
+	l.Log("a person forgets the operation: %v", err)
 	if err == nil {
 		l.server.close(true, "a person forgot it")
 	}
@@ -73,11 +73,11 @@ func (l *life) decide(c *redo.Client, effect string) {
 func (l *life) settle(ctx context.Context, c *redo.Client, effect string) {
 	f := l.finding(effect, "amira")
 	err := c.Settle(ctx, operation, f)
-	l.log("a person settles the operation as %v, %s: %v", f.Effect, f.Evidence, err)
+	l.Log("a person settles the operation as %v, %s: %v", f.Effect, f.Evidence, err)
 	l.audit()
 	if err != nil {
 		if errors.Is(err, redo.ErrContradiction) {
-			l.violate("the truth contradicts the record: %v", err)
+			l.Violate("the truth contradicts the record: %v", err)
 		}
 		return
 	}
@@ -86,6 +86,6 @@ func (l *life) settle(ctx context.Context, c *redo.Client, effect string) {
 	}
 	op, err := l.auditor.Find(ctx, operation)
 	if err == nil && (op.State == store.StatePending || op.Effect != f.Effect) {
-		l.violate("a person's finding %v is acknowledged, and the record is %v, %v", f.Effect, op.State, op.Effect)
+		l.Violate("a person's finding %v is acknowledged, and the record is %v, %v", f.Effect, op.State, op.Effect)
 	}
 }

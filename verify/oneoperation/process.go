@@ -8,12 +8,11 @@ import (
 	"iter"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/store"
-	"github.com/redo-go/redo/verify/internal/link"
+	"github.com/redo-go/redo/verify/internal/random"
 )
 
 const (
@@ -25,13 +24,11 @@ const (
 
 // A process calls the operation until it is killed.
 type process struct {
-	life       *life
-	name       string
-	dead, down atomic.Bool  // down: it does not reach the store
-	resumes    atomic.Int64 // when a pause ends, in nanoseconds of the life
-	ctx        context.Context
-	end        context.CancelFunc
-	client     *redo.Client
+	random.Process
+	life   *life
+	ctx    context.Context
+	end    context.CancelFunc
+	client *redo.Client
 }
 
 // A backend has the methods of a store that a client needs here.
@@ -43,7 +40,7 @@ type backend interface {
 
 // A way is a process's connection to the store.
 type way struct {
-	link.Link
+	random.Link
 	backend backend
 	life    *life
 }
@@ -55,33 +52,42 @@ func (w way) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	l := w.life
 	switch {
 	case l.crowded:
-		if w.Before(); w.Down() {
-			return store.Grant{}, store.ErrUnavailable
-		}
-		return w.backend.Reserve(ctx, c)
-	case !l.chance(l.faulty / 5):
+		return w.sure().Reserve(ctx, c)
+	case !l.Chance(l.Faulty / 5):
 		return w.Link.Reserve(ctx, c)
 	}
 	l.server.delay(1)
 	l.running.Go(func() {
-		time.Sleep(l.span(delay))
+		time.Sleep(l.Span(delay))
 		_, err := w.backend.Reserve(context.WithoutCancel(ctx), c)
-		l.log("a late claim reaches the store: %v", err)
+		l.Log("a late claim reaches the store: %v", err)
 		l.server.delay(-1)
 	})
 	return store.Grant{}, store.ErrUnknown
 }
 
+// Release implements store.Store. It must not fail for an operation that a Resume has made anew.
+func (w way) Release(ctx context.Context, l store.Lease) error {
+	if w.life.crowded {
+		return w.sure().Release(ctx, l)
+	}
+	return w.Link.Release(ctx, l)
+}
+
 // Find implements store.Store. A Resume that can't read the store relies on the key. So in lives in which a person acts
 // while one waits, reads do not fail.
 func (w way) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	if !w.life.crowded {
-		return w.Link.Find(ctx, id)
+	if w.life.crowded {
+		return w.sure().Find(ctx, id)
 	}
-	if w.Before(); w.Down() {
-		return store.Record{}, store.ErrUnavailable
-	}
-	return w.backend.Find(ctx, id)
+	return w.Link.Find(ctx, id)
+}
+
+// sure returns the store for a call that fails only in a process that was killed.
+func (w way) sure() store.Store {
+	certain := w.Link
+	certain.Draw = func() random.Fault { return random.None }
+	return certain
 }
 
 // Forget implements store.Forgetter.
@@ -89,17 +95,12 @@ func (w way) Forget(ctx context.Context, l store.Lease) error {
 	return w.Over(ctx, func() error { return w.backend.Forget(ctx, l) })
 }
 
-// Pending implements store.Lister.
-func (w way) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
-	if !w.Reads() {
-		return func(yield func(store.Record, error) bool) { yield(store.Record{}, store.ErrUnavailable) }
-	}
-	return w.backend.Pending(ctx, scope)
-}
-
 // start starts a process.
-func (l *life) start(name string) (*process, error) {
-	p := &process{life: l, name: name}
+func (l *life) start() (*process, error) {
+	p := &process{life: l}
+	p.Start(l.Life)
+	way := way{Link: p.Link(l.store), backend: l.store, life: l}
+	way.Before = p.approach
 	p.ctx, p.end = context.WithCancel(context.Background())
 	var transport http.RoundTripper = p
 	if l.plant.transport != nil {
@@ -112,10 +113,7 @@ func (l *life) start(name string) (*process, error) {
 		redo.WithRetry(redo.RetryPolicy{
 			MaxAttempts: l.attempts, BaseDelay: 200 * time.Millisecond, AttemptTimeout: 3 * time.Second, MaxElapsed: patience,
 		}),
-		redo.WithStore(way{backend: l.store, life: l, Link: link.Link{
-			Store: l.store, Before: p.approach, Draw: l.drawFault,
-			Down: func() bool { return p.dead.Load() || p.down.Load() && !l.calm.Load() && !l.crowded },
-		}}),
+		redo.WithStore(way),
 	}
 	if l.probes {
 		opts = append(opts, redo.WithProbe(p.probe))
@@ -144,35 +142,24 @@ func (l *life) makeKey(name string) (string, error) {
 
 // kill ends the process. Nothing that it does later has an effect.
 func (p *process) kill() {
-	p.dead.Store(true)
-	p.life.log("%s is killed", p.name)
+	p.Kill()
 	p.end()
 }
 
-// stop pauses the process, as SIGSTOP does, before its next calls of the store and requests.
-func (p *process) stop(d time.Duration) {
-	p.life.log("%s is stopped for %v", p.name, d)
-	p.resumes.Store(int64(time.Since(p.life.began) + d))
-}
-
-func (p *process) waitForResume() {
-	time.Sleep(time.Duration(p.resumes.Load()) - time.Since(p.life.began))
-}
-
 // approach takes the time of the way to the store.
-func (p *process) approach() {
-	time.Sleep(p.life.span(20 * time.Millisecond))
-	p.waitForResume()
+func (p *process) approach(context.Context) {
+	time.Sleep(p.life.Span(20 * time.Millisecond))
+	p.WaitForResume()
 }
 
 // Wait implements limit.Limiter.
 func (p *process) Wait(ctx context.Context) error {
 	most := time.Second
-	if p.life.chance(20) {
+	if p.life.Chance(20) {
 		most = 2 * patience
 	}
 	select {
-	case <-time.After(p.life.span(most)):
+	case <-time.After(p.life.Span(most)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -184,10 +171,10 @@ var errUndecided = errors.New("a request is on the wire")
 // probe is an honest redo.ProbeFunc.
 func (p *process) probe(context.Context, redo.Operation) (redo.Finding, error) {
 	l := p.life
-	time.Sleep(l.span(time.Second))
-	p.waitForResume()
+	time.Sleep(l.Span(time.Second))
+	p.WaitForResume()
 	effect, quiet := l.server.truth()
-	l.log("%s probes: effect %q, nothing on the wire: %v", p.name, effect, quiet)
+	l.Log("%s probes: effect %q, nothing on the wire: %v", p.Name, effect, quiet)
 	switch {
 	case l.plant.denies:
 		effect = ""
@@ -199,10 +186,10 @@ func (p *process) probe(context.Context, redo.Operation) (redo.Finding, error) {
 
 // finding returns the finding of the truth.
 func (l *life) finding(effect, by string) redo.Finding {
-	f := redo.Finding{Effect: redo.NotApplied, Evidence: fmt.Sprintf("%s-%d", by, l.draw(1e6)), By: by}
+	f := redo.Finding{Effect: redo.NotApplied, Evidence: fmt.Sprintf("%s-%d", by, l.Draw(1e6)), By: by}
 	if effect != "" {
 		f.Effect = redo.Applied
-		if by == "" || l.draw(2) == 0 {
+		if by == "" || l.Draw(2) == 0 {
 			f.Response = (&reply{status: 201, body: effect}).response(nil)
 		}
 	}
@@ -211,10 +198,10 @@ func (l *life) finding(effect, by string) redo.Finding {
 
 // resumeEvery resumes what is pending until the process is killed.
 func (p *process) resumeEvery() {
-	for p.ctx.Err() == nil && !p.life.calm.Load() {
-		time.Sleep(p.life.span(10 * time.Second))
+	for p.ctx.Err() == nil && !p.life.Calm.Load() {
+		time.Sleep(p.life.Span(10 * time.Second))
 		within(p.life.resumes, func() {
-			ctx, cancel := context.WithTimeout(p.ctx, p.life.span(time.Minute))
+			ctx, cancel := context.WithTimeout(p.ctx, p.life.Span(time.Minute))
 			defer cancel()
 			_ = p.client.ResumeEvery(ctx, 3*time.Second, func(op redo.Operation, err error) {
 				if e, ok := errors.AsType[*redo.Error](err); op.Name != "" && (err == nil || ok) {
@@ -236,7 +223,7 @@ func (p *process) call(ctx context.Context, resume bool) error {
 		if !ok {
 			return nil
 		}
-		time.Sleep(l.span(time.Second))
+		time.Sleep(l.Span(time.Second))
 		resp, err = p.client.Resume(ctx, op)
 	} else {
 		ctx = redo.WithOperation(ctx, operation)
@@ -244,7 +231,7 @@ func (p *process) call(ctx context.Context, resume bool) error {
 		if bad != nil {
 			return bad
 		}
-		l.log("%s: Do begins", p.name)
+		l.Log("%s: Do begins", p.Name)
 		resp, err = p.client.Do(req)
 	}
 	var body []byte

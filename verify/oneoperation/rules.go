@@ -11,21 +11,21 @@ import (
 
 // check compares what a caller sees with what has happened. body is "" if the caller does not see it.
 func (l *life) check(p *process, what, body string, err error, e *redo.Error) {
-	if p.dead.Load() {
+	if p.Dead.Load() {
 		return
 	}
 	effect, _ := l.server.truth()
 	switch {
 	case err == nil:
-		l.log("%s: %s succeeds: %q", p.name, what, body)
+		l.Log("%s: %s succeeds: %q", p.Name, what, body)
 		l.returned.Add(1)
 		if effect == "" || what != "ResumeEvery" && body != effect {
-			l.violate("%s of %s returns the success %q, and the effect is %q", what, p.name, body, effect)
+			l.Violate("%s of %s returns the success %q, and the effect is %q", what, p.Name, body, effect)
 		}
 	case e == nil:
-		l.violate("%s of %s returns %v, which is no *redo.Error", what, p.name, err)
+		l.Violate("%s of %s returns %v, which is no *redo.Error", what, p.Name, err)
 	default:
-		l.log("%s: %s fails, safe to retry: %v: %v", p.name, what, redo.SafeToRetry(err), err)
+		l.Log("%s: %s fails, safe to retry: %v: %v", p.Name, what, redo.SafeToRetry(err), err)
 		l.checkEffect(p, what, effect, err, e)
 	}
 	l.audit()
@@ -34,14 +34,14 @@ func (l *life) check(p *process, what, body string, err error, e *redo.Error) {
 func (l *life) checkEffect(p *process, what, effect string, err error, e *redo.Error) {
 	switch {
 	case e.Effect == redo.Applied && effect == "":
-		l.violate("%s of %s reports an effect that has not happened", what, p.name)
+		l.Violate("%s of %s reports an effect that has not happened", what, p.Name)
 	case e.Effect != redo.NotApplied:
 	case effect != "":
-		l.violate("%s of %s reports NotApplied after the effect %s", what, p.name, effect)
+		l.Violate("%s of %s reports NotApplied after the effect %s", what, p.Name, effect)
 	case l.server.anyAlive():
-		l.violate("%s of %s reports NotApplied, and a request on the wire can still have an effect", what, p.name)
+		l.Violate("%s of %s reports NotApplied, and a request on the wire can still have an effect", what, p.Name)
 	case !redo.SafeToRetry(err) && !e.Code.In(taxonomy.Auth): // after refused credentials it stays pending
-		l.server.close(false, fmt.Sprintf("%s of %s was refused for good", what, p.name))
+		l.server.close(false, fmt.Sprintf("%s of %s was refused for good", what, p.Name))
 	}
 }
 
@@ -58,7 +58,7 @@ func (l *life) audit() {
 	op, err := l.auditor.Find(context.Background(), operation)
 	if err != nil || op.State == store.StatePending && op.Finding == nil {
 		if old, known := l.settled[op.CreatedAt]; err == nil && known {
-			l.violate("the operation is pending again after %v", old)
+			l.Violate("the operation is pending again after %v", old)
 		}
 		return
 	}
@@ -69,6 +69,6 @@ func (l *life) audit() {
 	old, known := l.settled[op.CreatedAt]
 	l.settled[op.CreatedAt] = now
 	if known && old != now {
-		l.violate("the settled record %v became %v", old, now)
+		l.Violate("the settled record %v became %v", old, now)
 	}
 }

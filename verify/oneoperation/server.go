@@ -65,12 +65,12 @@ func (s *server) put(m *message) {
 		s.sent[m.key] = first
 	}
 	if age := time.Since(first); age >= retention {
-		s.life.violate("%s sends the key %s %v after its first request", m.sender.name, m.key, age)
+		s.life.Violate("%s sends the key %s %v after its first request", m.sender.Name, m.key, age)
 	}
 	s.wire[m] = true
 	for key := range s.sent {
 		if key != m.key && s.alive(m.key) && s.alive(key) { // a key whose refusal is remembered has no effect any more
-			s.life.violate("%s sends the key %s, and %s has had its effect or can still have it", m.sender.name, m.key, key)
+			s.life.Violate("%s sends the key %s, and %s has had its effect or can still have it", m.sender.Name, m.key, key)
 		}
 	}
 }
@@ -112,11 +112,11 @@ func (s *server) find(key string) *record {
 // serve handles a request, which takes time if a handler works.
 func (s *server) serve(m *message) *reply {
 	l := s.life
-	if l.chance(8) {
-		return &reply{status: 503, after: l.draw(3), unserved: true}
+	if l.Chance(8) {
+		return &reply{status: 503, after: l.Draw(3), unserved: true}
 	}
-	if l.chance(5) {
-		return &reply{status: 429, after: 1 + l.draw(5), unserved: true}
+	if l.Chance(5) {
+		return &reply{status: 429, after: 1 + l.Draw(5), unserved: true}
 	}
 	s.mu.Lock()
 	rec := s.find(m.key)
@@ -132,22 +132,22 @@ func (s *server) serve(m *message) *reply {
 	rec = &record{expires: time.Now().Add(s.memory)}
 	s.records[m.key] = rec
 	s.mu.Unlock()
-	l.log("the server works on %s", m.key)
-	time.Sleep(l.span(workTime))
+	l.Log("the server works on %s", m.key)
+	time.Sleep(l.Span(workTime))
 	return s.finish(m, rec)
 }
 
 // finish ends a handler, with or without an effect.
 func (s *server) finish(m *message, rec *record) *reply {
 	l := s.life
-	n := l.draw(100) - l.refusing
+	n := l.Draw(100) - l.refusing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec.final = &reply{stored: !s.unmarked, status: 201}
 	switch {
 	case n < 0:
 		rec.final.status, rec.final.body = 422, "the card is declined"
-	case l.calm.Load():
+	case l.Calm.Load():
 		rec.final.body = s.effect(m)
 	case n < 5:
 		rec.final.status, rec.final.body = 500, "a failure without an effect"
@@ -160,7 +160,7 @@ func (s *server) finish(m *message, rec *record) *reply {
 	default:
 		rec.final.body = s.effect(m)
 	}
-	l.log("the server remembers %d %q for %s", rec.final.status, rec.final.body, m.key)
+	l.Log("the server remembers %d %q for %s", rec.final.status, rec.final.body, m.key)
 	first := *rec.final
 	return &first
 }
@@ -169,12 +169,12 @@ func (s *server) finish(m *message, rec *record) *reply {
 func (s *server) effect(m *message) string {
 	id := fmt.Sprintf("effect-%d-%s", len(s.effects), m.key[max(0, len(m.key)-8):])
 	s.effects = append(s.effects, id)
-	s.life.log("EFFECT %s", id)
+	s.life.Log("EFFECT %s", id)
 	if why := s.closed[m.key]; why != "" {
-		s.life.violate("%s has an effect after %s", m.key, why)
+		s.life.Violate("%s has an effect after %s", m.key, why)
 	}
 	if len(s.effects) > 1 {
-		s.life.violate("the operation has the effects %v", s.effects)
+		s.life.Violate("the operation has the effects %v", s.effects)
 	}
 	return id
 }

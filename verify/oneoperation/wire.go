@@ -30,16 +30,16 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer func() { _ = req.Body.Close() }()
 	}
 	switch l := p.life; {
-	case p.dead.Load():
+	case p.Dead.Load():
 		return nil, errDead
 	case req.Context().Err() != nil:
 		return nil, req.Context().Err()
-	case l.chance(l.faulty):
-		l.log("%s: connection refused", p.name)
+	case l.Chance(l.Faulty):
+		l.Log("%s: connection refused", p.Name)
 		return nil, errRefused
 	}
 	m := &message{strings.Trim(req.Header.Get("Idempotency-Key"), `"`), p, make(chan *reply, 1)}
-	p.life.log("%s sends %s", p.name, m.key)
+	p.life.Log("%s sends %s", p.Name, m.key)
 	p.life.server.put(m)
 	p.life.running.Go(func() { p.life.server.carry(m) })
 	select {
@@ -56,17 +56,17 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 // carry takes a request to the server and its response back, each unless it is lost.
 func (s *server) carry(m *message) {
 	l, most := s.life, passage
-	if l.chance(l.faulty) {
+	if l.Chance(l.Faulty) {
 		most = delay
 	}
-	time.Sleep(l.span(most))
+	time.Sleep(l.Span(most))
 	var rep *reply
-	repeated := l.chance(l.faulty)
+	repeated := l.Chance(l.Faulty)
 	switch {
-	case l.chance(l.faulty), time.Since(l.began) < l.outage && l.chance(80):
-		l.log("a request of %s is lost", m.sender.name)
-	case l.chance(l.gated):
-		rep = &reply{status: []int{403, 404}[l.draw(2)], unserved: true}
+	case l.Chance(l.Faulty), time.Since(l.Began) < l.outage && l.Chance(80):
+		l.Log("a request of %s is lost", m.sender.Name)
+	case l.Chance(l.gated):
+		rep = &reply{status: []int{403, 404}[l.Draw(2)], unserved: true}
 	default:
 		rep = s.serve(m)
 	}
@@ -78,8 +78,8 @@ func (s *server) carry(m *message) {
 		s.answer(m, *rep)
 	}
 	if repeated {
-		time.Sleep(l.span(echo))
-		l.log("a request of %s arrives again", m.sender.name)
+		time.Sleep(l.Span(echo))
+		l.Log("a request of %s arrives again", m.sender.Name)
 		_ = s.serve(m)
 		s.take(m)
 	}
@@ -95,21 +95,21 @@ func (s *server) take(m *message) {
 func (s *server) answer(m *message, rep reply) {
 	l := s.life
 	l.running.Go(func() {
-		time.Sleep(l.span(passage))
-		if l.chance(l.faulty) {
-			switch l.draw(3) {
+		time.Sleep(l.Span(passage))
+		if l.Chance(l.Faulty) {
+			switch l.Draw(3) {
 			case 0:
-				l.log("a response to %s is lost", m.sender.name)
+				l.Log("a response to %s is lost", m.sender.Name)
 				return
 			case 1:
-				l.log("the connection of %s is reset", m.sender.name)
+				l.Log("the connection of %s is reset", m.sender.Name)
 				m.answer <- nil
 				return
 			case 2:
 				rep.truncated = true
 			}
 		}
-		l.log("%s gets %d %q, replayed: %v, truncated: %v", m.sender.name, rep.status, rep.body, rep.replayed, rep.truncated)
+		l.Log("%s gets %d %q, replayed: %v, truncated: %v", m.sender.Name, rep.status, rep.body, rep.replayed, rep.truncated)
 		m.answer <- &rep
 	})
 }

@@ -1,8 +1,8 @@
-// Package link is a process's connection to a store. Calls fail on it in every way that the store's contract allows.
-package link
+package random
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/redo-go/redo/store"
@@ -26,22 +26,27 @@ const (
 	Faults
 )
 
-// A Link is a store with the faults of the way to it.
+// A Link is the way from a process to its store. Calls fail on it in every way that the store's contract allows.
 type Link struct {
 	store.Store
-	Before func()       // is called before each call
-	After  func()       // is called after each call that changes a record. Nil: nothing
-	Down   func() bool  // reports whether no call reaches the store
-	Draw   func() Fault // draws a call's fault
+	Before func(context.Context) // is called before each call
+	After  func(context.Context) // is called after each call
+	Cut    func() bool           // reports whether no call reaches the store
+	Draw   func() Fault          // draws what happens to a call
 }
 
-// Over makes a call of the store that may fail on the way.
+// Over makes a call that may fail on the way. A caller whose context has ended does not wait for the response.
 func (k Link) Over(ctx context.Context, call func() error) error {
-	k.Before()
-	if k.After != nil {
-		defer k.After()
+	k.Before(ctx)
+	err := k.over(ctx, call)
+	if k.After(ctx); err == nil && ctx.Err() != nil {
+		return store.ErrUnknown
 	}
-	if k.Down() {
+	return err
+}
+
+func (k Link) over(ctx context.Context, call func() error) error {
+	if k.Cut() {
 		return store.ErrUnavailable
 	}
 	switch k.Draw() {
@@ -61,10 +66,22 @@ func (k Link) Over(ctx context.Context, call func() error) error {
 	return call()
 }
 
-// Reads reports whether a read of the store gets through. A read that fails has no unknown effect.
-func (k Link) Reads() bool {
-	k.Before()
-	return !k.Down() && k.Draw() == None
+// Read makes a call that changes nothing.
+func (k Link) Read(ctx context.Context, call func() error) error {
+	k.Before(ctx)
+	defer k.After(ctx)
+	if k.Cut() {
+		return store.ErrUnavailable
+	}
+	switch k.Draw() {
+	case None:
+		return call()
+	case Hangs:
+		<-ctx.Done()
+		return ctx.Err()
+	default:
+		return store.ErrUnavailable
+	}
 }
 
 // Reserve implements store.Store.
@@ -95,9 +112,18 @@ func (k Link) Release(ctx context.Context, l store.Lease) error {
 }
 
 // Find implements store.Store.
-func (k Link) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	if !k.Reads() {
-		return store.Record{}, store.ErrUnavailable
+func (k Link) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
+	err = k.Read(ctx, func() (err error) {
+		rec, err = k.Store.Find(ctx, id)
+		return err
+	})
+	return rec, err
+}
+
+// Pending lists the records of a store that is a store.Lister.
+func (k Link) Pending(ctx context.Context, scope string) iter.Seq2[store.Record, error] {
+	if err := k.Read(ctx, func() error { return nil }); err != nil {
+		return func(yield func(store.Record, error) bool) { yield(store.Record{}, err) }
 	}
-	return k.Store.Find(ctx, id)
+	return k.Store.(store.Lister).Pending(ctx, scope)
 }

@@ -24,8 +24,8 @@ func (s *records) Pending(ctx context.Context, scope string) iter.Seq2[store.Rec
 			until:     pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true},
 		}
 		for {
-			ids, err := s.page(ctx, scope, &at)
-			for some := range slices.Chunk(ids, listed) {
+			page, err := s.page(ctx, scope, &at)
+			for some := range slices.Chunk(page, listed) {
 				if err == nil && !s.yieldPending(ctx, some, yield) {
 					return
 				}
@@ -34,7 +34,7 @@ func (s *records) Pending(ctx context.Context, scope string) iter.Seq2[store.Rec
 				yield(store.Record{}, err)
 				return
 			}
-			if len(ids) == 0 {
+			if len(page) == 0 {
 				return
 			}
 		}
@@ -48,22 +48,23 @@ type position struct {
 	until     pgtype.Timestamptz // when the list began
 }
 
-// page returns the IDs after a position, and moves it.
-func (s *records) page(ctx context.Context, scope string, at *position) (ids []store.ID, err error) {
+// page returns the IDs and the creation of the records after a position, and moves it.
+func (s *records) page(ctx context.Context, scope string, at *position) (page []store.Record, err error) {
 	text, args := s.sql.pending, []any{at.createdAt, at.born, at.until}
 	if scope != "" {
 		text, args = s.sql.within, append(args, []byte(scope))
 	}
 	var readAt pgtype.Timestamptz
 	err = s.run(ctx, false, func(on *pgx.Conn) error {
-		ids = ids[:0]
+		page = page[:0]
 		rows, err := on.Query(ctx, text, args...)
 		if err != nil {
 			return err
 		}
 		var scope, key []byte
 		_, err = pgx.ForEachRow(rows, []any{&at.createdAt, &at.born, &scope, &key, &readAt}, func() error {
-			ids = append(ids, store.ID{Scope: string(scope), Key: string(key)})
+			id := store.ID{Scope: string(scope), Key: string(key)}
+			page = append(page, store.Record{ID: id, CreatedAt: at.createdAt.Time})
 			return nil
 		})
 		return err
@@ -71,17 +72,18 @@ func (s *records) page(ctx context.Context, scope string, at *position) (ids []s
 	if err == nil && at.until.InfinityModifier == pgtype.Infinity {
 		at.until = readAt
 	}
-	return ids, err
+	return page, err
 }
 
-// yieldPending yields those of the records that are still pending. It returns false if the loop has ended.
-func (s *records) yieldPending(ctx context.Context, ids []store.ID, yield func(store.Record, error) bool) bool {
-	records, failures := make([]store.Record, len(ids)), make([]error, len(ids))
+// yieldPending yields those of the records that are still pending. Another may have been made for the same ID. It
+// returns false if the loop has ended.
+func (s *records) yieldPending(ctx context.Context, page []store.Record, yield func(store.Record, error) bool) bool {
+	records, failures := make([]store.Record, len(page)), make([]error, len(page))
 	err := s.run(ctx, false, func(on *pgx.Conn) error {
 		var b pgx.Batch
-		for i, id := range ids {
-			b.Queue(s.sql.find, []byte(id.Scope), []byte(id.Key)).QueryRow(func(found pgx.Row) error {
-				records[i], failures[i] = scanFound(id, found)
+		for i, r := range page {
+			b.Queue(s.sql.find, []byte(r.ID.Scope), []byte(r.ID.Key)).QueryRow(func(found pgx.Row) error {
+				records[i], failures[i] = scanFound(r.ID, found)
 				if errors.Is(failures[i], store.ErrNotFound) || errors.Is(failures[i], store.ErrUnavailable) {
 					return nil
 				}
@@ -99,10 +101,11 @@ func (s *records) yieldPending(ctx context.Context, ids []store.ID, yield func(s
 		case ctx.Err() != nil:
 			yield(store.Record{}, ctx.Err())
 			return false
-		case errors.Is(failures[i], store.ErrNotFound), failures[i] == nil && rec.State != store.StatePending:
+		case errors.Is(failures[i], store.ErrNotFound),
+			failures[i] == nil && (rec.State != store.StatePending || !rec.CreatedAt.Equal(page[i].CreatedAt)):
 			continue
 		case failures[i] != nil:
-			rec = store.Record{ID: ids[i]}
+			rec = store.Record{ID: page[i].ID}
 		}
 		if !yield(rec, failures[i]) {
 			return false

@@ -20,7 +20,7 @@
 //   - A success, or the effect Applied, is reported only if the effect has happened.
 //   - NotApplied is reported only if no effect has happened, and no request on the wire can still have it.
 //   - After a final refusal that a caller saw, no effect comes under a key that was sent before. After a person settled
-//     the operation as not applied, or forgot it, none comes under a key that was made before.
+//     the operation as not applied, or forgot it, none comes from a Resume under a key that was made before.
 //   - All successes are the same bytes, those of the effect.
 //   - A finding and a settled state are never overwritten. An operation that was not applied may start anew.
 //   - When the faults are over, and a person has settled what rests unknown, a call gets a final result, and nothing

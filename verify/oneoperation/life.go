@@ -72,7 +72,7 @@ func newLife(seed uint64, st backend, d plant) (*life, error) {
 	}
 	l.server = server{
 		life: l, unmarked: l.Draw(4) == 0, keyless: d.keyless, memory: retention,
-		records: map[string]*record{}, wire: map[*message]bool{}, sent: map[string]time.Time{}, closed: map[string]string{},
+		records: map[string]*record{}, wire: map[*message]bool{}, sent: map[string]time.Time{}, bans: map[string]ban{},
 	}
 	if d.memory > 0 {
 		l.server.memory = d.memory

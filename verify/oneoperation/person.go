@@ -65,7 +65,7 @@ func (l *life) decide(c *redo.Client, effect string) {
 	err := c.Forget(ctx, operation)
 	l.Log("a person forgets the operation: %v", err)
 	if err == nil {
-		l.server.close(true, "a person forgot it")
+		l.server.closeToResumes("a person forgot it")
 	}
 }
 
@@ -82,7 +82,7 @@ func (l *life) settle(ctx context.Context, c *redo.Client, effect string) {
 		return
 	}
 	if f.Effect == redo.NotApplied {
-		l.server.close(true, "a person settled it as not applied")
+		l.server.closeToResumes("a person settled it as not applied")
 	}
 	op, err := l.auditor.Find(ctx, operation)
 	if err == nil && (op.State == store.StatePending || op.Effect != f.Effect) {

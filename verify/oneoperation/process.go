@@ -196,12 +196,17 @@ func (l *life) finding(effect, by string) redo.Finding {
 	return f
 }
 
+type resumeKey struct{}
+
+// resuming marks the requests of a Resume.
+func resuming(ctx context.Context) context.Context { return context.WithValue(ctx, resumeKey{}, true) }
+
 // resumeEvery resumes what is pending until the process is killed.
 func (p *process) resumeEvery() {
 	for p.ctx.Err() == nil && !p.life.Calm.Load() {
 		time.Sleep(p.life.Span(10 * time.Second))
 		within(p.life.resumes, func() {
-			ctx, cancel := context.WithTimeout(p.ctx, p.life.Span(time.Minute))
+			ctx, cancel := context.WithTimeout(resuming(p.ctx), p.life.Span(time.Minute))
 			defer cancel()
 			_ = p.client.ResumeEvery(ctx, 3*time.Second, func(op redo.Operation, err error) {
 				if e, ok := errors.AsType[*redo.Error](err); op.Name != "" && (err == nil || ok) {
@@ -224,7 +229,7 @@ func (p *process) call(ctx context.Context, resume bool) error {
 			return nil
 		}
 		time.Sleep(l.Span(time.Second))
-		resp, err = p.client.Resume(ctx, op)
+		resp, err = p.client.Resume(resuming(ctx), op)
 	} else {
 		ctx = redo.WithOperation(ctx, operation)
 		req, bad := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(`{"amount":1000}`))

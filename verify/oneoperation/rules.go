@@ -41,7 +41,7 @@ func (l *life) checkEffect(p *process, what, effect string, err error, e *redo.E
 	case l.server.anyAlive():
 		l.Violate("%s of %s reports NotApplied, and a request on the wire can still have an effect", what, p.Name)
 	case !redo.SafeToRetry(err) && !e.Code.In(taxonomy.Auth): // after refused credentials it stays pending
-		l.server.close(false, fmt.Sprintf("%s of %s was refused for good", what, p.Name))
+		l.server.close(fmt.Sprintf("%s of %s was refused for good", what, p.Name))
 	}
 }
 

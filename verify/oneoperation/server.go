@@ -27,7 +27,14 @@ type server struct {
 	effects []string
 	made    []string             // keys that clients made
 	sent    map[string]time.Time // when each key was sent first
-	closed  map[string]string    // keys that must not have an effect any more, and why
+	bans    map[string]ban       // keys that must not have an effect any more
+}
+
+// A ban is the reason why a key must not have an effect any more. A Resume that comes too late may leave its key to the
+// next call. So after a person's decision the ban is for a Resume alone.
+type ban struct {
+	why     string
+	resumes bool
 }
 
 // A record is what the server remembers of a key.
@@ -52,6 +59,7 @@ type reply struct {
 type message struct {
 	key    string
 	sender *process
+	resume bool        // it comes from Resume or ResumeEvery
 	answer chan *reply // nil: the connection is reset
 }
 
@@ -170,8 +178,8 @@ func (s *server) effect(m *message) string {
 	id := fmt.Sprintf("effect-%d-%s", len(s.effects), m.key[max(0, len(m.key)-8):])
 	s.effects = append(s.effects, id)
 	s.life.Log("EFFECT %s", id)
-	if why := s.closed[m.key]; why != "" {
-		s.life.Violate("%s has an effect after %s", m.key, why)
+	if b := s.bans[m.key]; b.why != "" && (m.resume || !b.resumes) {
+		s.life.Violate("%s has an effect after %s", m.key, b.why)
 	}
 	if len(s.effects) > 1 {
 		s.life.Violate("the operation has the effects %v", s.effects)
@@ -182,13 +190,22 @@ func (s *server) effect(m *message) string {
 // success reports whether the reply stands for an effect.
 func (r *reply) success() bool { return r.status == 201 || r.body == "a failure after the effect" }
 
-// close forbids an effect under the keys that were sent, or under all that were made.
-func (s *server) close(all bool, why string) {
+// close forbids an effect under the keys that were sent.
+func (s *server) close(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.sent {
+		s.bans[key] = ban{why: why}
+	}
+}
+
+// closeToResumes forbids a Resume an effect under all keys that were made.
+func (s *server) closeToResumes(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range s.made {
-		if _, sent := s.sent[key]; sent || all {
-			s.closed[key] = why
+		if s.bans[key].why == "" {
+			s.bans[key] = ban{why: why, resumes: true}
 		}
 	}
 }

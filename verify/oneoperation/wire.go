@@ -38,7 +38,10 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 		l.Log("%s: connection refused", p.Name)
 		return nil, errRefused
 	}
-	m := &message{strings.Trim(req.Header.Get("Idempotency-Key"), `"`), p, make(chan *reply, 1)}
+	m := &message{
+		key: strings.Trim(req.Header.Get("Idempotency-Key"), `"`), sender: p, answer: make(chan *reply, 1),
+		resume: req.Context().Value(resumeKey{}) != nil,
+	}
 	p.life.Log("%s sends %s", p.Name, m.key)
 	p.life.server.put(m)
 	p.life.running.Go(func() { p.life.server.carry(m) })

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo"
+	"github.com/redo-go/redo/servertest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 	"github.com/redo-go/redo/taxonomy"
@@ -75,8 +76,62 @@ func TestResumeSendsNothingMoreOnceAnotherProcessHasTheOperation(t *testing.T) {
 				require.Equal(t, redo.EffectUnknown, e.Effect)
 				if c.sends == 1 {
 					require.Equal(t, taxonomy.InFlight, e.Code)
-					require.ErrorContains(t, e, "another caller has taken it over, settled it or forgotten it")
+					require.ErrorContains(t, e, "another caller has taken the operation over, settled it or forgotten it")
 				}
+			})
+		})
+	}
+}
+
+// The operation may have a new key by then.
+func TestACallSendsNothingMoreOnceItsOperationWasSettledOrHasANewKey(t *testing.T) {
+	finding := func(effect redo.Effect) func(*testing.T, *redo.Client) {
+		return func(t *testing.T, other *redo.Client) {
+			f := redo.Finding{Effect: effect, Evidence: "the bank's dashboard", By: "ana"}
+			require.NoError(t, other.Settle(t.Context(), "op", f))
+		}
+	}
+	forget := func(t *testing.T, other *redo.Client) { require.NoError(t, other.Forget(t.Context(), "op")) }
+	for name, c := range map[string]struct {
+		meanwhile      func(*testing.T, *redo.Client)
+		again          bool // the operation is then called by the other process
+		effects, sends int
+	}{
+		"settled as not applied, and called anew": {finding(redo.NotApplied), true, 1, 2},
+		"forgotten, and called anew":              {forget, true, 1, 2},
+		"settled as not applied":                  {finding(redo.NotApplied), false, 0, 1},
+		"forgotten, as by a failover":             {forget, false, 1, 2},
+		"settled as applied, after one by hand":   {finding(redo.Applied), false, 0, 1},
+		"called by another process":               {func(*testing.T, *redo.Client) {}, true, 1, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.Status(503)))
+				st := openStore(t)
+				first, other := connect(t, srv.Transport(), redo.WithStore(st)), connect(t, srv.Transport(), redo.WithStore(st))
+				done := make(chan error)
+				go func() {
+					resp, err := first.Do(named(t, srv, "op", payment))
+					if err == nil {
+						_ = resp.Body.Close()
+					}
+					done <- err
+				}()
+				time.Sleep(rest / 2)
+				c.meanwhile(t, other)
+				if c.again {
+					succeed(t, other, named(t, srv, "op", payment))
+				}
+				err := <-done
+				require.Equal(t, c.effects, srv.Ledger().Total())
+				require.Len(t, srv.Requests(), c.sends)
+				if c.sends == 3 || c.effects == 1 && !c.again {
+					require.NoError(t, err, "the key is the same one")
+					return
+				}
+				e := failure(t, err)
+				require.Equal(t, []any{taxonomy.InFlight, redo.EffectUnknown}, []any{e.Code, e.Effect})
+				require.False(t, redo.SafeToRetry(e), "the next call may send another key")
 			})
 		})
 	}

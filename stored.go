@@ -240,20 +240,20 @@ func (k *call) resume(lease store.Lease, entry journal.Entry) (h *holding, out o
 	return h, outcome{}, false
 }
 
-// overtaken returns an error if Resume no longer has the operation that it continues. Another caller may have seen a
-// refusal meanwhile, and an effect must not follow it.
+// overtaken returns an error if a finding has settled the operation, or if it has a new key. Resume stops too if
+// another caller has it, or has forgotten it. That caller may have seen a refusal, and an effect must not follow it.
 func (k *call) overtaken() error {
-	if !intentOf(k.req.Context()).resumes {
+	if !k.op.stored {
 		return nil
 	}
 	entry, err := k.entry()
-	rec, op := entry.Record, operationOf(entry)
-	lost := op.Finding != nil || rec.State == store.StateFailed || rec.State == store.StatePending && rec.Fence != k.fence
-	if err == nil && (lost || entry.Request.Key != k.op.key) || errors.Is(err, store.ErrNotFound) {
+	op, resumes := operationOf(entry), intentOf(k.req.Context()).resumes
+	lost := resumes && (op.State == store.StateFailed || op.State == store.StatePending && entry.Record.Fence != k.fence)
+	if err == nil && (lost || op.Finding != nil || op.Key != k.op.key) || resumes && errors.Is(err, store.ErrNotFound) {
 		return &exchange.Refused{Code: taxonomy.InFlight, Effect: EffectUnknown, Err: errors.New(
-			"redo: Resume: another caller has taken it over, settled it or forgotten it")}
+			"redo: another caller has taken the operation over, settled it or forgotten it")}
 	}
-	return nil // the key makes a repetition safe, also if the store can't be read
+	return nil // the key makes a repetition safe, also if the store can't be read or has lost the record
 }
 
 // restore replaces the request's body and stored headers with those of the record, which earlier attempts sent.

@@ -281,7 +281,9 @@ func (s *Store) openDB(known bool) error {
 				flushed.Store(&i.Err)
 				s.worked(i.Err)
 			},
-			CompactionEnd: func(i pebble.CompactionInfo) { s.worked(i.Err) },
+			CompactionEnd:   func(i pebble.CompactionInfo) { s.worked(i.Err) },
+			WriteStallBegin: func(pebble.WriteStallBeginInfo) { s.stalled.Store(true) },
+			WriteStallEnd:   func() { s.stalled.Store(false) },
 			// The read that meets the damage returns it. Pebble's default ends the process.
 			DataCorruption: func(pebble.DataCorruptionInfo) {},
 		},
@@ -337,22 +339,6 @@ const (
 	memTableSize = 32 << 20
 )
 
-// failedFlush notes an error of a flush or compaction, which Pebble repeats until it succeeds.
-func (s *Store) failedFlush(err error) {
-	s.background.Store(&err)
-	select {
-	case s.failed <- struct{}{}:
-	default:
-	}
-}
-
-// worked notes the end of a flush or compaction for Check.
-func (s *Store) worked(err error) {
-	if err == nil {
-		s.background.Store(nil)
-	}
-}
-
 // load reads the state that the last process left, and reserves fences for this one.
 func (s *Store) load(known bool) error {
 	var st envelope.State
@@ -401,22 +387,6 @@ func (s *Store) shut() {
 	defer s.mu.Unlock()
 	if err != nil && s.closeErr == nil && !broken {
 		s.closeErr = fmt.Errorf("pebblestore: %q: closing: %w", s.path, err)
-	}
-}
-
-// flush moves the log's changes into tables, where each byte is under a checksum whose damage is seen. It gives up when
-// Pebble fails: the log still has the changes.
-func (s *Store) flush(db *pebble.DB) {
-	if s.background.Load() != nil || s.isBroken() {
-		return
-	}
-	flushed, err := db.AsyncFlush()
-	if err != nil {
-		return
-	}
-	select {
-	case <-flushed:
-	case <-s.failed:
 	}
 }
 

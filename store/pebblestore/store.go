@@ -72,6 +72,7 @@ type Store struct {
 	unread     atomic.Int64          // the first expiry of what could not be read
 	background atomic.Pointer[error] // of the last flush or compaction
 	failed     chan struct{}         // takes a value if a flush or compaction fails
+	stalled    atomic.Bool           // writes wait for a flush or compaction
 }
 
 var _ store.Engine = (*Store)(nil)

@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/redo-go/redo/internal/hangtest"
+	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 )
 
 // A disk without space takes writes to logs that Pebble uses again, and no table. Pebble then holds each write until a
 // table can be made.
 func TestAFlushThatFailsWhileWritesWaitForItEndsTheStore(t *testing.T) {
+	racetest.Repeats(t)
 	disk := newFaultyDisk(t)
 	s := mustOpen(t, "/data/x", withFS(disk))
 	disk.fails(".sst")

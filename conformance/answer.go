@@ -131,7 +131,8 @@ func (a *answer) code() taxonomy.Code {
 // isProblem reports whether the response's media type is that of a problem document.
 func (a *answer) isProblem() bool {
 	mediaType, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
-	return strings.EqualFold(strings.TrimSpace(mediaType), wire.ContentTypeProblem)
+	mediaType = strings.TrimSpace(mediaType)
+	return strings.EqualFold(mediaType, wire.ContentTypeProblem) || strings.EqualFold(mediaType, "application/problem+xml")
 }
 
 // aspect is a part of a response that distinguishes the result of one operation from another's.

@@ -28,7 +28,7 @@ var browserCases = []Case{{
 			t.allows(p, "Access-Control-Allow-Methods", r.method)
 		}
 		t.readable(t.accept("the operation", r))
-		b := t.send("the same again", r)
+		b := t.retry("the same again", r)
 		t.readable(b)
 		var marks []string
 		for name, values := range b.header {

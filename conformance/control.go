@@ -77,7 +77,7 @@ var controlCases = []Case{{
 			t.inconclusive("the first responses to three keys were lost with their connections: what replays look like " +
 				"can't be learned")
 		}
-		t.run.learnReplay(a, t.patiently("the first key again", r, patienceInFlight))
+		t.run.learnReplay(a, t.retry("the first key again", r))
 		if t.run.target.declares(NeedPayloads, t.run.profile) {
 			c := t.send("the second key with another payload", t.request(t.operation(), second, t.payload()))
 			t.run.ignoresPayload = b.ok() && c.ok() && t.run.alike(b, c)

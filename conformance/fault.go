@@ -34,7 +34,7 @@ var faultCases = []Case{{
 		if seen.err == nil || !lost.ok() {
 			t.inconclusive("the response was not lost: the client saw %s, and the proxy %s", seen, lost)
 		}
-		a := t.patiently("the retry", r, 2*time.Second)
+		a := t.retry("the retry", r)
 		t.want(t.run.alike(lost, a), "the lost response, "+lost.String(), t.unlike(lost, a))
 		t.effect(1)
 	},
@@ -62,7 +62,7 @@ var faultCases = []Case{{
 		if !t.want(a.ok(), "2xx in the end", a) {
 			return
 		}
-		b := t.send("the next retry", r)
+		b := t.retry("the next retry", r)
 		t.want(t.run.alike(a, b), "the same response again, "+a.String(), t.unlike(a, b))
 		if t.fx() {
 			t.effect(1)
@@ -98,7 +98,7 @@ var faultCases = []Case{{
 		if n := t.effects(0); n != 0 {
 			t.want(false, effectsText(0)+" of half a request", effectsText(n))
 		}
-		a := t.patiently("the whole request", r, 2*time.Second)
+		a := t.retry("the whole request", r)
 		t.want(a.ok(), "2xx", a)
 		t.effect(1)
 	},

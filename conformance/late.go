@@ -43,6 +43,10 @@ func (t *trial) close() {
 	if t.run.target.Effects == nil || !t.run.counts && t.c.Group() != "ctl" {
 		return
 	}
+	if t.run.counts && !t.run.target.Effects.apart() && t.tally.exact == nil {
+		// A late effect would be counted as the next trial's.
+		t.effects(t.tally.allowed() - t.tally.base + t.tally.start)
+	}
 	t.overrun()
 	t.run.mu.Lock()
 	defer t.run.mu.Unlock()

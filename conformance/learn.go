@@ -79,6 +79,10 @@ func (t *trial) lessonBy(o Operation, by int) *lesson {
 	l.answer = t.accept("the same under a fresh key, to learn what it does", r)
 	if t.run.target.Effects != nil && t.run.counts {
 		l.effects = t.effects(1)
+		if settle := t.run.target.settle(); l.effects > 0 && settle > 0 { // it may have more effects than one
+			t.wait(settle)
+			l.effects = t.effects(1)
+		}
 		t.tally.base += l.effects
 		t.tally.before = t.tally.operations()
 	}

@@ -41,8 +41,13 @@ func newMask(t Target) *mask {
 				continue
 			}
 			m.add(value, t.variable(field{name, value}))
-			// In "Bearer abc" the token alone is a secret too.
-			if _, rest, ok := strings.Cut(value, " "); ok {
+			// In "Bearer abc" the token alone is a secret too, and so is each value of a Cookie.
+			if strings.EqualFold(name, "Cookie") {
+				for pair := range strings.SplitSeq(value, ";") {
+					_, part, _ := strings.Cut(pair, "=")
+					m.add(strings.TrimSpace(part), "")
+				}
+			} else if _, rest, ok := strings.Cut(value, " "); ok {
 				m.add(rest, "")
 			}
 		}

@@ -94,15 +94,6 @@ func (o Operation) has(header string) bool {
 	return false
 }
 
-// texts returns the parts that are templates.
-func (o Operation) texts() []string {
-	texts := []string{o.Path, string(o.Body)}
-	for _, name := range sortedKeys(o.Headers) {
-		texts = append(texts, o.Headers[name])
-	}
-	return texts
-}
-
 // uses reports whether the path or body contains one of the variables. Path and body are the request's payload.
 func (o Operation) uses(names ...string) bool {
 	return uses(o.Path, names...) || uses(string(o.Body), names...)
@@ -143,5 +134,9 @@ var framing = []string{"Host", "Content-Length", "Transfer-Encoding", "Connectio
 
 // String identifies an operation. Two operations with the same text send the same requests.
 func (o Operation) String() string {
-	return strings.Join(append([]string{o.Method}, o.texts()...), "\x00")
+	texts := []string{o.Method, o.Path, string(o.Body)}
+	for _, name := range sortedKeys(o.Headers) {
+		texts = append(texts, name, o.Headers[name])
+	}
+	return strings.Join(texts, "\x00")
 }

@@ -19,7 +19,7 @@ func (t *trial) thrice() (first *answer, again []*answer) {
 func (t *trial) thriceOf(r request) (first *answer, again []*answer) {
 	first = t.accept("the first request", r)
 	for _, label := range []string{"the second", "the third"} {
-		again = append(again, t.patiently(label, r, patienceInFlight))
+		again = append(again, t.retry(label, r))
 	}
 	return first, again
 }
@@ -139,7 +139,7 @@ var replayCases = []Case{{
 		r := t.request(t.operation(), t.key(), t.payload())
 		first := t.accept("the first request", r)
 		t.wait(1100 * time.Millisecond) // until Date, which counts seconds, must change
-		again := t.send("a second later", r)
+		again := t.retry("a second later", r)
 		t.note("Date: %s", fate(first, again, "Date"))
 		t.note("Set-Cookie: %s", fate(first, again, "Set-Cookie"))
 		for _, name := range sortedKeys(first.header) {

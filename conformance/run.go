@@ -389,13 +389,9 @@ func (r *runner) counterAt(where string) (*dialer, string, error) {
 	return newDialer(origin, r.tls, r.target.timeout()), path, nil
 }
 
-// restart restarts the target and waits until it responds.
+// restart restarts the target and waits until it accepts a connection.
 func (r *runner) restart(ctx context.Context) error {
-	within := time.Duration(r.target.Restart.Within)
-	if within == 0 {
-		within = 30 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, r.target.Restart.within())
 	defer cancel()
 	if f := r.target.Restart.Func; f != nil {
 		if err := f(ctx); err != nil {

@@ -155,6 +155,11 @@ func joined(a, b string) string {
 	return a + ", " + b
 }
 
+// retry sends a request again whose response has come. The server may record the response a moment later.
+func (t *trial) retry(label string, r request) *answer {
+	return t.patiently(label, r, patienceInFlight)
+}
+
 // patiently repeats a request while it is refused because the first one is running. It returns the last response.
 func (t *trial) patiently(label string, r request, atMost time.Duration) *answer {
 	end := time.Now().Add(atMost)

@@ -25,7 +25,7 @@ var replayShapeCases = []Case{{
 		if a.status != http.StatusNoContent {
 			t.inconclusive("the response of the target's empty operation was %s", a)
 		}
-		b := t.send("the second", r)
+		b := t.retry("the second", r)
 		if t.want(b.status == http.StatusNoContent || t.run.replays != 0 && b.status == t.run.replays &&
 			len(b.body) == 0,
 			"204", b) {
@@ -48,7 +48,7 @@ var replayShapeCases = []Case{{
 		if len(a.content()) < 1<<20 {
 			t.inconclusive("the target's large operation returned %d bytes, which is less than 1 MiB", len(a.content()))
 		}
-		b := t.send("the second", r)
+		b := t.retry("the second", r)
 		t.want(t.run.alike(a, b), "the same response again, "+a.String(), t.unlike(a, b))
 		if !t.ended() {
 			t.proven(o, a, b)
@@ -64,7 +64,7 @@ var replayShapeCases = []Case{{
 	run: func(t *trial) {
 		r := t.request(t.operation(), t.key(), t.payload()).without("Accept-Encoding")
 		a := t.accept("gzip is accepted", r.with("Accept-Encoding", "gzip"))
-		b := t.send("nothing but identity is accepted", r.with("Accept-Encoding", "identity"))
+		b := t.retry("nothing but identity is accepted", r.with("Accept-Encoding", "identity"))
 		_, err := decoded(a)
 		t.want(err == nil, "a body that is encoded as Content-Encoding states", err)
 		_, err = decoded(b)
@@ -103,7 +103,7 @@ var replayShapeCases = []Case{{
 				set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b"+n+"-01")
 		}
 		a := t.accept("the first attempt", attempt("1"))
-		t.again(a, t.send("the second attempt", attempt("2")))
+		t.again(a, t.retry("the second attempt", attempt("2")))
 		for _, way := range []struct {
 			label  string
 			fields []field
@@ -111,7 +111,7 @@ var replayShapeCases = []Case{{
 			if t.ended() {
 				return
 			}
-			b := t.send("the same "+way.label, r.plus(way.fields))
+			b := t.retry("the same "+way.label, r.plus(way.fields))
 			if !b.refused() || t.run.alike(a, b) { // this target's replays may have the status of a refusal
 				t.again(a, b)
 				continue
@@ -136,6 +136,9 @@ var replayShapeCases = []Case{{
 		r.chunked = true
 		b := t.record("in chunks", "the body was sent in chunks", r, t.run.exchange(t.ctx, t.run.dialer, r))
 		t.answered(b, "the request in chunks")
+		if t.run.profile.maybeRunning(b) {
+			b = t.retry("in chunks again", r)
+		}
 		if b.status == http.StatusLengthRequired {
 			t.skip("the target takes no chunks: %s", b)
 		}
@@ -153,7 +156,7 @@ var replayShapeCases = []Case{{
 		if !a.refused() {
 			t.inconclusive("the response of the target's invalid operation was %s", a)
 		}
-		b := t.send("the second", r)
+		b := t.retry("the second", r)
 		t.want(b.status == a.status, fmt.Sprintf("status %d", a.status), b)
 		if b.refused() {
 			t.effect(0)
@@ -172,7 +175,7 @@ var replayShapeCases = []Case{{
 		if len(a.interim) == 0 && !a.resent { // a connection that broke took it away, and a is a replay already
 			t.inconclusive("the target's interim operation sent no informational response")
 		}
-		b := t.try("the second", r)
+		b := t.retry("the second", r)
 		t.want(t.run.alike(a, b), "the same response again, "+a.String(), t.unlike(a, b))
 		if !t.ended() {
 			t.proven(o, a, b)

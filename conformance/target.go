@@ -177,6 +177,8 @@ type Restart struct {
 	Func func(context.Context) error `json:"-"`
 }
 
+func (r Restart) within() time.Duration { return cmp.Or(time.Duration(r.Within), 30*time.Second) }
+
 // Duration is a time.Duration whose JSON form is a text, such as "300ms" or "24h".
 type Duration time.Duration
 

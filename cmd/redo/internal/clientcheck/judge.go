@@ -27,13 +27,13 @@ func (t *trial) safe(p *process) bool {
 	return true
 }
 
-// honest judges a claim of success. It needs a whole successful response to an unsafe request.
+// honest judges a claim of success. It needs a whole successful response to an unsafe request of this run.
 func (t *trial) honest(p *process) {
 	if !p.succeeded() {
 		return
 	}
 	for _, s := range []*servertest.Server{t.server, t.other} {
-		if slices.ContainsFunc(unsafeRequests(s), delivered) {
+		if slices.ContainsFunc(unsafeRequests(s), func(r servertest.Request) bool { return t.delivered(r, p) }) {
 			return
 		}
 	}
@@ -41,9 +41,15 @@ func (t *trial) honest(p *process) {
 		fmt.Sprintf("exit status 0 after %d requests and %d effects", len(t.posts()), t.effects()))
 }
 
-// delivered reports whether the request got a whole successful response.
-func delivered(r servertest.Request) bool {
-	return r.Step == "" || strings.HasPrefix(r.Step, "OK(") || strings.HasPrefix(r.Step, "Delay")
+// delivered reports whether the request got a whole successful response while the process ran.
+func (t *trial) delivered(r servertest.Request, p *process) bool {
+	switch {
+	case r.At.Before(p.sent):
+		return false
+	case strings.HasPrefix(r.Step, "DelayAfterEffect("):
+		return p.done.Sub(r.At) >= t.delay
+	}
+	return r.Step == "" || strings.HasPrefix(r.Step, "OK(")
 }
 
 // sameKey judges whether all attempts carry one key.

@@ -67,6 +67,10 @@ func uniqueKeys(t *trial) {
 		return
 	}
 	t.honest(p)
+	if err := t.prepare(); err != nil { // each operation has a directory of its own
+		t.found(conformance.Harness, "", err.Error())
+		return
+	}
 	if p = t.start(t.server.URL, t.operation+"-2"); p == nil {
 		return
 	}
@@ -159,7 +163,7 @@ func attempts(t *trial) {
 
 // killed kills the command between the effect and the response, and runs it again.
 func killed(t *trial) {
-	if !t.listen(servertest.ScriptNext(servertest.DelayAfterEffect(t.limit))) {
+	if t.delay = t.limit; !t.listen(servertest.ScriptNext(servertest.DelayAfterEffect(t.delay))) {
 		return
 	}
 	p := t.start(t.server.URL, t.operation)
@@ -185,6 +189,7 @@ func killed(t *trial) {
 
 func retriedLate(d time.Duration) func(*trial) {
 	return func(t *trial) {
+		t.delay = d
 		p := t.play(servertest.DelayAfterEffect(d), servertest.OK())
 		if t.safe(p) {
 			t.sameKey()
@@ -197,7 +202,8 @@ func beyondTimeout(t *trial) {
 		t.skip("the client's timeout is not declared (--client-timeout)")
 		return
 	}
-	retried(servertest.DelayAfterEffect(t.ClientTimeout+2*time.Second), servertest.OK())(t)
+	t.delay = t.ClientTimeout + 2*time.Second
+	retried(servertest.DelayAfterEffect(t.delay), servertest.OK())(t)
 }
 
 // untilDate returns the least wait for a date that is d after the response. A date has whole seconds.

@@ -162,16 +162,17 @@ func TestWrongClients(t *testing.T) {
 			"client-lost-response", "client-closed-connection", "client-reused-connection", "client-reset-early",
 			"client-refused", "client-truncated", "client-html-error", "client-html-success", "client-503",
 			"client-500-after-effect", "client-504-after-effect", "client-425", "client-429", "client-in-flight",
-			"client-payload", "client-attempts", "client-retry-after-429", "client-retry-after-503",
+			"client-payload", "client-attempts", "client-timeout", "client-retry-after-429", "client-retry-after-503",
 			"client-retry-after-date", "client-retry-after-long", "client-redirect-origin", "client-redirect-get",
 			"client-400", "client-mismatch", "client-401", "client-501",
 		},
 		"ignores-hint": {
 			"client-retry-after-429", "client-retry-after-503", "client-retry-after-date", "client-retry-after-long",
 		},
-		"constant-key":  {"client-key-unique"},
-		"key-in-memory": {"client-killed"},
-		"retries-all":   {"client-400", "client-mismatch", "client-401", "client-501"},
+		"constant-key":         {"client-key-unique"},
+		"done-before-response": {"client-killed"},
+		"key-in-memory":        {"client-killed"},
+		"retries-all":          {"client-400", "client-mismatch", "client-401", "client-501"},
 	} {
 		t.Run(flaw, func(t *testing.T) {
 			t.Parallel()

@@ -25,6 +25,7 @@ type trial struct {
 	state     string // the operation's directory
 	started   time.Time
 	limit     time.Duration      // ends each run of the command
+	delay     time.Duration      // of a response that the script delays after its effect
 	server    *servertest.Server // nil before it listens
 	other     *servertest.Server // another origin; nil if the case has none
 	processes []*process

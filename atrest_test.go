@@ -219,3 +219,26 @@ func TestQueryOfAURLErrorIsNotInTheMessage(t *testing.T) {
 		})
 	})
 }
+
+// A program without the keyring, such as the command line, can't read the request. Its finding would replace it.
+func TestASealedOperationIsNotSettledWithoutItsKeyring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := servertest.NewInMemory(t, servertest.ScriptNext(servertest.ResetAfterEffect()))
+		engine := openStore(t)
+		keyring, err := store.NewKeyring(store.SealKeys{Seal: store.SealKey{
+			ID: "2026-11", Secret: []byte(strings.Repeat("s", store.SealSecret)),
+		}})
+		require.NoError(t, err)
+		sealed := store.Sealed(engine, keyring)
+		crash(t, srv, sealed, named(t, srv, "op", payment))
+		plain := connect(t, srv.Transport(), redo.WithStore(engine))
+		require.ErrorContains(t, plain.Settle(t.Context(), "op", appliedBy("ana", nil)), "can't be read")
+		require.ErrorContains(t, plain.Settle(t.Context(), "op", notAppliedBy("ana")), "can't be read")
+
+		owner := connect(t, srv.Transport(), redo.WithStore(sealed))
+		require.NoError(t, owner.Settle(t.Context(), "op", appliedBy("ana", nil)))
+		op, err := owner.Find(t.Context(), "op")
+		require.NoError(t, err)
+		require.Equal(t, redo.Applied, op.Effect)
+	})
+}

@@ -55,12 +55,11 @@ func (c *Client) Settle(ctx context.Context, name string, f Finding) error {
 		return fail(err)
 	}
 	return c.change(ctx, "Settle", name, func(rec store.Record) error {
-		if rec.State == store.StatePending {
-			_, err := c.journal.Settle(ctx, rec.Lease(), s)
-			return err
-		}
-		entry, err := journal.Read(rec)
-		if err == nil && entry.Effect() != f.Effect {
+		entry, err := journal.Read(rec) // a finding over a record that can't be read, such as a sealed one, destroys it
+		switch {
+		case err == nil && rec.State == store.StatePending:
+			_, err = c.journal.Settle(ctx, rec.Lease(), s)
+		case err == nil && entry.Effect() != f.Effect:
 			err = fmt.Errorf("%w: it is recorded as %q, the finding is %q", ErrContradiction, entry.Effect(), f.Effect)
 		}
 		return err

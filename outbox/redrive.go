@@ -46,8 +46,7 @@ type Redriven struct {
 // result even with an error, such as the context's. Call it again to continue. A selection of events that are not
 // dead is store.ErrInvalid.
 //
-// A letter that dies again while RedriveAll runs may be redriven once more. Set Selection.Until, or fix the cause
-// first.
+// It redrives each letter once, also one that dies again meanwhile.
 func RedriveAll(ctx context.Context, b Backlog, s Selection, opts ...RedriveOption) (done Redriven, err error) {
 	if null.Is(b) {
 		return done, fmt.Errorf("outbox: %w: RedriveAll: the backlog is nil", store.ErrInvalid)
@@ -67,6 +66,7 @@ func RedriveAll(ctx context.Context, b Backlog, s Selection, opts ...RedriveOpti
 	}
 	s.State = StateDead
 	start := time.Now()
+	seen := map[[2]string]bool{}
 	for e, err := range b.Events(ctx, s) {
 		switch {
 		case err != nil && e.State == 0 && e.Event.ID == "":
@@ -75,6 +75,11 @@ func RedriveAll(ctx context.Context, b Backlog, s Selection, opts ...RedriveOpti
 			done.Unreadable++
 			continue
 		}
+		letter := [2]string{e.Event.ID, e.Event.Destination}
+		if seen[letter] {
+			continue // it died again
+		}
+		seen[letter] = true
 		if done.Matched++; r.dry {
 			continue
 		}

@@ -97,6 +97,22 @@ func TestRedriveAll(t *testing.T) {
 			require.Equal(t, outbox.Redriven{Matched: 4, Redriven: 3, Vanished: 1, Unreadable: 3}, done)
 		})
 	})
+	t.Run("a letter that dies again meanwhile is redriven once", func(t *testing.T) {
+		inBubble(t, func(g *rig) {
+			g.bury(3, "a")
+			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) { // a list of pages has it again
+				for e, err := range g.queue.Events(ctx, outbox.Selection{State: outbox.StateDead}) {
+					if !yield(e, err) {
+						return
+					}
+				}
+				g.bury(0)
+			}}
+			done, err := outbox.RedriveAll(ctx, b, outbox.Selection{})
+			require.NoError(t, err)
+			require.Equal(t, outbox.Redriven{Matched: 3, Redriven: 3}, done)
+		})
+	})
 	t.Run("a list that ends early is an error", func(t *testing.T) {
 		inBubble(t, func(g *rig) {
 			b := edited{g.queue, func(yield func(outbox.Entry, error) bool) {

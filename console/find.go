@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"strings"
@@ -61,8 +62,12 @@ func (c *Console) findOperations(ctx context.Context, p *findPage, id string) {
 	if c.client == nil {
 		return
 	}
-	if op, err := c.client.Find(ctx, id); op.Name != "" {
+	switch op, err := c.client.Find(ctx, id); {
+	case op.Name != "":
 		p.Operations = append(p.Operations, rowOf(op, err))
+		return
+	case errors.Is(err, store.ErrDamaged): // of this name, since the list has no other
+		p.Problems = append(p.Problems, err.Error())
 		return
 	}
 	for op, err := range bounded(p, c.client.Pending(ctx)) {

@@ -22,14 +22,10 @@ func (d detail) line(label, text string) {
 	}
 }
 
-// header writes a line for each value, in the order of the names. It masks the values whose names are secret. A nil
-// secret masks none.
-func (d detail) header(h http.Header, secret func(name string) bool) {
+// header writes a line for each value, in the order of the names. See maskedHeader.
+func (d detail) header(h http.Header) {
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		for _, v := range h[name] {
-			if secret != nil && secret(name) {
-				v = masked
-			}
 			d.line("header", name+": "+v)
 		}
 	}

@@ -224,7 +224,7 @@ func (f listedFailure) text() string {
 func maskedHeader(h http.Header) http.Header {
 	shown := maps.Clone(h)
 	for name := range shown {
-		if wire.CredentialHeader(name) {
+		if name == "Set-Cookie" || wire.CredentialHeader(name) {
 			shown[name] = []string{masked}
 		}
 	}
@@ -307,7 +307,7 @@ func (e *events) writeEvent(l listedEvent) {
 			line("", fmt.Sprintf("  response of %d bytes, shown by --body", f.ResponseSize))
 		}
 	}
-	d.header(l.Header, nil) // listed has masked it
+	d.header(l.Header)
 	line("problem", l.Problem)
 	if !e.body {
 		line("payload", fmt.Sprintf("%d bytes, shown by --body", l.PayloadSize))

@@ -91,7 +91,7 @@ func (r *redriving) run(ctx context.Context, q queue, sel outbox.Selection, ids 
 	if rate > 0 {
 		limit = append(limit, outbox.PerSecond(rate))
 	}
-	matched := 0
+	matched, unreadable := 0, 0
 	for _, sel := range selections {
 		found, err := outbox.RedriveAll(ctx, q, sel, append(limit, outbox.DryRun())...)
 		switch {
@@ -100,26 +100,31 @@ func (r *redriving) run(ctx context.Context, q queue, sel outbox.Selection, ids 
 		case found.Matched == 0 && sel.ID != "":
 			return fmt.Errorf("%w with the id %q that can be read%s", outbox.ErrNoLetter, sel.ID, r.hashed(sel.ID))
 		}
-		matched += found.Matched
+		matched, unreadable = matched+found.Matched, max(unreadable, found.Unreadable)
 	}
 	if r.dryRun || matched == 0 {
 		fmt.Fprintf(r.out, "dead letters selected: %d\n", matched)
-		return nil
+		return unreadableLetters(unreadable)
 	}
 	if !r.yes && !newAsker(r.terminal).yes(ctx, fmt.Sprintf("Redrive %d?", matched)) {
 		return errors.New("nothing was redriven")
 	}
-	var done, unreadable int
+	done := 0
 	defer func() { fmt.Fprintf(r.out, "%d of %d redriven\n", done, matched) }()
 	for _, sel := range selections {
 		n, err := outbox.RedriveAll(ctx, q, sel, limit...)
-		done, unreadable = done+n.Redriven, unreadable+n.Unreadable
+		done, unreadable = done+n.Redriven, max(unreadable, n.Unreadable)
 		if err != nil {
 			return err
 		}
 	}
-	if unreadable > 0 {
-		return fmt.Errorf("%d dead letters can't be read, whether they are selected or not", unreadable)
+	return unreadableLetters(unreadable)
+}
+
+// unreadableLetters returns an error if there are letters that can't be read.
+func unreadableLetters(n int) error {
+	if n == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%d dead letters can't be read, whether they are selected or not", n)
 }

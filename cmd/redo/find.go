@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -142,8 +143,16 @@ func operationsOf(
 		}
 		all = append(all, l)
 	}
-	if rec, err := st.Find(ctx, store.ID{Scope: scope, Key: nameOrKey}); err == nil {
+	unreadable := func(rec store.Record, err error) {
+		one := recordOf(rec, err)
+		all = append(all, listed{Name: nameOrKey, State: one.State, Problem: one.Problem})
+	}
+	switch rec, err := st.Find(ctx, store.ID{Scope: scope, Key: nameOrKey}); {
+	case err == nil:
 		add(rec)
+		return all, nil
+	case !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid): // it exists
+		unreadable(store.Record{}, err)
 		return all, nil
 	}
 	for rec, err := range st.Pending(ctx, scope) {
@@ -151,8 +160,7 @@ func operationsOf(
 		case err != nil && rec.ID == (store.ID{}):
 			return nil, err
 		case err != nil && rec.ID.Key == nameOrKey:
-			damaged := recordOf(rec, err)
-			all = append(all, listed{Name: nameOrKey, State: damaged.State, Problem: damaged.Problem})
+			unreadable(rec, err)
 		case err == nil && operationOf(rec).Key == nameOrKey:
 			add(rec)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,23 +61,27 @@ func (o *ops) with(
 	})
 }
 
-// listed is the JSON form of an operation in the output of list and show. An unreadable operation has only its
-// name, its state and its problem.
+// listed is the JSON form of an operation in the output of list and show. A damaged operation has only its
+// name, its state and its problem. An unreadable one has what could be read.
 type listed struct {
-	Name      string    `json:"name"`
-	Key       string    `json:"key,omitempty"`
-	State     string    `json:"state"`
-	Method    string    `json:"method,omitempty"`
-	URL       string    `json:"url,omitempty"`
-	CreatedAt time.Time `json:"created_at,omitzero"`
-	Age       float64   `json:"age_seconds,omitzero"`
-	Resumable bool      `json:"resumable"`
-	Effect    string    `json:"effect,omitempty"`
-	Code      string    `json:"code,omitempty"`   // the failure that settled it, or of its final response
-	Status    int       `json:"status,omitempty"` // of the recorded response
-	Finding   *finding  `json:"finding,omitempty"`
-	Problem   string    `json:"problem,omitempty"`
+	Name      string      `json:"name"`
+	Key       string      `json:"key,omitempty"`
+	State     string      `json:"state"`
+	Method    string      `json:"method,omitempty"`
+	URL       string      `json:"url,omitempty"`
+	Host      string      `json:"host,omitempty"`      // in show, like the two below
+	Header    http.Header `json:"header,omitempty"`    // with its credentials masked
+	BodySize  *int        `json:"body_size,omitempty"` // nil if the body is not stored
+	CreatedAt time.Time   `json:"created_at,omitzero"`
+	Age       float64     `json:"age_seconds,omitzero"`
+	Resumable bool        `json:"resumable"`
+	Effect    string      `json:"effect,omitempty"`
+	Code      string      `json:"code,omitempty"`   // the failure that settled it, or of its final response
+	Status    int         `json:"status,omitempty"` // of the recorded response
+	Finding   *finding    `json:"finding,omitempty"`
+	Problem   string      `json:"problem,omitempty"`
 	request   *request
+	fence     uint64 // of the record
 }
 
 // finding is a result that a person or a probe recorded for an operation.
@@ -103,8 +108,8 @@ func (o *ops) list() *cobra.Command {
 		Use:   "list [flags] STORE",
 		Short: "List the pending operations, oldest first",
 		Long: `list shows the operations that were begun and have no final response, oldest first. A record that
-can't be read is listed by its name, with the state "damaged" or, of a later release, "unreadable". The exit code
-is 1 if there is one, and 0 otherwise. See drop for a damaged one.`,
+can't be read is listed by its name, with the state "damaged" or, if it is sealed or of a later release,
+"unreadable". The exit code is 1 if there is one, and 0 otherwise. See drop for a damaged one.`,
 		Example: "  redo ops list payments.redo\n  redo ops list payments.redo --json",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -141,9 +146,9 @@ func (o *ops) writeList(all []listed, whole bool) error {
 		age, text := seconds(op.Age).String(), op.Method+" "+op.URL
 		switch {
 		case unread(op.State):
-			age, text = "-", op.State+": "+op.Problem
-		case op.Problem != "":
-			text = op.Problem
+			if text = op.State + ": " + op.Problem; op.CreatedAt.IsZero() {
+				age = "-"
+			}
 		case op.rests():
 			text += " (final response " + op.Code + ": it is not sent again; see redo ops settle --help)"
 		case !op.Resumable:
@@ -161,7 +166,7 @@ func seconds(s float64) time.Duration {
 // These are the states of an unreadable record. All other states are those of store.State.
 const (
 	stateDamaged    = "damaged"
-	stateUnreadable = "unreadable" // for another reason, such as a later release's format
+	stateUnreadable = "unreadable" // for another reason, such as a later release's format, or because it is sealed
 )
 
 // unread reports whether a state is that of an unreadable record. Only the record's name is known then.
@@ -199,8 +204,8 @@ func pending(ctx context.Context, client *redo.Client) ([]listed, error) {
 		switch {
 		case errors.Is(err, store.ErrDamaged):
 			l = listed{Name: op.Name, State: stateDamaged, Problem: l.Problem}
-		case err != nil && op.CreatedAt.IsZero():
-			l = listed{Name: op.Name, State: stateUnreadable, Problem: l.Problem}
+		case err != nil:
+			l.State = stateUnreadable
 		}
 		all = append(all, l)
 	}
@@ -228,6 +233,9 @@ evidence; forget keeps nothing.`,
 					op.Name, op.State, op.Key, seconds(op.Age))
 				if !yes && !newAsker(o.terminal).yes(c.Context(), "Forget it?") {
 					return failed(errors.New("nothing was forgotten"))
+				}
+				if err := o.unchanged(c.Context(), st, op); err != nil {
+					return failed(err)
 				}
 				if err := client.Forget(c.Context(), op.Name); err != nil {
 					return failed(err)

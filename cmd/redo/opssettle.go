@@ -71,6 +71,9 @@ func (s *settling) run(c *cobra.Command, st recordStore, client *redo.Client, na
 		if !s.yes && !newAsker(s.terminal).yes(c.Context(), fmt.Sprintf("Record it as %v?", f.Effect)) {
 			return failed(errors.New("nothing was recorded"))
 		}
+		if err := s.unchanged(c.Context(), st, op); err != nil {
+			return failed(err)
+		}
 	}
 	if err := client.Settle(c.Context(), op.Name, f); err != nil {
 		return failed(err)

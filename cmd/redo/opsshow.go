@@ -93,18 +93,35 @@ func (o *ops) find(ctx context.Context, st recordStore, nameOrKey string) (liste
 		nameOrKey, o.scope, store.ErrNotFound)
 }
 
+// unchanged returns an error if the record of the operation has changed since it was read.
+func (o *ops) unchanged(ctx context.Context, st recordStore, op listed) error {
+	now, err := o.find(ctx, st, op.Name)
+	if err == nil && (now.fence != op.fence || now.State != op.State) {
+		err = fmt.Errorf("nothing was changed: since the question %s has become another operation, or was continued: "+
+			"it is %s, key %s, begun %v ago", op.Name, now.State, now.Key, seconds(now.Age))
+	}
+	return err
+}
+
 func operationOf(rec store.Record) listed {
 	l := listed{
 		Name: rec.ID.Key, State: rec.State.String(), CreatedAt: rec.CreatedAt.UTC(), Age: rec.Age().Seconds(),
+		fence: rec.Fence,
 	}
 	var r request
 	switch err := json.Unmarshal(rec.Meta, &r); {
 	case err != nil:
-		l.Problem = "its request can't be read"
+		l.Problem = "its request can't be read: it may be sealed"
 	case r.Version != requestVersion:
 		l.Problem = fmt.Sprintf("its request has version %d, this program reads %d", r.Version, requestVersion)
 	default:
 		l.Key, l.Method, l.URL, l.request = r.Key, r.Method, wire.ShownURL(r.URL), &r
+		if l.Header = maskedHeader(r.Header); !strings.Contains(r.URL, "://"+r.Host+"/") {
+			l.Host = r.Host
+		}
+		if size := len(r.Body); r.Whole {
+			l.BodySize = &size
+		}
 	}
 	return l
 }
@@ -136,10 +153,8 @@ func writeOperation(w io.Writer, op listed, body bool) {
 		address = r.URL
 	}
 	line("request", strings.TrimSpace(op.Method+" "+address))
-	if !strings.Contains(r.URL, "://"+r.Host+"/") {
-		line("host", r.Host)
-	}
-	d.header(r.Header, wire.CredentialHeader)
+	line("host", op.Host)
+	d.header(op.Header)
 	switch {
 	case op.State != store.StatePending.String():
 	case op.rests():

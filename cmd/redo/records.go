@@ -43,18 +43,19 @@ or has ended without one. Bodies are shown with --body only, and credentials nev
 
 // A record is the JSON form of a record.
 type record struct {
-	Scope     string    `json:"scope"`
-	Key       string    `json:"key"`
-	State     string    `json:"state"`
-	Fence     uint64    `json:"fence,omitempty"`
-	Owner     string    `json:"owner,omitempty"`
-	CreatedAt time.Time `json:"created_at,omitzero"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	Age       float64   `json:"age_seconds,omitzero"`
-	LeaseLeft float64   `json:"lease_left_seconds,omitzero"` // of a pending record
-	Status    int       `json:"status,omitempty"`            // of the recorded response
-	Problem   string    `json:"problem,omitempty"`
-	header    http.Header
+	Scope     string      `json:"scope"`
+	Key       string      `json:"key"`
+	State     string      `json:"state"`
+	Fence     uint64      `json:"fence,omitempty"`
+	Owner     string      `json:"owner,omitempty"`
+	CreatedAt time.Time   `json:"created_at,omitzero"`
+	ExpiresAt time.Time   `json:"expires_at,omitzero"`
+	Age       float64     `json:"age_seconds,omitzero"`
+	LeaseLeft float64     `json:"lease_left_seconds,omitzero"` // of a pending record
+	Status    int         `json:"status,omitempty"`            // of the recorded response, like the two below
+	Header    http.Header `json:"header,omitempty"`            // with its credentials masked
+	BodySize  *int        `json:"body_size,omitempty"`         // nil if the body is not stored
+	Problem   string      `json:"problem,omitempty"`
 	body      []byte
 }
 
@@ -81,7 +82,10 @@ func recordOf(rec store.Record, err error) record {
 	}
 	// A record of the middleware holds a response. Those of an inbox and of a user's own code hold other bytes.
 	if resp, err := wire.DecodeResponse(rec.Result); err == nil || errors.Is(err, wire.ErrNotStored) {
-		r.Status, r.header, r.body = resp.Status, resp.Header, resp.Body
+		r.Status, r.Header, r.body = resp.Status, maskedHeader(resp.Header), resp.Body
+		if size := len(r.body); r.body != nil {
+			r.BodySize = &size
+		}
 	}
 	return r
 }
@@ -222,7 +226,7 @@ func writeRecord(w io.Writer, r record, body bool) {
 		return
 	}
 	line("status", strconv.Itoa(r.Status))
-	d.header(r.header, func(name string) bool { return name == "Set-Cookie" || wire.CredentialHeader(name) })
+	d.header(r.Header)
 	switch {
 	case r.body == nil:
 		line("body", "not stored")

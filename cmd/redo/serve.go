@@ -46,7 +46,7 @@ an order slow. X-Fault: 500, 429 or crash makes it fail. The counts are kept in 
 				return fmt.Errorf("--wait is %v, it must not be negative", cfg.Wait)
 			}
 			if printTarget {
-				return printTargetOf(t, "http://"+p.listen, cfg)
+				return printTargetOf(t, p.listen, cfg)
 			}
 			if err := checkOwn(target); err != nil {
 				return err
@@ -103,8 +103,12 @@ func logTo(t terminal) func(string, ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(t.err, format+"\n", args...) }
 }
 
-func printTargetOf(t terminal, url string, cfg reference.Config) error {
-	text, err := targetfile.Format(reference.Target(url, cfg))
+// printTargetOf prints the target file of a server that listens on an address of this machine.
+func printTargetOf(t terminal, address string, cfg reference.Config) error {
+	if strings.HasPrefix(address, ":") {
+		address = "localhost" + address // a URL needs a host
+	}
+	text, err := targetfile.Format(reference.Target("http://"+address, cfg))
 	if err != nil {
 		return failed(err)
 	}

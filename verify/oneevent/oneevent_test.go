@@ -36,7 +36,8 @@ func lives(
 func sound(st inbox.Store, q inbox.Queue) (inbox.Store, inbox.Queue) { return st, q }
 
 func TestLives(t *testing.T) {
-	first, n := random.Seeds(t, played)
+	first, n, err := random.Seeds(played)
+	require.NoError(t, err)
 	if l := lives(t, first, n, sound); l != nil {
 		require.Fail(t, l.Violation(), "%v", l)
 	}

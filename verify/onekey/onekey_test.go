@@ -30,7 +30,8 @@ func lives(t *testing.T, first, n int, wrap func(store.Store) store.Store) (brok
 }
 
 func TestLives(t *testing.T) {
-	first, n := random.Seeds(t, played)
+	first, n, err := random.Seeds(played)
+	require.NoError(t, err)
 	if l := lives(t, first, n, func(st store.Store) store.Store { return st }); l != nil {
 		require.Fail(t, l.Violation(), "%v", l)
 	}

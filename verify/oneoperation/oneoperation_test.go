@@ -30,7 +30,8 @@ func lives(t *testing.T, first, n int, d plant) (broken *life) {
 }
 
 func TestLives(t *testing.T) {
-	first, n := random.Seeds(t, played)
+	first, n, err := random.Seeds(played)
+	require.NoError(t, err)
 	if l := lives(t, first, n, plant{}); l != nil {
 		require.Fail(t, l.Violation(), "%v", l)
 	}

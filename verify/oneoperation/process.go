@@ -46,8 +46,8 @@ type way struct {
 }
 
 // Reserve implements store.Store. Some claims reach the store when their caller has given up, and a person waits for
-// them. In crowded lives no claim fails: the claim of a Resume makes an operation anew that was forgotten just before,
-// and if its response is lost, the Resume does not see that.
+// them. In crowded lives no claim fails. There the claim of a Resume can make an operation anew that was forgotten just
+// before. If its response is lost, the Resume does not see that.
 func (w way) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	l := w.life
 	switch {

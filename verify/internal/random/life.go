@@ -1,19 +1,17 @@
-// Package random has what the checkers on random lives share: draws from a seed, a log of what happened, processes that
-// are killed and stopped, and the way from a process to its store.
+// Package random has what the checkers on random lives share. It draws from a seed, and logs what happened. It kills and
+// stops processes, and lets calls fail on the way to their store.
 package random
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // A Life draws what happens, and keeps what happened. All methods may be called concurrently.
@@ -94,18 +92,20 @@ func (l *Life) String() string {
 }
 
 // Seeds returns the first seed of a test, and the number of lives: n times REDO_VERIFY_ROUNDS.
-func Seeds(t testing.TB, n int) (first, lives int) {
-	t.Helper()
-	return number(t, "REDO_VERIFY_SEED", 0), n * number(t, "REDO_VERIFY_ROUNDS", 1)
+func Seeds(n int) (first, lives int, err error) {
+	first, err = number("REDO_VERIFY_SEED", 0)
+	rounds, wrong := number("REDO_VERIFY_ROUNDS", 1)
+	return first, n * rounds, errors.Join(err, wrong)
 }
 
-func number(t testing.TB, name string, otherwise int) int {
-	t.Helper()
+func number(name string, otherwise int) (int, error) {
 	text := os.Getenv(name)
 	if text == "" {
-		return otherwise
+		return otherwise, nil
 	}
 	n, err := strconv.Atoi(text)
-	require.NoError(t, err, name)
-	return n
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return n, err
 }

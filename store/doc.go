@@ -12,5 +12,6 @@
 // Every lease has a fence, a number that only grows for an ID, even after release, expiry and take-over. Extend,
 // Complete and Release compare it with the record's, so that an owner that lost its lease changes nothing.
 //
-// The package depends on the standard library alone. All of it may be used concurrently.
+// Outside the standard library the package depends on jsontext of github.com/go-json-experiment/json alone, for
+// [CanonicalJSON]. All of it but a [Tx] may be used concurrently.
 package store

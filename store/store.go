@@ -42,7 +42,8 @@ type Store interface {
 	Find(ctx context.Context, id ID) (Record, error)
 
 	// Purge deletes at most limit expired records whose lease is not live, and returns their number. A number below
-	// limit means that no expired record is left for now. A limit below 1 is an error.
+	// limit means that no expired record is left for now. A limit below 1 is an error. If Purge returns an error, it
+	// has deleted the returned number before.
 	Purge(ctx context.Context, limit int) (int, error)
 }
 

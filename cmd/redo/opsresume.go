@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -48,7 +49,8 @@ func (o *ops) resume() *cobra.Command {
 		Short: "Send pending operations again, under their own keys",
 		Long: `resume sends the stored request of each operation again, under the key that it was begun with, and
 retries it as the client does. Each needs a confirmation. Credentials are not stored: give them with
---header. An operation without a final response stays pending; the exit code is then 1.`,
+--header. They are those of one API, so that with --all all requests must go to one host. An operation
+without a final response stays pending; the exit code is then 1.`,
 		Example: `  redo ops resume payments.redo refund:ch_9ab:1000 --header "Authorization: Bearer $TOKEN"
   redo ops resume payments.redo --all --yes`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
@@ -109,6 +111,9 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 	if err != nil {
 		return failed(err)
 	}
+	if err := r.oneHost(chosen); err != nil {
+		return failed(err)
+	}
 	ask := newAsker(r.terminal)
 	left := 0
 	for _, op := range chosen {
@@ -130,6 +135,21 @@ func (r *resumption) run(ctx context.Context, client *redo.Client, names []strin
 		return failed(fmt.Errorf("%d of %d operations did not succeed", left, len(chosen)+r.unread))
 	}
 	return nil
+}
+
+// oneHost returns an error if the headers, which may be credentials, would be sent to hosts that nobody has named.
+func (r *resumption) oneHost(chosen []redo.Operation) error {
+	var hosts []string
+	for _, op := range chosen {
+		if u, err := url.Parse(op.URL); err == nil && op.Resumable && !slices.Contains(hosts, u.Host) {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	if !r.all || len(r.headers) == 0 || len(hosts) < 2 {
+		return nil
+	}
+	return fmt.Errorf("--header would be sent to each of %s: name the operations of one of them, and not --all",
+		strings.Join(hosts, ", "))
 }
 
 // choose returns the operations with the given names, or all readable ones. It counts the unreadable ones.

@@ -150,6 +150,7 @@ func TestResumeSendsNothingIfAnotherProcessHadTheOperationWhileALimiterHeldItBac
 				if err == nil {
 					_ = resp.Body.Close()
 				}
+				time.Sleep(time.Second)
 				return nil
 			})))
 			_, err := client.Resume(t.Context(), pending(t, client)[0])
@@ -159,6 +160,19 @@ func TestResumeSendsNothingIfAnotherProcessHadTheOperationWhileALimiterHeldItBac
 			} else {
 				require.Equal(t, taxonomy.InFlight, failure(t, err).Code)
 			}
+		})
+	}
+}
+
+// A limiter that lets a call pass at once leaves no time in which the record could change.
+func TestALimiterThatDoesNotHoldBackCostsNoReadOfTheStore(t *testing.T) {
+	for wait, reads := range map[time.Duration]int64{0: 0, time.Second: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			st := &failingFind{Store: openStore(t)}
+			client := connect(t, newProvider(http.StatusCreated, 0), redo.WithStore(st),
+				redo.WithLimiter(limiterFunc(func(context.Context) error { time.Sleep(wait); return nil })))
+			succeed(t, client, post(t, redo.WithOperation(t.Context(), "a"), "http://api.test/a", payment))
+			require.Equal(t, reads, st.finds.Load())
 		})
 	}
 }
@@ -224,11 +238,12 @@ func TestResumeEverySkipsAnOperationThatIsCalledAfterItWasListed(t *testing.T) {
 // A failingFind is a store that can't be read while it is down.
 type failingFind struct {
 	*memstore.Store
-	down atomic.Bool
+	down  atomic.Bool
+	finds atomic.Int64
 }
 
 func (s *failingFind) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	if s.down.Load() {
+	if s.finds.Add(1); s.down.Load() {
 		return store.Record{}, store.ErrUnavailable
 	}
 	return s.Store.Find(ctx, id)

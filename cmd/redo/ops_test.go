@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -37,11 +38,13 @@ func TestInterruptIsANo(t *testing.T) {
 
 func TestShownOperationMasksCredentialsAndNothingElse(t *testing.T) {
 	var out bytes.Buffer
-	op := listed{Name: "refund:1", State: "pending", Method: "POST", URL: "http://x/y", request: &request{
-		URL: "http://x/y", Host: "z", Whole: true, Body: []byte{0xFF},
+	meta, err := json.Marshal(request{
+		Version: requestVersion, Method: "POST", URL: "http://x/y", Host: "z", Whole: true, Body: []byte{0xFF},
 		Header: map[string][]string{"X-Session": {"abc"}, "X-Author-Id": {"7"}, "I-Twilio-Idempotency-Token": {"t1"},
 			"Accept": {"*/*"}},
-	}}
+	})
+	require.NoError(t, err)
+	op := operationOf(store.Record{ID: store.ID{Key: "refund:1"}, State: store.StatePending, Meta: meta})
 	op.learn(redo.Operation{Effect: redo.NotApplied})
 	writeOperation(&out, op, true)
 	require.Equal(t, `name       refund:1
@@ -65,5 +68,5 @@ func TestOperationOfAnotherReleaseIsShownAsSuch(t *testing.T) {
 	require.Equal(t, "its request has version 2, this program reads 1", op.Problem)
 	require.Empty(t, op.Key)
 	op = operationOf(store.Record{ID: store.ID{Key: "refund:1"}, Meta: []byte("not JSON")})
-	require.Equal(t, "its request can't be read", op.Problem)
+	require.Equal(t, "its request can't be read: it may be sealed", op.Problem)
 }

@@ -197,7 +197,8 @@ func (s *Store) addClaimed(page *pendingPage, last []byte) {
 			return bytes.Compare(e.index, index)
 		})
 		if id, err := envelope.ParseKey([]byte(key)); err == nil && !listed {
-			page.entries = slices.Insert(page.entries, at, pendingEntry{id: id, index: index, created: envelope.Nanos(c.before.CreatedAt)})
+			e := pendingEntry{id: id, index: index, created: envelope.Nanos(c.before.CreatedAt)}
+			page.entries = slices.Insert(page.entries, at, e)
 		}
 	}
 }

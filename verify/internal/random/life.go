@@ -1,5 +1,5 @@
-// Package random has what the checkers on random lives share. It draws from a seed, and logs what happened. It kills and
-// stops processes, and lets calls fail on the way to their store.
+// Package random has what the checkers on random lives share. It draws from a seed, and logs what happened. It kills
+// and stops processes, and lets calls fail on the way to their store.
 package random
 
 import (

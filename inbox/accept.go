@@ -98,7 +98,7 @@ func (a *Acceptor) Run(ctx context.Context) error {
 	var enabling sync.WaitGroup
 	defer enabling.Wait()
 	enabling.Go(func() { // a process may have died after its relay had disabled a source, or have lost the response
-		for a.enable(ctx); settle.Sleep(ctx, time.Minute); {
+		for on := true; on; on = settle.Sleep(ctx, time.Minute) {
 			a.enable(ctx)
 		}
 	})

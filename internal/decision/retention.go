@@ -47,5 +47,6 @@ func (r *Retention) Known() time.Duration {
 // Usable returns how long a new key may be sent: the retention less a margin, since clocks differ and a request takes
 // time to arrive.
 func (r *Retention) Usable() time.Duration {
-	return r.Known() - min(time.Hour, r.Known()/8)
+	known := r.Known()
+	return known - min(time.Hour, known/8)
 }

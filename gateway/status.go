@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
 
-	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/taxonomy"
@@ -21,29 +19,16 @@ func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
 		r = keyed(r, key)
 	}
 	r, t := g.read(r)
+	// Run may have continued the operation. The middleware's record is then pending until the phone repeats its request.
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && t.key != "" && t.user != "" {
 		op, err := g.client.Find(r.Context(), operationName(g.upstreamKey(t.user, t.key)))
 		refused := op.State == store.StateFailed && op.Finding == nil // else a repetition is sent again
 		if err == nil && (op.State == store.StateComplete || refused) {
-			serveSettled(w, op)
+			wire.WriteStatus(w, wire.KeyStatus{State: op.State.String(), Status: op.StatusCode})
 			return
 		}
 	}
 	g.status.ServeHTTP(w, r)
-}
-
-// serveSettled serves the state of an operation as server.StatusHandler does. Run may have continued it. The
-// middleware's record is then pending until the phone repeats its request.
-func serveSettled(w http.ResponseWriter, op redo.Operation) {
-	body, _ := json.Marshal(struct {
-		State  string `json:"state"`
-		Status int    `json:"status,omitempty"`
-	}{op.State.String(), op.StatusCode}) // a string and a number always marshal
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(body)
 }
 
 // statusURL returns the URL of a request's state.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -65,12 +64,6 @@ type statusHandler struct {
 	store *observedStore
 }
 
-// A keyStatus is the body of a response about a key.
-type keyStatus struct {
-	State  string `json:"state"`
-	Status int    `json:"status,omitempty"`
-}
-
 // ServeHTTP implements http.Handler.
 func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key, status, refused := s.read(r)
@@ -86,42 +79,36 @@ func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.send(w, r, p)
 		return
 	}
-	body, _ := json.Marshal(status) // a string and a number always marshal
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body)
+	wire.WriteStatus(w, status)
 }
 
 // read returns the key of the request and its status, or why the request is refused.
-func (s *statusHandler) read(r *http.Request) (string, keyStatus, *refused) {
+func (s *statusHandler) read(r *http.Request) (string, wire.KeyStatus, *refused) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return "", keyStatus{}, &refused{taxonomy.MethodNotAllowed, "The status of a key is read with GET."}
+		return "", wire.KeyStatus{}, &refused{taxonomy.MethodNotAllowed, "The status of a key is read with GET."}
 	}
 	key, err := wire.ParseKey(r.Header[s.keyHeader])
 	if err != nil {
-		return key, keyStatus{}, s.refuseKey(err)
+		return key, wire.KeyStatus{}, s.refuseKey(err)
 	}
 	principal, no := s.checkOwner(r, key)
 	if no != nil {
-		return key, keyStatus{}, no
+		return key, wire.KeyStatus{}, no
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.storeTimeout, errStoreTimeout)
 	defer cancel()
 	rec, err := find(ctx, s.store, s.reported(r, key, principal))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return key, keyStatus{}, &refused{taxonomy.NotFound, "No request with this key is known on this route."}
+		return key, wire.KeyStatus{}, &refused{taxonomy.NotFound, "No request with this key is known on this route."}
 	case err != nil:
 		s.logError(r, err)
-		return key, keyStatus{}, &refused{taxonomy.Unavailable, "The status of the key can't be read now."}
+		return key, wire.KeyStatus{}, &refused{taxonomy.Unavailable, "The status of the key can't be read now."}
 	}
 	status, err := s.statusOf(rec)
 	if err != nil {
 		s.logError(r, err)
-		return key, keyStatus{}, unreadable(err)
+		return key, wire.KeyStatus{}, unreadable(err)
 	}
 	return key, status, nil
 }
@@ -146,18 +133,18 @@ func (s *statusHandler) logError(r *http.Request, err error) {
 }
 
 // statusOf returns the status that a record shows. It returns an error if the stored response can't be read.
-func (s *statusHandler) statusOf(rec store.Record) (keyStatus, error) {
+func (s *statusHandler) statusOf(rec store.Record) (wire.KeyStatus, error) {
 	switch {
 	case rec.State == store.StatePending && !s.stuck(rec):
-		return keyStatus{State: "pending"}, nil
+		return wire.KeyStatus{State: "pending"}, nil
 	case rec.State == store.StatePending, rec.OutcomeUnknown():
-		return keyStatus{State: "unknown"}, nil
+		return wire.KeyStatus{State: "unknown"}, nil
 	}
 	resp, err := wire.DecodeResponse(rec.Result)
 	if err != nil && !errors.Is(err, wire.ErrNotStored) {
-		return keyStatus{}, err
+		return wire.KeyStatus{}, err
 	}
-	return keyStatus{State: rec.State.String(), Status: resp.Status}, nil
+	return wire.KeyStatus{State: rec.State.String(), Status: resp.Status}, nil
 }
 
 // stuck reports whether the owner of a pending record has died and the route lets no request take the key over.

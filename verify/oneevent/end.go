@@ -13,7 +13,7 @@ func (l *life) settle(e *event) {
 	if last == nil {
 		return
 	}
-	p := l.process(0)
+	p := l.processes.At(0)
 	if last.Dead() && !e.dropping {
 		if n := l.letters(p); n != 1 {
 			l.Violate("the list has %d dead letters, and %s is one", n, e.id)
@@ -41,7 +41,7 @@ func (l *life) settleAccepted() {
 	for _, e := range l.events {
 		l.acknowledged(e)
 	}
-	p := l.process(0)
+	p := l.processes.At(0)
 	for range len(l.events) {
 		l.emptied()
 		for _, e := range l.events {

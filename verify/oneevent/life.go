@@ -19,8 +19,7 @@ type life struct {
 	attempts int  // after which an event is dead
 	events   []*event
 
-	mu        sync.Mutex
-	processes []*process
+	processes *random.Fleet[*process]
 }
 
 func newLife(seed uint64, st inbox.Store, q inbox.Queue) *life {
@@ -51,19 +50,18 @@ func (*life) rest(n int) time.Duration { return time.Duration(min(n, 4)) * 500 *
 
 // play lets the events live, and returns the first violation of a rule, or "".
 func (l *life) play() (string, error) {
-	l.processes = make([]*process, consumers)
-	for i := range l.processes {
-		if err := l.restart(i); err != nil {
-			return "", err
-		}
+	processes, err := random.NewFleet(l.Life, consumers, l.start)
+	if err != nil {
+		return "", err
 	}
+	l.processes = processes
 	var all, weather sync.WaitGroup
 	all.Go(l.produce)
 	all.Go(l.repeat)
 	all.Go(l.operate)
 	all.Go(l.operate)
 	over := make(chan struct{})
-	weather.Go(func() { l.weather(over) })
+	weather.Go(func() { l.processes.Weather(over, leaseTTL, 15) })
 	all.Wait()
 	close(over)
 	weather.Wait()
@@ -75,56 +73,9 @@ func (l *life) play() (string, error) {
 	} else {
 		l.settle(l.events[0])
 	}
-	for _, p := range l.processes {
-		p.kill()
-	}
+	l.processes.Kill()
 	time.Sleep(time.Minute) // calls of stopped processes end
 	return l.Violation(), nil
-}
-
-// restart replaces a process by a new one.
-func (l *life) restart(i int) error {
-	p, err := l.start()
-	if err == nil {
-		l.mu.Lock()
-		l.processes[i] = p
-		l.mu.Unlock()
-	}
-	return err
-}
-
-// weather kills processes, stops them, replaces the dead, and takes the store from some of them.
-func (l *life) weather(over <-chan struct{}) {
-	for {
-		select {
-		case <-over:
-		case <-time.After(l.Span(leaseTTL)):
-		}
-		for i := range l.processes {
-			p := l.process(i)
-			if l.Chance(8) && !p.Dead.Load() {
-				p.kill()
-			}
-			if l.Chance(5) {
-				p.Stop(l.Span(3 * leaseTTL))
-			}
-			p.SetDown(l.Chance(15))
-			if p.Dead.Load() {
-				_ = l.restart(i) // the options were accepted before
-			}
-		}
-		select {
-		case <-over:
-			return
-		default:
-		}
-	}
-}
-
-func (l *life) process(i int) *process {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.processes[i]
 }
 
 func (l *life) event(id string) *event {

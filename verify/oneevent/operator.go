@@ -17,7 +17,7 @@ const operatorTimeout = 8 * time.Second
 func (l *life) operate() {
 	for range operations {
 		time.Sleep(l.Span(2 * leaseTTL))
-		p, e := l.process(l.Draw(consumers)), l.events[l.Draw(len(l.events))]
+		p, e := l.processes.Any(), l.events[l.Draw(len(l.events))]
 		switch n := l.Draw(10); {
 		case n < 5:
 			l.redrive(p, e)

@@ -59,9 +59,9 @@ func (l *life) start() (*process, error) {
 	return p, err
 }
 
-// kill ends the process's work. Nothing that it does later has an effect.
-func (p *process) kill() {
-	p.Kill()
+// Kill ends the process's work. Nothing that it does later has an effect.
+func (p *process) Kill() {
+	p.Process.Kill()
 	p.cancel()
 }
 
@@ -69,7 +69,7 @@ var errKilled = errors.New("the process is killed")
 
 // die is a step of a handler whose process is killed. It does not return.
 func (p *process) die() {
-	p.kill()
+	p.Kill()
 	panic(errKilled)
 }
 

@@ -23,9 +23,10 @@ type life struct {
 	ledger ledger
 	marked atomic.Bool // a handler has called Applied, or written a success before it panicked
 
-	mu        sync.Mutex
-	processes []*process
-	final     *response // the first one that a client got
+	processes *random.Fleet[*process]
+
+	mu    sync.Mutex
+	final *response // the first one that a client got
 }
 
 // A response is one that a client got.
@@ -51,12 +52,11 @@ const (
 
 // play lets the key live, and returns the first violation of a rule, or "".
 func (l *life) play() (string, error) {
-	l.processes = make([]*process, servers)
-	for i := range l.processes {
-		if err := l.restart(i); err != nil {
-			return "", err
-		}
+	processes, err := random.NewFleet(l.Life, servers, l.start)
+	if err != nil {
+		return "", err
 	}
+	l.processes = processes
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
@@ -68,7 +68,7 @@ func (l *life) play() (string, error) {
 	}
 	over := make(chan struct{})
 	var weather sync.WaitGroup
-	weather.Go(func() { l.weather(over) })
+	weather.Go(func() { l.processes.Weather(over, leaseTTL, 20) })
 	all.Wait()
 	close(over)
 	weather.Wait()
@@ -82,61 +82,14 @@ func (l *life) play() (string, error) {
 		}
 	}
 	l.settle(last)
-	for _, p := range l.processes {
-		p.kill()
-	}
+	l.processes.Kill()
 	time.Sleep(time.Minute) // calls of stopped processes end
 	return l.Violation(), nil
 }
 
-// restart replaces a process by a new one.
-func (l *life) restart(i int) error {
-	p, err := l.start()
-	if err == nil {
-		l.mu.Lock()
-		l.processes[i] = p
-		l.mu.Unlock()
-	}
-	return err
-}
-
-// weather kills processes, stops them, replaces the dead, and takes the store from some of them.
-func (l *life) weather(over <-chan struct{}) {
-	for {
-		select {
-		case <-over:
-		case <-time.After(l.Span(leaseTTL)):
-		}
-		for i := range l.processes {
-			p := l.process(i)
-			if l.Chance(8) && !p.Dead.Load() {
-				p.kill()
-			}
-			if l.Chance(5) {
-				p.Stop(l.Span(3 * leaseTTL))
-			}
-			p.SetDown(l.Chance(20))
-			if p.Dead.Load() {
-				_ = l.restart(i) // the options were accepted before
-			}
-		}
-		select {
-		case <-over:
-			return
-		default:
-		}
-	}
-}
-
-func (l *life) process(i int) *process {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.processes[i]
-}
-
 // request sends the operation's request to a process. It returns nil if the client got no response.
 func (l *life) request() (got *response) {
-	p := l.process(l.Draw(servers))
+	p := l.processes.Any()
 	ctx, disconnect := context.WithCancel(context.Background())
 	if l.Chance(15) {
 		defer time.AfterFunc(l.Span(leaseTTL), disconnect).Stop()

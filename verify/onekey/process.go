@@ -50,9 +50,9 @@ func (l *life) start() (*process, error) {
 	return p, nil
 }
 
-// kill ends the process's work. Nothing that it does later has an effect.
-func (p *process) kill() {
-	p.Kill()
+// Kill ends the process's work. Nothing that it does later has an effect.
+func (p *process) Kill() {
+	p.Process.Kill()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	go func() { _ = p.background.Shutdown(ended) }()
@@ -60,7 +60,7 @@ func (p *process) kill() {
 
 // die is a step of a handler whose process is killed. It does not return.
 func (p *process) die() {
-	p.kill()
+	p.Kill()
 	panic(http.ErrAbortHandler)
 }
 

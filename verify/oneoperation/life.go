@@ -52,8 +52,7 @@ type life struct {
 	auditing sync.Mutex
 	settled  map[time.Time]settled // by the creation of the record
 
-	mu        sync.Mutex
-	processes [processes]*process
+	processes *random.Fleet[*process]
 }
 
 func newLife(seed uint64, st backend, d plant) (*life, error) {
@@ -92,26 +91,24 @@ func newLife(seed uint64, st backend, d plant) (*life, error) {
 
 // play lets the operation live, and returns the first violation of a rule, or "".
 func (l *life) play() (string, error) {
-	for i := range l.processes {
-		if err := l.restart(i); err != nil {
-			return "", err
-		}
+	all, err := random.NewFleet(l.Life, processes, l.start)
+	if err != nil {
+		return "", err
 	}
+	l.processes = all
 	over := make(chan struct{})
-	var all, others sync.WaitGroup
+	var calling, others sync.WaitGroup
 	for range callers {
-		all.Go(l.caller)
+		calling.Go(l.caller)
 	}
 	others.Go(func() { l.weather(over) })
 	others.Go(func() { l.person(over) })
-	all.Wait()
+	calling.Wait()
 	close(over)
 	others.Wait()
 	l.Calm.Store(true)
 	l.Log("the faults are over")
-	for i := range l.processes {
-		l.process(i).kill()
-	}
+	l.processes.Kill()
 	l.running.Wait()
 	if err := l.conclude(); err != nil {
 		return "", err
@@ -133,7 +130,7 @@ func (l *life) caller() {
 			under = l.resumes
 		}
 		within(under, func() {
-			p := l.process(l.Draw(processes))
+			p := l.processes.Any()
 			ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 			if l.Chance(20) {
 				ctx, cancel = context.WithTimeout(p.ctx, l.Span(patience))
@@ -146,11 +143,11 @@ func (l *life) caller() {
 
 // conclude makes the last calls, without faults. A person settles what rests unknown.
 func (l *life) conclude() error {
-	if err := l.restart(0); err != nil {
+	if err := l.processes.Restart(0); err != nil {
 		return err
 	}
-	p, ctx := l.process(0), context.Background()
-	defer p.kill()
+	p, ctx := l.processes.At(0), context.Background()
+	defer p.Kill()
 	final := false
 	for range 6 {
 		err := p.call(ctx, false)
@@ -173,17 +170,6 @@ func (l *life) conclude() error {
 	return nil
 }
 
-// restart replaces a process by a new one.
-func (l *life) restart(i int) error {
-	p, err := l.start()
-	if err == nil {
-		l.mu.Lock()
-		l.processes[i] = p
-		l.mu.Unlock()
-	}
-	return err
-}
-
 // weather kills processes, stops them, replaces the dead, and takes the store from some of them.
 func (l *life) weather(over <-chan struct{}) {
 	for {
@@ -192,23 +178,17 @@ func (l *life) weather(over <-chan struct{}) {
 			return
 		case <-time.After(l.Span(10 * time.Second)):
 		}
-		for i := range l.processes {
-			p := l.process(i)
+		for i := range processes {
+			p := l.processes.At(i)
 			switch {
 			case p.Dead.Load():
-				_ = l.restart(i) // the options were accepted before
+				_ = l.processes.Restart(i) // the options were accepted before
 			case l.Chance(8):
-				p.kill()
+				p.Kill()
 			case l.Chance(5):
 				p.Stop(l.Span(pause))
 			}
 			p.SetDown(!l.crowded && l.Chance(l.Faulty/2))
 		}
 	}
-}
-
-func (l *life) process(i int) *process {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.processes[i]
 }

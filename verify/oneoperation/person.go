@@ -24,7 +24,7 @@ func (l *life) person(over <-chan struct{}) {
 			return
 		case <-time.After(l.Span(2 * l.gap)):
 			if !l.crowded || l.Draw(2) == 0 {
-				l.alone(true, func(effect string) { l.decide(l.process(l.Draw(processes)).client, effect) })
+				l.alone(true, func(effect string) { l.decide(l.processes.Any().client, effect) })
 			} else {
 				l.alone(false, func(effect string) { l.decide(l.auditor, effect) })
 			}

@@ -140,9 +140,9 @@ func (l *life) makeKey(name string) (string, error) {
 	return key, err
 }
 
-// kill ends the process. Nothing that it does later has an effect.
-func (p *process) kill() {
-	p.Kill()
+// Kill ends the process. Nothing that it does later has an effect.
+func (p *process) Kill() {
+	p.Process.Kill()
 	p.end()
 }
 

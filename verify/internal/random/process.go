@@ -32,6 +32,9 @@ func (p *Process) Kill() {
 	p.life.Log("%s is killed", p.Name)
 }
 
+// Killed reports whether the process was killed.
+func (p *Process) Killed() bool { return p.Dead.Load() }
+
 // Stop pauses the process, as SIGSTOP does, before its next steps and calls. A pause is not shortened.
 func (p *Process) Stop(d time.Duration) {
 	if d <= p.Paused() {

@@ -3,6 +3,7 @@
 package settle
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -66,8 +67,15 @@ func (w *Write) Check(ctx context.Context, err error) error {
 		return store.ErrLost
 	case unread != nil || rec.State == store.StatePending: // if it was not made, the next attempt makes it
 		return errors.Join(store.ErrUnknown, w.lost, unread)
+	case w.Release || !shows(rec, w.Outcome): // an operator has settled it under the same fence
+		return store.ErrLost
 	}
 	return nil
+}
+
+// shows reports whether the settled record has the outcome.
+func shows(rec store.Record, o store.Outcome) bool {
+	return (rec.State == store.StateFailed) == o.Failed && bytes.Equal(rec.Result, o.Result)
 }
 
 // Open reports whether another attempt at the write that returned err could have another result.

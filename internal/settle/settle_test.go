@@ -84,6 +84,32 @@ func TestAWriteIsRepeatedWhileItIsOpen(t *testing.T) {
 	}
 }
 
+// An operator may settle the record under the same fence, while the owner is stopped.
+func TestARecordWithAnotherOutcomeDoesNotShowTheWrite(t *testing.T) {
+	mine, other := store.Outcome{Result: []byte("mine")}, store.Outcome{Result: []byte("another")}
+	for _, c := range []struct {
+		rule    string
+		settled store.Outcome
+		release bool
+		want    error
+	}{
+		{rule: "the same outcome", settled: mine},
+		{rule: "another result", settled: other, want: store.ErrLost},
+		{rule: "another state", settled: store.Outcome{Failed: true, Result: mine.Result}, want: store.ErrLost},
+		{rule: "an outcome instead of a release", settled: mine, release: true, want: store.ErrLost},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			st := memstore.New()
+			g, err := st.Reserve(t.Context(), store.Claim{ID: id, Fingerprint: store.Raw("POST", "/", "", nil),
+				Lease: time.Minute, Retention: time.Hour})
+			require.NoError(t, err)
+			require.NoError(t, st.Complete(t.Context(), g.Lease, c.settled))
+			w := settle.Write{Store: st, Lease: g.Lease, TTL: time.Minute, Outcome: mine, Release: c.release}
+			require.ErrorIs(t, w.Check(t.Context(), errCut), c.want)
+		})
+	}
+}
+
 func TestTheLeaseLastsUntilTheWriteIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &flaky{Store: memstore.New()}

@@ -25,8 +25,11 @@ type run struct {
 	redrives int  // of the event, before it began
 }
 
-// busy reports whether the run's delivery is under way, and its process works.
-func (r *run) busy() bool { return r.p.works() && (r.held || r.ended.IsZero() && r.ctx.Err() == nil) }
+// busy reports whether the run's delivery is under way, and its process works. A process that was stopped may not know
+// yet that the lease of a handler which has returned is lost.
+func (r *run) busy() bool {
+	return r.p.works() && (r.held && !r.p.late() || r.ended.IsZero() && r.ctx.Err() == nil)
+}
 
 // handle is the handler of a delivery.
 func (p *process) handle(ctx context.Context, ev inbox.Event) error {

@@ -26,8 +26,9 @@
 //   - When the faults are over, and a person has settled what rests unknown, a call gets a final result, and nothing
 //     stays pending.
 //
-// A report is checked at the instant at which it comes. Stores, servers, clients and probes that break their contract
-// lead to lives that break a rule, and the checker must find each.
+// A report is checked at the instant at which it comes. ResumeEvery reports an attempt after it has kept the time of
+// the next one. If another process has sent a request meanwhile, NotApplied is not checked. Stores, servers, clients
+// and probes that break their contract lead to lives that break a rule, and the checker must find each.
 //
 //	go test ./oneoperation                                          some thousand lives
 //	REDO_VERIFY_ROUNDS=100 go test -timeout 1h ./oneoperation       a soak: 100 times as many

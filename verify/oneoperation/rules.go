@@ -3,6 +3,7 @@ package oneoperation
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/store"
@@ -31,11 +32,15 @@ func (l *life) check(p *process, what, body string, err error, e *redo.Error) {
 	l.audit()
 }
 
+// keeping is how long ResumeEvery may take to keep the time of the next attempt, before it reports the last one.
+const keeping = 5 * time.Second
+
 func (l *life) checkEffect(p *process, what, effect string, err error, e *redo.Error) {
 	switch {
 	case e.Effect == redo.Applied && effect == "":
 		l.Violate("%s of %s reports an effect that has not happened", what, p.Name)
 	case e.Effect != redo.NotApplied:
+	case what == "ResumeEvery" && l.server.overtakes(p, keeping): // after its Resume, and before its report
 	case effect != "":
 		l.Violate("%s of %s reports NotApplied after the effect %s", what, p.Name, effect)
 	case l.server.anyAlive():

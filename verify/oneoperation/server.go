@@ -27,6 +27,8 @@ type server struct {
 	effects []string
 	made    []string             // keys that clients made
 	sent    map[string]time.Time // when each key was sent first
+	newest  *message             // the request that was sent last
+	arrived time.Time            // when that was sent
 	bans    map[string]ban       // keys that must not have an effect any more
 }
 
@@ -76,6 +78,7 @@ func (s *server) put(m *message) {
 		s.life.Violate("%s sends the key %s %v after its first request", m.sender.Name, m.key, age)
 	}
 	s.wire[m] = true
+	s.newest, s.arrived = m, time.Now()
 	for key := range s.sent {
 		if key != m.key && s.alive(m.key) && s.alive(key) { // a key whose refusal is remembered has no effect any more
 			s.life.Violate("%s sends the key %s, and %s has had its effect or can still have it", m.sender.Name, m.key, key)
@@ -208,6 +211,13 @@ func (s *server) closeToResumes(why string) {
 			s.bans[key] = ban{why: why, resumes: true}
 		}
 	}
+}
+
+// overtakes reports whether the last request is another process's, and was sent less than d ago.
+func (s *server) overtakes(p *process, d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest != nil && s.newest.sender != p && time.Since(s.arrived) < d
 }
 
 // delay counts claims that are on their way to the store.

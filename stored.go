@@ -47,12 +47,11 @@ func (k *call) runStored() outcome {
 				return k.storeFailure(err, k.recorded())
 			}
 			h, out, again := k.meet(grant, request)
-			switch {
-			case again:
-			case h == nil:
-				return out
-			default:
+			if h != nil {
 				return k.settle(h, k.send())
+			}
+			if !again {
+				return out
 			}
 		}
 		return k.storeFailure(fmt.Errorf("%w: the operation's record keeps changing", store.ErrUnavailable), EffectUnknown)
@@ -85,7 +84,9 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 		return fail(k.bodyFailure(fmt.Errorf("redo: reading the request's body: %w", err), k.unsent()))
 	}
 	request := journal.Request{Version: journal.Version, Key: k.op.key}
-	if !c.noRequests {
+	if intentOf(k.req.Context()).resumes {
+		request = journal.Placeholder()
+	} else if !c.noRequests {
 		request = meaning.Request(k.op.key, k.body.Bytes(), whole)
 		request.JSON = k.mode == modeCall
 	}

@@ -4,7 +4,7 @@
 // it remembers. It forgets a key after its retention, and lives are longer than that. Callers give up, a limiter delays
 // attempts, and processes are killed and stopped. Calls of the store fail, hang, and lose their responses. A person
 // settles or forgets the operation at times when nothing is under way. Half of the lives have a probe. In half,
-// a person also acts while a Resume waits. It must then send nothing. Reads, claims and releases do not fail there.
+// a person also acts while a Resume waits. It must then send nothing. Reads do not fail there.
 //
 // A seed decides all that is drawn. Time is virtual. Goroutines that wake at one instant run in any order, so a seed
 // does not always repeat its life.
@@ -20,7 +20,8 @@
 //   - A success, or the effect Applied, is reported only if the effect has happened.
 //   - NotApplied is reported only if no effect has happened, and no request on the wire can still have it.
 //   - After a final refusal that a caller saw, no effect comes under a key that was sent before. After a person settled
-//     the operation as not applied, or forgot it, none comes from a Resume under a key that was made before.
+//     the operation as not applied, or forgot it, none comes from a Resume under a key that was made before, unless a
+//     call has sent that key since.
 //   - All successes are the same bytes, those of the effect.
 //   - A finding and a settled state are never overwritten. An operation that was not applied may start anew.
 //   - When the faults are over, and a person has settled what rests unknown, a call gets a final result, and nothing

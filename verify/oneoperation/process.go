@@ -46,14 +46,10 @@ type way struct {
 }
 
 // Reserve implements store.Store. Some claims reach the store when their caller has given up, and a person waits for
-// them. In crowded lives no claim fails. There the claim of a Resume can make an operation anew that was forgotten just
-// before. If its response is lost, the Resume does not see that.
+// them.
 func (w way) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	l := w.life
-	switch {
-	case l.crowded:
-		return w.sure().Reserve(ctx, c)
-	case !l.Chance(l.Faulty / 5):
+	if !l.Chance(l.Faulty / 5) {
 		return w.Link.Reserve(ctx, c)
 	}
 	l.server.delay(1)
@@ -66,28 +62,13 @@ func (w way) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	return store.Grant{}, store.ErrUnknown
 }
 
-// Release implements store.Store. It must not fail for an operation that a Resume has made anew.
-func (w way) Release(ctx context.Context, l store.Lease) error {
-	if w.life.crowded {
-		return w.sure().Release(ctx, l)
-	}
-	return w.Link.Release(ctx, l)
-}
-
 // Find implements store.Store. A Resume that can't read the store relies on the key. So in lives in which a person acts
-// while one waits, reads do not fail.
+// while one waits, reads fail only in a process that was killed.
 func (w way) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	if w.life.crowded {
-		return w.sure().Find(ctx, id)
+		w.Draw = func() random.Fault { return random.None }
 	}
 	return w.Link.Find(ctx, id)
-}
-
-// sure returns the store for a call that fails only in a process that was killed.
-func (w way) sure() store.Store {
-	certain := w.Link
-	certain.Draw = func() random.Fault { return random.None }
-	return certain
 }
 
 // Forget implements store.Forgetter.

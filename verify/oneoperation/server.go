@@ -79,6 +79,9 @@ func (s *server) put(m *message) {
 	}
 	s.wire[m] = true
 	s.newest, s.arrived = m, time.Now()
+	if s.bans[m.key].resumes && !m.resume {
+		delete(s.bans, m.key) // the call may have found the key that a Resume left behind
+	}
 	for key := range s.sent {
 		if key != m.key && s.alive(m.key) && s.alive(key) { // a key whose refusal is remembered has no effect any more
 			s.life.Violate("%s sends the key %s, and %s has had its effect or can still have it", m.sender.Name, m.key, key)

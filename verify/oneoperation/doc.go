@@ -4,7 +4,7 @@
 // it remembers. It forgets a key after its retention, and lives are longer than that. Callers give up, a limiter delays
 // attempts, and processes are killed and stopped. Calls of the store fail, hang, and lose their responses. A person
 // settles or forgets the operation at times when nothing is under way. Half of the lives have a probe. In half,
-// a person also acts while a Resume waits. It must then send nothing. Reads do not fail there.
+// a person also acts while a Resume waits. It must then send nothing. No process is stopped and no read fails there.
 //
 // A seed decides all that is drawn. Time is virtual. Goroutines that wake at one instant run in any order, so a seed
 // does not always repeat its life.

@@ -185,7 +185,7 @@ func (l *life) weather(over <-chan struct{}) {
 				_ = l.processes.Restart(i) // the options were accepted before
 			case l.Chance(8):
 				p.Kill()
-			case l.Chance(5):
+			case !l.crowded && l.Chance(5): // a Resume that is stopped before it sends does not see what a person does
 				p.Stop(l.Span(pause))
 			}
 			p.SetDown(!l.crowded && l.Chance(l.Faulty/2))

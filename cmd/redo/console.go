@@ -24,7 +24,7 @@ type consoling struct {
 }
 
 func newConsole(t terminal) *cobra.Command {
-	c := &consoling{resumption: resumption{ops: &ops{terminal: t}}}
+	c := &consoling{resumption: resumption{ops: &ops{terminal: t}, pinned: true}}
 	cmd := &cobra.Command{
 		Use:   "console [flags] STORE",
 		Short: "Show pending operations and stopped events in a browser on this machine, and act on them",
@@ -36,6 +36,8 @@ its author.
 
 The console shows the operations, the records and the inbox's letters that it finds there. In a boltstore
 file and in Postgres it also shows the queues of an outbox and an inbox, under their default names.
+
+Headers given with --header go to one host only: that of the first operation which is resumed.
 
 Only browsers on this machine are served. To serve others, mount package console behind your own login.`,
 		Example: `  redo console payments.redo

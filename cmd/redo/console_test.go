@@ -5,12 +5,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,11 +83,17 @@ func get(t *testing.T, page string) string {
 // leaveUnknown leaves an operation whose effect is unknown.
 func leaveUnknown(t *testing.T, st store.Store, name string) {
 	t.Helper()
+	leaveAt(t, st, name, "https://api.example/refunds", undecided{})
+}
+
+// leaveAt leaves an operation that was sent over the transport.
+func leaveAt(t *testing.T, st store.Store, name, target string, rt http.RoundTripper) {
+	t.Helper()
 	once := redo.WithRetry(redo.RetryPolicy{MaxAttempts: 1})
-	client, err := redo.New(redo.WithStore(st), once, redo.WithTransport(undecided{}))
+	client, err := redo.New(redo.WithStore(st), once, redo.WithTransport(rt))
 	require.NoError(t, err)
 	req, err := http.NewRequestWithContext(redo.WithOperation(t.Context(), name), http.MethodPost,
-		"https://api.example/refunds", strings.NewReader("very-secret"))
+		target, strings.NewReader("very-secret"))
 	require.NoError(t, err)
 	_, err = client.Do(req)
 	require.Error(t, err)
@@ -124,6 +132,40 @@ func TestConsoleSettlesAnOperationOfAFile(t *testing.T) {
 	var out bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"ops", "show", file, "refund:1"}, terminal{out: &out, err: &out}))
 	require.Contains(t, out.String(), "finding    applied, by ana: rf_1")
+}
+
+// The headers are the credentials of one API.
+func TestConsoleSendsItsHeadersToOneHost(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "payments.redo")
+	st, err := boltstore.Open(file)
+	require.NoError(t, err)
+	var first, second atomic.Int32
+	for name, came := range map[string]*atomic.Int32{"a": &first, "b": &second} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "Bearer token" {
+				came.Add(1)
+			}
+			w.WriteHeader(http.StatusCreated)
+		}))
+		defer srv.Close()
+		leaveAt(t, st, name+"1", srv.URL, unplugged{})
+		leaveAt(t, st, name+"2", srv.URL, unplugged{})
+	}
+	require.NoError(t, st.Close())
+
+	address, stop := startConsole(t, file, "--header", "Authorization: Bearer token")
+	for _, name := range []string{"a1", "b1", "a2", "b2"} {
+		key := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(
+			get(t, address+"/operation?name="+name))
+		require.NotNil(t, key)
+		resp, err := http.PostForm(address+"/resume", url.Values{"name": {name}, "key": {key[1]}}) //nolint:noctx // as above
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	_, errs := stop()
+	require.Equal(t, int32(2), first.Load(), errs)
+	require.Zero(t, second.Load(), errs)
+	require.Contains(t, errs, "does not go to "+"127.0.0.1:")
 }
 
 func TestConsoleShowsPostgres(t *testing.T) {

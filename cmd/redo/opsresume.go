@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,8 @@ type resumption struct {
 	yes, all, body bool
 	headers        []string
 	profile        string
-	unread         int // operations of --all whose request is unreadable
+	pinned         bool // the headers go to one host only, the first
+	unread         int  // operations of --all whose request is unreadable
 }
 
 // clientProfiles maps each client profile's name to the profile.
@@ -94,8 +96,14 @@ func (r *resumption) options() ([]redo.Option, error) {
 		return nil, fmt.Errorf("--profile: there is no profile %q, there are %s", r.profile, strings.Join(names, ", "))
 	}
 	opts := []redo.Option{redo.WithProfile(p)}
+	var first atomic.Pointer[string]
 	if len(headers) > 0 { // without headers, a request that carried credentials is refused before it is sent
 		opts = append(opts, redo.WithCredentials(func(req *http.Request) error {
+			host := req.URL.Host
+			if r.pinned && !first.CompareAndSwap(nil, &host) && *first.Load() != host {
+				return fmt.Errorf("--header was sent to %s, and does not go to %s: start another console for that host",
+					*first.Load(), host)
+			}
 			for name, value := range headers {
 				req.Header.Set(name, value)
 			}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -252,12 +253,8 @@ func (t *trial) overtakes(label string, other request, takes time.Duration) (boo
 func (t *trial) raceOnce(o Operation, label string) {
 	t.anew()
 	r := t.request(o, t.key(), t.payload())
-	requests := make([]request, racers)
-	for i := range requests {
-		requests[i] = r
-	}
 	var first *answer
-	for i, a := range t.race(label, requests) {
+	for i, a := range t.race(label, slices.Repeat([]request{r}, racers)) {
 		t.answered(a, fmt.Sprintf("%s %d", label, i+1))
 		switch {
 		case a.ok() && first == nil:

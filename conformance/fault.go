@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/redo-go/redo/internal/wire"
@@ -104,48 +105,18 @@ var faultCases = []Case{{
 	},
 }, {
 	Slug: "fault-5xx", Level: Must, Needs: []Need{NeedFault},
-	Sequence: "a request that fails with a 5xx before its effect; the same twice",
+	Sequence: "a request that fails with a 5xx before its effect; the same twice; if the retry runs and effects are " +
+		"counted, some rounds in which ten retries come together",
 	Rule: "The failure has no effect, and the retries do as declared: they get the recorded error, " +
 		"or run once and then replay.",
 	Why: "Either is right, but a client that does not know which waits for ever, or gives up when " +
-		"would have worked.",
+		"would have worked. Where a failed key is looked up and then taken, two retries pay twice.",
 	Sources: []Source{draft("2.6", Should), stripe(), contract("5xx release the key", Must)},
 	run: func(t *trial) {
-		fault := t.run.target.Fault
-		p, key := t.payload(), t.key()
-		failing := t.variant(fault.Operation)
-		a := t.once("the request that fails", t.request(failing, key, p))
-		if a.status < 500 {
-			t.inconclusive("the response to the target's fault was %s, and not a 5xx", a)
-		}
-		if t.fx() {
-			n := t.effects(0)
-			t.must(n == 0, effectsText(0)+" of the request that failed", effectsText(n))
-		}
-		r := t.request(failing.without(fault.Headers), key, p)
-		b := t.afterError("the first retry", r)
-		c := t.afterError("the second retry", r)
-		after := t.run.profile.ServerErrors
-		if fault.Replayed != nil {
-			after = Executed
-			if *fault.Replayed {
-				after = Replayed
-			}
-		}
-		replayed, executed := same(a, b) && same(a, c), b.ok() && t.run.alike(b, c)
-		both := fmt.Sprintf("%s, and then %s", b, c)
-		switch after {
-		case Replayed:
-			t.want(replayed, "the recorded error twice, "+a.String(), both)
-		case Executed:
-			t.want(executed, "a success, and then its replay", both)
-		default:
-			t.want(replayed || executed, "the recorded error twice, or a success and then its replay", both)
-		}
-		if t.fx() && b.ok() {
-			t.effect(1)
-		} else if t.fx() && !t.ended() {
-			t.effect(0)
+		more := t.afterFault(t.once)
+		for round := 1; more && (round == 1 || round <= rounds && time.Since(t.began) < moreFor); round++ {
+			t.anew()
+			more = t.afterFault(t.together)
 		}
 	},
 }, {
@@ -174,19 +145,92 @@ var faultCases = []Case{{
 	},
 }}
 
-// afterError sends the retry of a request that failed. It waits only after a 429, because a 5xx may be the
-// recorded result.
-func (t *trial) afterError(label string, r request) *answer {
+// afterFault judges the retries of a request that fails; first sends the first one. It reports whether a race may show
+// more: the retry ran as it should, and its effects are counted.
+func (t *trial) afterFault(first func(label string, r request) *answer) bool {
+	fault := t.run.target.Fault
+	p, key := t.payload(), t.key()
+	failing := t.variant(fault.Operation)
+	a := t.afterError("the request that fails", t.request(failing, key, p), t.once)
+	if a.status < 500 {
+		t.inconclusive("the response to the target's fault was %s, and not a 5xx", a)
+	}
+	if t.fx() {
+		n := t.effects(0)
+		t.must(n == 0, effectsText(0)+" of the request that failed", effectsText(n))
+	}
+	r := t.request(failing.without(fault.Headers), key, p)
+	b := t.afterError("the first retry", r, first)
+	var c *answer
+	if b.ok() {
+		c = t.retry("the second retry", r)
+	} else {
+		c = t.afterError("the second retry", r, t.once)
+	}
+	after := t.run.profile.ServerErrors
+	if fault.Replayed != nil {
+		after = Executed
+		if *fault.Replayed {
+			after = Replayed
+		}
+	}
+	replayed, executed := same(a, b) && same(a, c), b.ok() && t.run.alike(b, c)
+	both := fmt.Sprintf("%s, and then %s", b, c)
+	switch after {
+	case Replayed:
+		t.want(replayed, "the recorded error twice, "+a.String(), both)
+	case Executed:
+		t.want(executed, "a success, and then its replay", both)
+	default:
+		t.want(replayed || executed, "the recorded error twice, or a success and then its replay", both)
+	}
+	if t.fx() && b.ok() {
+		t.effect(1)
+	} else if t.fx() && !t.ended() {
+		t.effect(0)
+	}
+	return t.fx() && b.ok() && !t.ended()
+}
+
+// together sends a retry many times together, and returns the first success. Without one it sends the retry again,
+// alone.
+func (t *trial) together(label string, r request) *answer {
+	if a := t.racers(label, r); a != nil {
+		return a
+	}
+	return t.once(label, r)
+}
+
+// racers sends a retry many times together, and returns the first success or nil. Of the others, only the number of
+// effects is judged: a right server may refuse them for its load, or because one of them is running.
+func (t *trial) racers(label string, r request) (first *answer) {
+	t.pass(racers)
+	for i, a := range t.run.dialer.race(t.ctx, slices.Repeat([]request{r}, racers)) {
+		if t.run.profile.read(a); !a.ok() {
+			continue
+		}
+		t.keep(fmt.Sprintf("%s, racer %d", label, i+1), "its last byte was sent together with the others'", r, a)
+		if first == nil {
+			first = a
+		}
+	}
+	return first
+}
+
+// afterError sends a request whose response may be the error of a fault. It waits while the key is in flight, and after
+// a 429.
+func (t *trial) afterError(label string, r request, send func(label string, r request) *answer) *answer {
 	end := time.Now().Add(patienceInFlight)
-	for {
-		a := t.once(label, r)
+	for again := firstPause; ; again *= 2 {
+		a := send(label, r)
 		wait, busy := a.busy(firstPause)
 		switch {
 		case busy && a.status == http.StatusTooManyRequests && wait <= maxHint:
 			t.shed(a)
 			t.run.gate.hold(wait)
+			send = t.once // many together might never get through
 		case t.run.profile.inFlight(a) && time.Now().Before(end):
-			t.wait(firstPause)
+			t.wait(again)
 		default:
 			return a
 		}

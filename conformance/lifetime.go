@@ -12,7 +12,8 @@ import (
 
 var lifetimeCases = []Case{{
 	Slug: "expiry", Level: Should, Needs: []Need{NeedExpiry}, gated: true,
-	Sequence: "a request; the same within the retention; the same after it",
+	Sequence: "two keys; one of them again within the retention; the same after it; where effects are counted, the " +
+		"other one after it, ten times together",
 	Rule: "Within the published retention the key replays. After it the key is new, and the request runs again. A " +
 		"server that can tell the age of a key may refuse it as expired.",
 	Why:     "A retention that is published and not kept makes either a lost record or one that never goes.",
@@ -22,6 +23,9 @@ var lifetimeCases = []Case{{
 		if e := t.run.target.Expiring; e != nil {
 			o, retention = t.use(e.Operation), time.Duration(e.Retention)
 		}
+		other := t.key()
+		race := t.request(o, other, t.payload())
+		t.accept("another key, for a race after the retention", race)
 		r, a, b := t.within(o, retention, 0, "within the retention")
 		t.want(t.run.alike(a, b), "the same response again, "+a.String(), t.unlike(a, b))
 		if !t.ended() {
@@ -30,7 +34,7 @@ var lifetimeCases = []Case{{
 		// Stores round up to their own time unit, and delete expired records only now and then.
 		t.wait(time.Until(b.done.Add(retention + retention/4 + 100*time.Millisecond)))
 		if len(t.run.target.Setup) > 0 {
-			r = t.request(o, t.keys[len(t.keys)-1], t.payload())
+			r, race = t.request(o, t.keys[len(t.keys)-1], t.payload()), t.request(o, other, t.payload())
 		}
 		c := t.send("after the retention", r)
 		if c.refused() && t.run.profile.code(c) == taxonomy.KeyExpired {
@@ -42,7 +46,9 @@ var lifetimeCases = []Case{{
 		// The target publishes its retention, so no level excuses a key that outlives it.
 		if t.fx() {
 			n, two := t.effects(2*max(t.tally.unit, 1)), 2*max(t.tally.unit, 1)
-			t.must(n == two, effectsText(two), effectsText(n))
+			if t.must(n == two, effectsText(two), effectsText(n)) && c.ok() {
+				t.expireTogether(race, retention)
+			}
 			return
 		}
 		t.must(len(differences(a, c)) > 0, "another operation's response", c)
@@ -76,6 +82,19 @@ var lifetimeCases = []Case{{
 		t.again(a, b)
 	},
 }}
+
+// expireTogether judges requests that come together after the retention of their key. One of them makes the key new.
+func (t *trial) expireTogether(r request, retention time.Duration) {
+	t.anew()
+	unit, began := max(t.tally.unit, 1), time.Now()
+	t.tally.extra += unit
+	t.racers("another key after the retention", r)
+	if time.Since(began) >= retention { // the key may have expired again before the last racer came
+		t.tally.extra += racers * unit
+	} else if t.effects(unit) > unit {
+		t.effect(1)
+	}
+}
 
 // within sends a request, and the same again at the given age. A busy machine may respond too late, so it repeats with
 // another key until the second response comes within the retention.

@@ -74,6 +74,7 @@ func whileRunning(change func(rec recorder, next http.Handler, r *http.Request))
 var slowMutants = []mutant{{
 	name:  "more than six at once are too many to look up",
 	finds: []string{"conc-one-effect"},
+	also:  []string{"fault-5xx", "fault-crash", "expiry"}, // their retries race
 	defect: func(l *lab) {
 		m := newMemory()
 		l.front = func(next http.Handler) http.Handler {

@@ -19,7 +19,7 @@ import (
 
 func mutants() []mutant {
 	return slices.Concat(falsePasses, narrowMutants, controlMutants, keyMutants, replayMutants, mismatchMutants,
-		slowMutants, faultMutants, payloadMutants, scopeMutants, browserMutants, lifetimeMutants)
+		slowMutants, faultMutants, takeoverMutants, payloadMutants, scopeMutants, browserMutants, lifetimeMutants)
 }
 
 // keyed is a front that changes requests that have a key.

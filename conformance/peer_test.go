@@ -210,14 +210,14 @@ func (p *peer) first(w http.ResponseWriter, r *http.Request, id string, rec *pee
 		} else if p.racy {
 			p.records[id] = rec
 		}
+		if p.allExpire || r.URL.Path == "/short" {
+			rec.expires = time.Now().Add(p.retention)
+		}
 		close(rec.done)
 	}()
 	p.shop(out, r)
 	rec.response = out
 	kept = (out.Code < 500 || p.keeps5xx) && out.Code != http.StatusTooManyRequests
-	if p.allExpire || r.URL.Path == "/short" {
-		rec.expires = time.Now().Add(p.retention)
-	}
 	copyHeader(w.Header(), out.Header())
 	w.WriteHeader(out.Code)
 	_, _ = w.Write(out.Body.Bytes())

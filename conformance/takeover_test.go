@@ -1,0 +1,61 @@
+package conformance
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Retries that come together have one effect on each of these servers. All but one of the retries may be refused.
+func TestTakeOverMayRefuseOrSerializeRacers(t *testing.T) {
+	t.Parallel() // runs spend their time waiting
+	for name, front := range map[string]func(http.Handler) http.Handler{
+		"the others get 500":                   oneOfEachKey(http.StatusInternalServerError),
+		"the others get 404":                   oneOfEachKey(http.StatusNotFound),
+		"the others are dropped":               oneOfEachKey(0),
+		"the last one comes a retention later": oneAtATime(150 * time.Millisecond),
+		"a token bucket":                       tokenBucket,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cases := []string{"fault-5xx", "fault-crash", "expiry"}
+			report := judge(t, benign{front: front}, cases...)
+			require.Subset(t, passed(report), cases, texts(report))
+		})
+	}
+}
+
+// oneOfEachKey serves one request of a key at a time. The others get the status, or no response if it is zero.
+func oneOfEachKey(status int) func(http.Handler) http.Handler {
+	var busy sync.Map
+	return around(func(w http.ResponseWriter, r *http.Request, _ []byte, next http.Handler) {
+		key := r.Header.Get("Idempotency-Key")
+		if _, other := busy.LoadOrStore(key, true); other {
+			if status == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(status)
+			return
+		}
+		defer busy.Delete(key)
+		time.Sleep(20 * time.Millisecond)
+		rec := newRecorder(w)
+		next.ServeHTTP(rec, r)
+		busy.Delete(key) // the client may send the next request as soon as it has the response
+		rec.flush()
+	})
+}
+
+// oneAtATime serves one request at a time, each of which takes a while.
+func oneAtATime(takes time.Duration) func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	return around(func(w http.ResponseWriter, r *http.Request, _ []byte, next http.Handler) {
+		mu.Lock()
+		defer mu.Unlock()
+		time.Sleep(takes)
+		next.ServeHTTP(w, r)
+	})
+}

@@ -149,6 +149,10 @@ func benigns() []benign {
 			front: tokenBucket,
 		},
 		{
+			name:  "six requests at a time, and 503 without Retry-After for the others",
+			front: atMost(6),
+		},
+		{
 			name: "a mismatch is seen only after the first request has ended",
 			peer: func(p *peer) { p.late = true },
 		},

@@ -37,7 +37,8 @@ func (t *trial) overlapping(pair func() (slow, meanwhile request), label string)
 	for try, refused := 0, 0; try < overlaps; {
 		slow, meanwhile := pair()
 		first, second = t.meanwhile(slow, meanwhile, label)
-		if try++; try < overlaps && (first.dropped() || second.dropped()) {
+		lost := first.dropped() || second.dropped() || first.unavailable() || second.unavailable()
+		if try++; try < overlaps && lost {
 			t.anew() // a second sending would overlap nothing
 			continue
 		}

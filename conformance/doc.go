@@ -22,9 +22,9 @@
 // counts. It learns the effects and the response of each variant of the operation under a fresh key. It also
 // learns how a replay differs from a first response. The rules of redo apply if the profile requires them, or if
 // the server sends the headers of redo. One deviation is one failure, because cases depend only on the controls.
-// The run sends a request again if the target refuses it because of load (429, or 503 with Retry-After). A case
-// that fails runs again with no other traffic. If it then passes, the case is a warning and the report gives the
-// reason.
+// The run sends a request again if the target refuses it because of load (429 or 503). A 503 without Retry-After
+// is a result if it stays for more than a second. A case that fails runs again with no other traffic. If it then
+// passes, the case is a warning and the report gives the reason.
 //
 // # Severity
 //

@@ -151,7 +151,7 @@ func (t *trial) afterFault(first func(label string, r request) *answer) bool {
 	fault := t.run.target.Fault
 	p, key := t.payload(), t.key()
 	failing := t.variant(fault.Operation)
-	a := t.afterError("the request that fails", t.request(failing, key, p), t.once)
+	a := t.afterError("the request that fails", t.request(failing, key, p), http.StatusServiceUnavailable, t.once)
 	if a.status < 500 {
 		t.inconclusive("the response to the target's fault was %s, and not a 5xx", a)
 	}
@@ -160,12 +160,12 @@ func (t *trial) afterFault(first func(label string, r request) *answer) bool {
 		t.must(n == 0, effectsText(0)+" of the request that failed", effectsText(n))
 	}
 	r := t.request(failing.without(fault.Headers), key, p)
-	b := t.afterError("the first retry", r, first)
+	b := t.afterError("the first retry", r, a.status, first)
 	var c *answer
 	if b.ok() {
 		c = t.retry("the second retry", r)
 	} else {
-		c = t.afterError("the second retry", r, t.once)
+		c = t.afterError("the second retry", r, a.status, t.once)
 	}
 	after := t.run.profile.ServerErrors
 	if fault.Replayed != nil {
@@ -218,18 +218,20 @@ func (t *trial) racers(label string, r request) (first *answer) {
 }
 
 // afterError sends a request whose response may be the error of a fault. It waits while the key is in flight, and after
-// a 429.
-func (t *trial) afterError(label string, r request, send func(label string, r request) *answer) *answer {
+// a 429. It waits after a 503 only if the fault has another status.
+func (t *trial) afterError(label string, r request, fault int,
+	send func(label string, r request) *answer) *answer {
 	end := time.Now().Add(patienceInFlight)
 	for again := firstPause; ; again *= 2 {
 		a := send(label, r)
 		wait, busy := a.busy(firstPause)
+		mayRun := a.status == http.StatusServiceUnavailable && a.status != fault
 		switch {
 		case busy && a.status == http.StatusTooManyRequests && wait <= maxHint:
 			t.shed(a)
 			t.run.gate.hold(wait)
 			send = t.once // many together might never get through
-		case t.run.profile.inFlight(a) && time.Now().Before(end):
+		case (t.run.profile.inFlight(a) || mayRun) && time.Now().Before(end):
 			t.wait(again)
 		default:
 			return a
@@ -237,13 +239,13 @@ func (t *trial) afterError(label string, r request, send func(label string, r re
 	}
 }
 
-// settled sends a request until the response is neither "in flight" nor "too many". It stops after a few seconds.
+// settled sends a request until the response is none of "in flight", "too many" and 503. It stops after a few seconds.
 func (t *trial) settled(label string, r request) *answer {
 	end := time.Now().Add(lastRetry)
 	for again := firstPause; ; again = min(2*again, time.Second) {
 		a := t.once(label, r)
 		wait, busy := a.busy(again)
-		if !busy && !t.run.profile.inFlight(a) || time.Now().Add(wait).After(end) {
+		if !busy && !a.unavailable() && !t.run.profile.inFlight(a) || time.Now().Add(wait).After(end) {
 			return a
 		}
 		t.wait(max(wait, again))

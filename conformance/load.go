@@ -16,6 +16,8 @@ const (
 	maxHint     = 10 * time.Second // the longest Retry-After that is honoured
 	firstPause  = 50 * time.Millisecond
 	maxPause    = 2 * time.Second
+	// patienceUnavailable bounds the wait for a 503 without Retry-After. If it stays, it is the result.
+	patienceUnavailable = 2 * time.Second
 )
 
 // gate spaces the requests of a run. The zero value lets all requests through without delay.
@@ -66,6 +68,12 @@ func (a *answer) busy(otherwise time.Duration) (time.Duration, bool) {
 	return max(hint, otherwise), true
 }
 
+// unavailable reports whether a is a 503 without Retry-After. RFC 9110 does not require one of an overloaded server.
+func (a *answer) unavailable() bool {
+	_, busy := a.busy(0)
+	return a.err == nil && a.status == http.StatusServiceUnavailable && !busy
+}
+
 // exchange sends a request over d. It repeats the request while the target is busy, and returns the last response.
 func (r *runner) exchange(ctx context.Context, d *dialer, req request) *answer {
 	return r.patiently(ctx, d, req, nil)
@@ -85,6 +93,9 @@ func (r *runner) patiently(ctx context.Context, d *dialer, req request, a *answe
 		}
 		a = r.despiteDrop(ctx, d, req, a)
 		wait, busy := a.busy(again)
+		if a.unavailable() && waited+again <= patienceUnavailable {
+			wait, busy = again, true
+		}
 		if !busy {
 			a.refusals = refusals
 			return a

@@ -44,7 +44,8 @@ func TestBusyTargetIsWaitedFor(t *testing.T) {
 		{"429 without a hint too", []string{"429 No", "429 No", "201 Created"}, 201, 2, false, 150 * time.Millisecond},
 		{"503 with a hint is waited for", []string{"503 No\r\nRetry-After: 1", "201 Created"}, 201, 1, false,
 			time.Second},
-		{"503 without one is a result", []string{"503 No"}, 503, 0, false, 0},
+		{"503 without one too", []string{"503 No", "503 No", "201 Created"}, 201, 2, false, 150 * time.Millisecond},
+		{"503 without one is a result if it stays", []string{"503 No"}, 503, 5, false, 1550 * time.Millisecond},
 		{"a wait of minutes is none", []string{"429 No\r\nRetry-After: 120"}, 429, 0, true, 0},
 		{"patience ends", []string{"429 No\r\nRetry-After: 10"}, 429, 3, true, 30 * time.Second},
 	} {

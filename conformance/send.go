@@ -160,12 +160,13 @@ func (t *trial) retry(label string, r request) *answer {
 	return t.patiently(label, r, patienceInFlight)
 }
 
-// patiently repeats a request while it is refused because the first one is running. It returns the last response.
+// patiently repeats a request while it is refused because the first one is running, or with a 503 without Retry-After.
+// It returns the last response.
 func (t *trial) patiently(label string, r request, atMost time.Duration) *answer {
 	end := time.Now().Add(atMost)
 	for again := 20 * time.Millisecond; ; again = min(2*again, 500*time.Millisecond) {
 		a := t.send(label, r)
-		if !t.run.profile.maybeRunning(a) || time.Now().After(end) {
+		if !t.run.profile.maybeRunning(a) && !a.unavailable() || time.Now().After(end) {
 			return a
 		}
 		t.wait(again)

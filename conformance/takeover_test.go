@@ -13,11 +13,12 @@ import (
 func TestTakeOverMayRefuseOrSerializeRacers(t *testing.T) {
 	t.Parallel() // runs spend their time waiting
 	for name, front := range map[string]func(http.Handler) http.Handler{
-		"the others get 500":                   oneOfEachKey(http.StatusInternalServerError),
-		"the others get 404":                   oneOfEachKey(http.StatusNotFound),
-		"the others are dropped":               oneOfEachKey(0),
-		"the last one comes a retention later": oneAtATime(150 * time.Millisecond),
-		"a token bucket":                       tokenBucket,
+		"the others get 500":                    oneOfEachKey(http.StatusInternalServerError),
+		"the others get 404":                    oneOfEachKey(http.StatusNotFound),
+		"the others are dropped":                oneOfEachKey(0),
+		"the last one comes a retention later":  oneAtATime(150 * time.Millisecond),
+		"three at a time, 503 without a reason": atMost(3),
+		"a token bucket":                        tokenBucket,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,4 +59,20 @@ func oneAtATime(takes time.Duration) func(http.Handler) http.Handler {
 		time.Sleep(takes)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// atMost serves n requests at a time. The others get 503 without Retry-After.
+func atMost(n int) func(http.Handler) http.Handler {
+	places := make(chan struct{}, n)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+				next.ServeHTTP(w, r)
+			default:
+				http.Error(w, "try again", http.StatusServiceUnavailable)
+			}
+		})
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/redo-go/redo/taxonomy"
 )
 
 // takenTwice is a server that first looks whether a key is free again, and then takes it: retries that come together
@@ -54,4 +56,24 @@ var takeoverMutants = []mutant{{
 	name:  "retries race for a key that has expired",
 	finds: []string{"expiry"}, must: true,
 	defect: takenTwice(func(l *lab, r *http.Request) (time.Duration, bool) { return l.short, r.URL.Path == "/short" }),
+}, {
+	name:  "principals share the lock of a running key",
+	finds: []string{"scope-undetectable"},
+	defect: func(l *lab) {
+		m := newMemory()
+		l.front = func(next http.Handler) http.Handler {
+			return keyed(func(w http.ResponseWriter, r *http.Request, key string, _ []byte) bool {
+				if r.Header.Get("X-Slow") == "" {
+					return false
+				}
+				who := r.Header.Get("Authorization")
+				if holder := m.first(key, who); holder != who && holder != "" {
+					return refuse(w, http.StatusConflict, taxonomy.InFlight)
+				}
+				next.ServeHTTP(w, r)
+				m.put(key, "")
+				return true
+			})(next)
+		}
+	},
 }}

@@ -76,3 +76,30 @@ func atMost(n int) func(http.Handler) http.Handler {
 		})
 	}
 }
+
+// Another principal may wait for the resource that a slow request locks, or be refused, whichever key it sends.
+func TestResourceMayBeLockedBetweenPrincipals(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	locked := map[string]bool{}
+	report := judge(t, benign{front: around(func(w http.ResponseWriter, r *http.Request, body []byte, next http.Handler) {
+		account := accountOf(body)
+		mu.Lock()
+		held := locked[account]
+		locked[account] = locked[account] || r.Header.Get("X-Slow") != ""
+		mu.Unlock()
+		if held {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		rec := newRecorder(w)
+		next.ServeHTTP(rec, r)
+		mu.Lock()
+		delete(locked, account)
+		mu.Unlock()
+		rec.flush()
+	})}, "scope-undetectable")
+	res, _ := report.Result("scope-undetectable")
+	require.Equal(t, Pass, res.Verdict, texts(report))
+	require.Contains(t, res.Findings[0].Actual, "under any key")
+}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
@@ -164,35 +164,15 @@ func TestAListEndsWithTheErrorOfItsContext(t *testing.T) {
 	}
 }
 
-// A lateClient sends the first round trip of the command after its deadline.
-type lateClient struct {
-	rueidis.Client
-	command string
-}
-
-func (c *lateClient) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	if cmds[0].Commands()[0] == c.command {
-		c.command = ""
-		late, cancel := context.WithTimeout(ctx, 0)
-		defer cancel()
-		return c.Client.DoMulti(late, cmds...)
-	}
-	return c.Client.DoMulti(ctx, cmds...)
-}
-
 // A loop must not take a list without the records of one page for a whole one.
 func TestAListEndsAtAReadThatFails(t *testing.T) {
-	url := sharedURL(t)
-	c := &lateClient{Client: client(t, url)}
-	st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, url)))
-	require.NoError(t, err)
-	defer st.Close()
+	st, c := swapping(t, sharedURL(t))
 	const more = 100 // than a page has
 	for i := range more {
 		acquire(t, st, claim(fmt.Sprint(i)))
 	}
 	for _, command := range []string{"ZRANGE", "GETRANGE", "EVALSHA"} {
-		c.command = command
+		c.swap = by(map[string][]string{command + " 1": late})
 		var errs []error
 		for _, err := range st.Pending(t.Context(), "") {
 			errs = append(errs, err)
@@ -200,6 +180,26 @@ func TestAListEndsAtAReadThatFails(t *testing.T) {
 		require.Len(t, errs, 1, command)
 		require.ErrorIs(t, errs[0], store.ErrUnavailable, command)
 	}
+}
+
+// Records of one creation are listed by their keys.
+func TestAListOfOneCreation(t *testing.T) {
+	url := sharedURL(t)
+	p := prefix(t, url)
+	st := open(t, url, redisstore.WithPrefix(p))
+	var keys []string
+	for i := range 3 {
+		keys = append(keys, keyIn(st, "00", i))
+	}
+	slices.Sort(keys)
+	for i, at := range []int{1, 2, 0} { // the index has them by their expiry
+		c := claim(keys[at])
+		c.Retention += time.Duration(i) * time.Hour
+		acquire(t, st, c)
+		require.NoError(t, command(t, url, "SETRANGE", p+":{00}:r:5:scope"+keys[at], "43", "1795000000000001").Error())
+	}
+	got, _ := listed(t, st)
+	require.Equal(t, keys, got)
 }
 
 // The later pages are read when the loop has come to them.
@@ -262,6 +262,18 @@ func TestIndexIsTidied(t *testing.T) {
 		// A later claim in the same shard may have removed an entry.
 		require.LessOrEqual(t, len(got), 3)
 		require.Zero(t, indexed(t, url, p))
+	})
+	t.Run("by Purge, no more than its limit of two shards", func(t *testing.T) {
+		for _, tag := range []string{"00", "01"} {
+			for i := range 3 {
+				require.NoError(t, command(t, url, "ZADD", p+":{"+tag+"}:pending", "1", fmt.Sprint(p, i)).Error())
+			}
+		}
+		for _, want := range []int{4, 2, 0} {
+			n, err := st.Purge(t.Context(), 4)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
 	})
 	t.Run("by Purge with the largest limit", func(t *testing.T) {
 		brief(t, st, "largest")

@@ -68,11 +68,11 @@ func parseLayout(prefix, text string) (*layout, error) {
 	if number, ok := strings.CutPrefix(version, "redo"); ok && version != format && number != "" {
 		return nil, wrongFormat(prefix, number)
 	}
-	var secret [secretSize]byte
-	if n, err := hex.Decode(secret[:], []byte(digits)); version != format || err != nil || n != secretSize {
+	secret, err := hex.DecodeString(digits)
+	if version != format || err != nil || len(secret) != secretSize {
 		return nil, malformed("the key %s:layout holds no layout", prefix)
 	}
-	return newLayout(prefix, secret), nil
+	return newLayout(prefix, [secretSize]byte(secret)), nil
 }
 
 func wrongFormat(prefix, version string) error {

@@ -151,6 +151,9 @@ func TestLayoutOfAnotherFormat(t *testing.T) {
 		},
 		"a layout that was overwritten": {[]string{"SET", "redo:layout", "value"}, "no layout"},
 		"a secret that is too short":    {[]string{"SET", "redo:layout", "redo2:01"}, "no layout"},
+		"a secret that is too long":     {[]string{"SET", "redo:layout", "redo2:0123456789abcdef01"}, "no layout"},
+		"a secret of other digits":      {[]string{"SET", "redo:layout", "redo2:0123456789abcdefg"}, "no layout"},
+		"a secret of another value":     {[]string{"SET", "redo:layout", "value:0123456789abcdef"}, "no layout"},
 		"a key that holds no string":    {[]string{"RPUSH", "redo:layout", "value"}, "WRONGTYPE"},
 		"an index that holds no index":  {[]string{"SET", "redo:{07}:pending", "value"}, "WRONGTYPE"},
 		"an index with another mark": {

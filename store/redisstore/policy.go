@@ -82,6 +82,7 @@ func forbidden(err error) bool {
 	if !ok {
 		return false
 	}
+	// rueidis leaves the code ERR out, which an unknown command has. Any other code is in upper case.
 	code, _, _ := strings.Cut(reply.Error(), " ")
-	return code == "NOPERM" || code == "ERR"
+	return code == "NOPERM" || code != strings.ToUpper(code)
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
 	"github.com/stretchr/testify/require"
@@ -58,12 +57,6 @@ func TestForbiddenCommands(t *testing.T) {
 	t.Run("INFO returns the policy where CONFIG is forbidden", func(t *testing.T) {
 		acquire(t, open(t, urlOf("noconfig")), claim("config"))
 	})
-	t.Run("INFO returns the policy where CONFIG GET finds no setting", func(t *testing.T) {
-		st, err := redisstore.New(t.Context(), unset{client(t, e.url())})
-		require.NoError(t, err)
-		require.NoError(t, st.Check(t.Context()))
-		require.NoError(t, st.Close())
-	})
 	t.Run("CONFIG returns it where INFO is forbidden", func(t *testing.T) {
 		acquire(t, open(t, urlOf("noinfo")), claim("info"))
 	})
@@ -88,24 +81,6 @@ func TestForbiddenCommands(t *testing.T) {
 		_, err = open(t, e.url()).Find(t.Context(), claim("none").ID)
 		require.ErrorIs(t, err, store.ErrNotFound)
 	})
-}
-
-// Through an unset client CONFIG GET finds no setting, as on a service that has none.
-type unset struct{ rueidis.Client }
-
-func (c unset) Nodes() map[string]rueidis.Client {
-	nodes := map[string]rueidis.Client{}
-	for addr, n := range c.Client.Nodes() {
-		nodes[addr] = unset{n}
-	}
-	return nodes
-}
-
-func (c unset) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	if cmd.Commands()[0] == "CONFIG" {
-		cmd = c.B().Arbitrary("CONFIG", "GET", "none").Build()
-	}
-	return c.Client.Do(ctx, cmd)
 }
 
 // The package comment names the commands that a user of the store needs. Redis and Valkey both have all of them.
@@ -180,6 +155,7 @@ func TestOpenRefused(t *testing.T) {
 		{"a URL that can't be parsed is invalid", t.Context(), "redis://:w0rst-kept/@" + at, store.ErrInvalid},
 		{"no URL is invalid", t.Context(), "", store.ErrInvalid},
 		{"an ended context is its error", canceled, "redis://:right@" + at, context.Canceled},
+		{"an ended context comes first", canceled, "", context.Canceled},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			_, err := redisstore.Open(c.ctx, c.url)
@@ -187,6 +163,20 @@ func TestOpenRefused(t *testing.T) {
 			require.NotContains(t, err.Error(), "w0rst")
 		})
 	}
+	t.Run("a store that is refused or closed leaves no connection", func(t *testing.T) {
+		one := privateEngine(t)
+		alone := func() bool { return one.info(t, "clients")["connected_clients"] == "1" } // the one that asks
+		st, err := redisstore.Open(t.Context(), one.url())
+		require.NoError(t, err)
+		require.False(t, alone())
+		require.Equal(t, "0", one.info(t, "clients")["tracking_clients"], "nothing is cached")
+		require.NoError(t, st.Close())
+		until(t, "the connections end", alone)
+		one.must(t, "SET", "redo:layout", "redo3:anything")
+		_, err = redisstore.Open(t.Context(), one.url())
+		require.ErrorIs(t, err, redisstore.ErrFormat)
+		until(t, "the connections end", alone)
+	})
 	t.Run("the right password is let in", func(t *testing.T) {
 		acquire(t, open(t, "redis://:right@"+at), claim("k"))
 	})
@@ -248,7 +238,8 @@ func closes(t *testing.T, st *redisstore.Store) {
 
 	_, reserve := st.Reserve(t.Context(), claim("other"))
 	_, find := st.Find(t.Context(), c.ID)
-	_, purge := st.Purge(t.Context(), 1)
+	purged, purge := st.Purge(t.Context(), 1)
+	require.Zero(t, purged)
 	var pending error
 	for _, err := range st.Pending(t.Context(), "") {
 		pending = err
@@ -256,7 +247,7 @@ func closes(t *testing.T, st *redisstore.Store) {
 	for _, err := range []error{reserve, find, purge, pending, st.Extend(t.Context(), l, 0, nil),
 		st.Release(t.Context(), l),
 		st.Complete(t.Context(), l, store.Outcome{}), st.Forget(t.Context(), l), st.Check(t.Context()),
-		st.Wait(t.Context(), c.ID, 1)} {
+		st.Wait(t.Context(), c.ID, 0)} {
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.False(t, errors.Is(err, store.ErrUnknown))
 	}

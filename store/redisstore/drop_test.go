@@ -132,7 +132,9 @@ func TestDrop(t *testing.T) {
 		for i := range 3 {
 			acquire(t, st, claim(fmt.Sprint(i)))
 		}
-		require.NoError(t, command(t, url, "ZADD", indexKey(st, p, claim("0").ID), "+inf", "0000 no ID").Error())
+		other := p + ":{" + redisstore.ShardTag(st, claim("1").ID) + "}:r:5:scope1" // it is listed from its own index
+		require.NoError(t, command(t, url, "ZADD", p+":{"+otherTag(st, "1")+"}:pending", "+inf", "0000 no ID",
+			"+inf", other).Error())
 		keys, unread := listed(t, st)
 		require.Equal(t, []string{"0", "1", "2"}, keys)
 		require.Equal(t, []string{""}, unread)

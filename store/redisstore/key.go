@@ -61,8 +61,8 @@ var errKey = errors.New("not the key of a record")
 func recordID(key string) (store.ID, error) {
 	_, text, _ := strings.Cut(key, "}:r:")
 	digits, rest, _ := strings.Cut(text, ":")
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 0 || n > len(rest) || strconv.Itoa(n) != digits {
+	n, _ := strconv.Atoi(digits)
+	if n < 0 || n > len(rest) || strconv.Itoa(n) != digits {
 		return store.ID{}, errKey
 	}
 	id := store.ID{Scope: rest[:n], Key: rest[n:]}

@@ -14,6 +14,8 @@ func TestLayout(t *testing.T) {
 	keys := l.record(store.ID{Scope: "scope", Key: "key"})
 	tag := keys[0][:len("redo:{00}:")]
 	require.Equal(t, [2]string{tag + "r:5:scopekey", tag + "pending"}, keys)
+	require.Equal(t, "redo:{1a}:", tag, "the first byte of the SHA-256 of the secret and 5:scopekey")
+	require.Equal(t, "redo:{85}:pending", l.record(store.ID{Scope: "twelve bytes", Key: "key"})[1])
 
 	t.Run("an ID's own braces choose no slot", func(t *testing.T) {
 		for _, key := range []string{"{a}", "}{a}", "{}", "}", "{"} {
@@ -42,6 +44,13 @@ func TestLayout(t *testing.T) {
 			}
 		}
 		require.Greater(t, len(shards), 32)
+	})
+	t.Run("an ID is read back", func(t *testing.T) {
+		for _, id := range []store.ID{{Scope: "scope", Key: "key"}, {Key: "key"}, {Scope: "scope", Key: "}:r:1:"}} {
+			got, err := recordID(l.record(id)[0])
+			require.NoError(t, err)
+			require.Equal(t, id, got)
+		}
 	})
 	t.Run("a scope and a key that together are the same are two IDs", func(t *testing.T) {
 		require.NotEqual(t, l.record(store.ID{Scope: "ab", Key: "c"}), l.record(store.ID{Scope: "a", Key: "bc"}))

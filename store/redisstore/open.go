@@ -67,7 +67,7 @@ func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 // within returns the result of get. If the context ends first, within returns its error, and calls drop with the result
 // later.
 func within[T any](ctx context.Context, get func() T, drop func(T)) (T, error) {
-	done := make(chan T, 1)
+	done := make(chan T)
 	go func() { done <- get() }()
 	select {
 	case t := <-done:

@@ -94,16 +94,16 @@ func fenceText(fence uint64) string {
 // and the record.
 func readReply(reply rueidis.RedisMessage, id store.ID) (letter byte, rec store.Record, err error) {
 	parts, err := reply.ToArray()
-	if err != nil || len(parts) != 2 {
-		return 0, rec, malformed("a reply that is no pair: %v", err)
+	if len(parts) != 2 {
+		return letter, rec, malformed("a reply that is no pair: %v", err)
 	}
 	lead, _ := parts[0].ToString()
 	text, _ := parts[1].ToString()
 	if len(lead) != 1+stampDigits {
-		return 0, rec, malformed("the lead %q of a reply", lead)
+		return letter, rec, malformed("the lead %q of a reply", lead)
 	}
 	if rec, err = parseRecord(text, id); err != nil {
-		return 0, rec, err
+		return letter, rec, err
 	}
 	f := fields{text: lead}
 	rec.ReadAt = time.UnixMicro(f.number(1, len(lead), "time"))

@@ -2,11 +2,15 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/redo-go/redo/internal/racetest"
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/redisstore"
@@ -232,6 +236,45 @@ func TestAClaimIsGivenUpAfterItsContextHasEnded(t *testing.T) {
 			return errors.Is(err, store.ErrNotFound)
 		})
 		require.NoError(t, plain.Release(t.Context(), acquire(t, plain, claim("k")).Lease))
+	}
+}
+
+// A call whose context ends while it connects gives the connection back later. So does each call that has ended.
+func TestAConnectionIsGivenBack(t *testing.T) {
+	o, err := rueidis.ParseURL(privateEngine(t).url())
+	require.NoError(t, err)
+	var held atomic.Bool
+	dialing, pass := make(chan struct{}), make(chan struct{})
+	o.DialCtxFn = func(ctx context.Context, dst string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		if held.Load() {
+			dialing <- struct{}{}
+			<-pass
+		}
+		return d.DialContext(ctx, "tcp", dst)
+	}
+	o.DisableCache, o.BlockingPoolSize = true, 1
+	cl, err := rueidis.NewClient(o)
+	require.NoError(t, err)
+	defer cl.Close()
+	st, err := redisstore.New(t.Context(), cl, redisstore.WithReplicas(1, time.Millisecond))
+	require.NoError(t, err)
+	defer st.Close()
+
+	held.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-dialing
+		cancel()
+	}()
+	_, err = st.Reserve(ctx, claim("k"))
+	require.Equal(t, context.Canceled, err)
+	held.Store(false)
+	close(pass)
+	for range 2 { // there is one such connection
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, err := st.Reserve(ctx, claim("k"))
+		cancel()
+		require.ErrorContains(t, err, "0 replicas acknowledged")
 	}
 }
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -65,6 +66,68 @@ func TestAnUnknownWriteNamesTheEndOfItsCall(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.EqualError(t, err, text)
 	}
+}
+
+func TestAWaitThatFailsIsUnknown(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s, noNumber := Store{config: config{replicas: 1}}, rueidis.RedisResult{}
+	for _, ctx := range []context.Context{t.Context(), ended} {
+		err := s.acknowledged(ctx, noNumber)
+		require.ErrorIs(t, err, store.ErrUnknown)
+		require.Equal(t, ctx.Err() != nil, errors.Is(err, context.Canceled))
+		require.NotContains(t, err.Error(), "%!", "the text is made of errors")
+	}
+}
+
+func TestAWriteThatWasNotSentIsNotUnknown(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	dial, read := &net.OpError{Op: "dial", Err: io.EOF}, &net.OpError{Op: "read", Err: io.EOF}
+	for _, err := range []error{dial, rueidis.ErrNoAddr, rueidis.ErrNoSlot} {
+		require.Equal(t, context.Canceled, writeFailed(ended, err))
+		require.ErrorIs(t, writeFailed(t.Context(), err), store.ErrUnavailable)
+		require.NotErrorIs(t, writeFailed(t.Context(), err), store.ErrUnknown)
+	}
+	another := writeFailed(t.Context(), context.Canceled)
+	require.ErrorIs(t, another, store.ErrUnavailable, "another caller's end")
+	require.NotErrorIs(t, another, store.ErrUnknown)
+	for _, err := range []error{read, io.EOF, rueidis.ErrClosing} {
+		require.EqualError(t, writeFailed(t.Context(), err),
+			"redisstore: store: outcome of the write unknown: "+err.Error())
+		require.ErrorIs(t, writeFailed(t.Context(), err), store.ErrUnknown)
+	}
+}
+
+func TestACallThatOthersDisturbIsRepeatedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, a := &Store{life: t.Context()}, attempts{}
+		for range maxDisturbed - 1 {
+			require.True(t, a.another(t.Context(), s, context.Canceled))
+		}
+		require.False(t, a.another(t.Context(), s, context.Canceled), "it was disturbed too often")
+
+		a = attempts{}
+		require.True(t, a.another(t.Context(), s, context.Canceled))
+		time.Sleep(disturbedFor - 1)
+		require.True(t, a.another(t.Context(), s, context.Canceled))
+		time.Sleep(time.Nanosecond)
+		require.False(t, a.another(t.Context(), s, context.Canceled), "it was disturbed for too long")
+	})
+}
+
+func TestADeadlineThatIsNearMayBeTheCallsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{owned: func() {}}
+		near, endNear := context.WithTimeout(t.Context(), nearEnd)
+		defer endNear()
+		far, endFar := context.WithTimeout(t.Context(), nearEnd+1)
+		defer endFar()
+		require.False(t, s.disturbed(near, context.DeadlineExceeded))
+		require.True(t, s.disturbed(far, context.DeadlineExceeded))
+		require.True(t, s.disturbed(t.Context(), context.DeadlineExceeded))
+		require.False(t, (&Store{}).disturbed(far, context.DeadlineExceeded), "the client is the caller's own")
+	})
 }
 
 func TestPauseEndsWithItsCall(t *testing.T) {

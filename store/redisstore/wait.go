@@ -41,9 +41,8 @@ func (s *Store) listen() {
 	for ctx.Err() == nil {
 		cmd := s.client.B().Subscribe().Channel(s.prefix + ":wake").Build()
 		_ = s.client.Receive(hooked, cmd, func(m rueidis.PubSubMessage) {
-			if id, err := recordID(m.Message); err == nil {
-				s.poller.Wake(id)
-			}
+			id, _ := recordID(m.Message) // nobody waits for the ID of a message that names none
+			s.poller.Wake(id)
 		})
 		s.poller.Pushed(false)
 		select {

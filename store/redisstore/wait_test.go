@@ -83,6 +83,44 @@ func TestWaitSurvivesALostSubscription(t *testing.T) {
 	require.NoError(t, <-waited)
 }
 
+// A lastingReads client notes a read for waiters that has no time limit.
+type lastingReads struct {
+	rueidis.Client
+	seen chan struct{}
+}
+
+func (c lastingReads) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	words := cmd.Commands()
+	if _, limited := ctx.Deadline(); !limited && words[len(words)-1] == "w" {
+		select {
+		case c.seen <- struct{}{}:
+		default:
+		}
+	}
+	return c.Client.Do(ctx, cmd)
+}
+
+// The poller reads often, and with a time limit, until it knows of the subscription.
+func TestThePollerKnowsOfTheSubscription(t *testing.T) {
+	url := sharedURL(t)
+	c := lastingReads{client(t, url), make(chan struct{}, 1)}
+	st, err := redisstore.New(t.Context(), c, redisstore.WithPrefix(prefix(t, url)))
+	require.NoError(t, err)
+	defer st.Close()
+	l := acquire(t, st, claim("k")).Lease
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	waited := make(chan error, 1)
+	go func() { waited <- st.Wait(ctx, l.ID, l.Fence) }()
+	select {
+	case <-c.seen:
+	case <-ctx.Done():
+		require.Fail(t, "each read has a time limit")
+	}
+	require.NoError(t, st.Release(ctx, l))
+	require.NoError(t, <-waited)
+}
+
 // Publishing reaches every node of a cluster, so it must cost nothing where no caller waits.
 func TestNothingIsPublishedUnlessSomebodyWaits(t *testing.T) {
 	e := privateEngine(t)

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/fakeclock"
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -26,6 +28,24 @@ func TestRecordWithAStateThatDoesNotExistIsDamaged(t *testing.T) {
 	r, err := decodeRecord(key, v)
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.Nil(t, r)
+}
+
+// listError returns the only error of a list.
+func listError(t *testing.T, s *Store) error {
+	t.Helper()
+	var errs []error
+	for _, err := range s.Pending(t.Context(), "") {
+		errs = append(errs, err)
+	}
+	require.Len(t, errs, 1)
+	return errs[0]
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := newConfig(nil)
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Millisecond, c.lazyDelay)
+	require.Equal(t, 64<<20, c.maxBatch)
 }
 
 func TestAnOptionThatIsNilHidesNoOther(t *testing.T) {
@@ -87,14 +107,109 @@ func TestCallsOfABrokenStoreReturnItsError(t *testing.T) {
 	_, purged := s.Purge(t.Context(), 1)
 	for name, err := range map[string]error{
 		"Purge": purged, "Drop": s.Drop(t.Context(), id), "Verify": s.Verify(t.Context()), "Check": s.Check(t.Context()),
-		"a page": s.scanPending(&pendingPage{}), "lazy claims": s.writeClaims(t.Context()),
+		"a page": s.scanPending(&pendingPage{}), "lazy claims": s.writeClaims(t.Context()), "Pending": listError(t, s),
 	} {
 		require.ErrorIs(t, err, ErrBroken, name)
 		require.ErrorIs(t, err, errDisk, name)
 	}
-	_, first, err := s.drop(envelope.AppendKey(nil, id), nil, 0, true)
-	require.ErrorIs(t, err, ErrBroken)
+	_, first := s.drop(envelope.AppendKey(nil, id), nil, 0, true)
 	require.False(t, first)
+}
+
+// A waiter reads its record every ten seconds, so a failed write wakes it.
+func TestAFailedWriteAnswersThoseWhoWait(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
+	waited := make(chan error, 1)
+	go func() { waited <- s.Wait(t.Context(), l.ID, l.Fence) }()
+	require.Eventually(t, s.Waited, time.Minute, time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for its first read
+	s.breakDown(errDisk)
+	select {
+	case err := <-waited:
+		require.ErrorIs(t, err, ErrBroken)
+	case <-time.After(5 * time.Second):
+		require.Fail(t, "it waits on")
+	}
+}
+
+// A database that is only read refuses each batch.
+func TestABatchThatPebbleRefusesIsAnError(t *testing.T) {
+	fs := vfs.NewMem()
+	db, err := pebble.Open("x", &pebble.Options{FS: fs})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	db, err = pebble.Open("x", &pebble.Options{FS: fs, ReadOnly: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	cfg, err := newConfig(nil)
+	require.NoError(t, err)
+	s := newStore("x", nil, cfg)
+	s.db, s.maxBatch = db, -1 // no row fits the first batch
+	for name, g := range map[string]*group{
+		"a row": {rows: []*row{{key: "k"}}}, "a purge": {purge: 1}, "nothing": {},
+	} {
+		if name == "a row" {
+			s.maxBatch = 0
+			g.rows = append(g.rows, &row{key: "l"})
+		}
+		require.ErrorIs(t, s.apply(db, g), pebble.ErrReadOnly, name)
+	}
+	require.ErrorIs(t, s.load(false), pebble.ErrReadOnly)
+	require.NoError(t, hangtest.Within(t, func() error {
+		s.flush(db) // it has nothing to wait for
+		return nil
+	}))
+}
+
+func TestAPanicOfPebbleIsTheErrorOfOpenAndClose(t *testing.T) {
+	cfg, err := newConfig(nil)
+	require.NoError(t, err)
+	require.EqualError(t, newStore("x", nil, cfg).guard(func() error { panic("damaged") }), "damaged")
+}
+
+// It would fail, or wait for a flush that fails for good.
+func TestAStoreThatCannotFlushIsClosedWithout(t *testing.T) {
+	cfg, err := newConfig(nil)
+	require.NoError(t, err)
+	failing, broken := newStore("x", nil, cfg), newStore("x", nil, cfg)
+	failing.failedFlush(errDisk)
+	broken.breakDown(errDisk)
+	for _, s := range []*Store{failing, broken} {
+		require.NotPanics(t, func() { s.flush(nil) })
+	}
+}
+
+// A compaction that Close cancels has not failed.
+func TestACanceledCompactionEndsNothing(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	s.stalled.Store(true)
+	require.NoError(t, hangtest.Within(t, func() error {
+		s.worked(pebble.ErrCancelledCompaction)
+		return nil
+	}))
+	require.NoError(t, s.Check(t.Context()))
+}
+
+// The writer waits for the next signal when no group is due.
+func TestTheWriterTakesEachSignal(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	for range 3 {
+		s.signal()
+		require.Eventually(t, func() bool { return len(s.wake) == 0 }, time.Minute, time.Millisecond)
+	}
+}
+
+func TestACallThatWaitsForALazyChangeEndsWithItsContext(t *testing.T) {
+	s, g := gated(t, WithLazyDelay(time.Hour))
+	l := mustReserve(t, s, lazyClaim("k"), store.Acquired).Lease
+	s.overdue()
+	<-g.arrived
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Complete(awaited{ctx, cancel}, l, store.Outcome{})
+	require.Equal(t, context.Canceled, err, "it has changed nothing")
+	g.pass <- struct{}{}
+	mustReserve(t, s, claim("k"), store.InFlight)
 }
 
 func TestVerifyEndsWithItsContext(t *testing.T) {
@@ -113,13 +228,12 @@ func TestDropJudgesARecordThatChangedAgain(t *testing.T) {
 	s := mustOpen(t, tempDir(t))
 	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
 	key := envelope.AppendKey(nil, l.ID)
-	for name, drop := range map[string]func() (*group, bool, error){
-		"it is alive":         func() (*group, bool, error) { return s.drop(key, nil, s.recent.turns, true) },
-		"it was not absent":   func() (*group, bool, error) { return s.drop(key, nil, s.recent.turns, false) },
-		"it may be forgotten": func() (*group, bool, error) { return s.drop([]byte("other"), nil, s.recent.turns+1, true) },
+	for name, drop := range map[string]func() (*group, bool){
+		"it is alive":         func() (*group, bool) { return s.drop(key, nil, s.recent.turns, true) },
+		"it was not absent":   func() (*group, bool) { return s.drop(key, nil, s.recent.turns, false) },
+		"it may be forgotten": func() (*group, bool) { return s.drop([]byte("other"), nil, s.recent.turns+1, true) },
 	} {
-		g, first, err := drop()
-		require.NoError(t, err, name)
+		g, first := drop()
 		require.False(t, first, name)
 		require.Nil(t, g, name)
 	}

@@ -23,3 +23,16 @@ func TestCloseAnswersThoseWhoWait(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, <-done, store.ErrUnavailable)
 }
+
+func TestADurableChangeAnswersThoseWhoWait(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.Wait(ctx, l.ID, l.Fence) }()
+	require.Eventually(t, s.Waited, time.Minute, time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for its first read
+	require.NoError(t, s.Complete(t.Context(), l, store.Outcome{}))
+	require.NoError(t, <-done)
+}

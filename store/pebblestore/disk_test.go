@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -148,6 +149,24 @@ func TestFailedSyncEndsEachChangeThatWaits(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// The goroutines of a store that is broken end without Close.
+func TestAFailedSyncEndsTheGoroutines(t *testing.T) {
+	disk := newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	disk.set(func(op errorfs.Op) error {
+		if strings.Contains(op.Path, ".log") && writes(op) && op.Kind != errorfs.OpFileWrite {
+			return errDisk
+		}
+		return nil
+	})
+	_, err := s.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, store.ErrUnknown)
+	require.NoError(t, hangtest.Within(t, func() error {
+		<-s.stopped
+		return nil
+	}))
+}
+
 // Pebble panics if it can't write its log, as a closed database does.
 func TestAPanicOfPebbleIsTheErrorOfTheGroup(t *testing.T) {
 	cfg, err := newConfig(nil)
@@ -234,6 +253,46 @@ func TestAnErrorOfMakingTheDirectoryIsOpens(t *testing.T) {
 			mustReserve(t, mustOpen(t, "/data/x", withFS(disk)), claim("k"), store.Acquired)
 		})
 	}
+}
+
+// Open lists the directory twice, and again before it clears one whose making was interrupted.
+func TestAListingThatFailsClearsNothing(t *testing.T) {
+	failing := func(kind errorfs.OpKind, nth int32) func(errorfs.Op) error {
+		var n atomic.Int32
+		return func(op errorfs.Op) error {
+			if op.Kind == kind && n.Add(1) == nth {
+				return errDisk
+			}
+			return nil
+		}
+	}
+	disk := newFaultyDisk(t)
+	for nth := range int32(3) {
+		disk.set(failing(errorfs.OpList, nth+1))
+		_, err := Open("/data/x", withFS(disk))
+		require.ErrorIs(t, err, errDisk)
+		require.ErrorIs(t, err, errOpen)
+	}
+	disk.on.Store(nil)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	mustSettle(t, s, "k", store.Outcome{})
+	require.NoError(t, s.Close())
+	for nth := range int32(2) {
+		disk.set(failing(errorfs.OpList, nth+1))
+		_, err := Open("/data/x", withFS(disk))
+		require.ErrorIs(t, err, errDisk)
+	}
+	disk.on.Store(nil)
+	s = mustOpen(t, "/data/x", withFS(disk))
+	mustReserve(t, s, claim("k"), store.Complete)
+	require.NoError(t, s.Close())
+
+	require.NoError(t, disk.Rename("/data/x/"+formatName, "/data/x/"+newName))
+	disk.set(failing(errorfs.OpRemove, 1))
+	_, err := Open("/data/x", withFS(disk))
+	require.ErrorIs(t, err, errDisk)
+	disk.on.Store(nil)
+	mustReserve(t, mustOpen(t, "/data/x", withFS(disk)), claim("k"), store.Acquired)
 }
 
 func TestAFormatThatCannotBeReadIsAnError(t *testing.T) {

@@ -30,13 +30,11 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 		case !absent && !errors.Is(err, ErrCorrupt):
 			return err
 		}
-		if absent { // or expired
-			switch expired, err := s.read(key); {
-			case expired != nil:
-				return notDamaged(id)
-			case err != nil && !errors.Is(err, ErrCorrupt):
-				return err
-			}
+		switch expired, err := s.read(key); {
+		case expired != nil:
+			return notDamaged(id)
+		case err != nil && !errors.Is(err, ErrCorrupt):
+			return err
 		}
 		entries, scanErr := s.entries(key)
 		if scanErr != nil {
@@ -45,10 +43,7 @@ func (s *Store) Drop(ctx context.Context, id store.ID) error {
 		if absent && len(entries) == 0 {
 			return err
 		}
-		g, first, err := s.drop(key, entries, turns, absent)
-		if err != nil {
-			return err
-		}
+		g, first := s.drop(key, entries, turns, absent)
 		if first {
 			return s.join(ctx, g)
 		}
@@ -65,23 +60,23 @@ func notDamaged(id store.ID) error {
 }
 
 // drop makes the removal part of the current group. first is false if another call has changed the ID since turns was
-// read. Then g is that call's group, or nil if it is settled.
-func (s *Store) drop(key []byte, entries [][]byte, turns uint64, absent bool) (g *group, first bool, err error) {
+// read. Then g is that call's group, or nil if it is settled. first is also false if the store can't be used any more.
+func (s *Store) drop(key []byte, entries [][]byte, turns uint64, absent bool) (g *group, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.usable(); err != nil {
-		return nil, false, err
+	if s.usable() != nil {
+		return nil, false
 	}
 	if r := s.overlay[string(key)]; r != nil {
-		return r.in, false, nil
+		return r.in, false
 	}
 	r, ok := s.recent.get(key)
 	if turns != s.recent.turns || ok && (alive(r, time.Unix(0, s.clock.Now())) != nil || !absent) {
-		return nil, false, nil
+		return nil, false
 	}
 	g = s.put(key, nil, nil, false)
 	s.overlay[string(key)].drop = entries
-	return g, true, nil
+	return g, true
 }
 
 // entries returns the index entries of the record with the key.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/fakeclock"
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -85,18 +86,94 @@ func TestDropGoesOnAfterAnotherChangeOfTheRecord(t *testing.T) {
 	require.NoError(t, s.Verify(t.Context()))
 }
 
+// A record that never expires has one entry.
+func TestDropRemovesAnEntryWithoutARecord(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	id := claim("k").ID
+	key := envelope.AppendKey(nil, id)
+	require.NoError(t, s.db.Set(appendIndexKey(nil, pendingPrefix, 1, key), nil, pebble.Sync))
+	require.NoError(t, s.Drop(t.Context(), id))
+	require.NoError(t, s.Verify(t.Context()))
+	require.ErrorIs(t, s.Drop(t.Context(), id), store.ErrNotFound)
+}
+
+// manyEntries adds more entries than a block has, and as many keys behind them, so that Open and Find don't read all.
+func manyEntries(t *testing.T, s *Store) {
+	t.Helper()
+	for at := range int64(1000) {
+		for prefix := range byte(2) {
+			k := appendIndexKey(nil, pendingPrefix+prefix, at+1, []byte("other"))
+			require.NoError(t, s.db.Set(k, nil, pebble.NoSync))
+		}
+	}
+	require.NoError(t, s.db.Flush())
+	require.NoError(t, s.Close())
+}
+
+// once makes f run at the next read of a table, which fails with its error.
+func (d *faultyDisk) once(f func() error) {
+	var done atomic.Bool
+	d.set(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") && done.CompareAndSwap(false, true) {
+			return f()
+		}
+		return nil
+	})
+}
+
+// Records may be forgotten while Drop reads the indexes, or the store may break.
+func TestDropAfterAChangeDuringItsSearch(t *testing.T) {
+	for name, c := range map[string]struct {
+		during func(s *Store)
+		want   error
+	}{
+		"records were forgotten": {func(s *Store) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.recent.turns++
+		}, nil},
+		"the store is broken": {func(s *Store) { s.breakDown(errDisk) }, ErrBroken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := newFaultyDisk(t)
+			s := mustOpen(t, "/data/x", withFS(disk))
+			id := mustReserve(t, s, claim("damaged"), store.Acquired).Lease.ID
+			damage(t, s, "damaged")
+			manyEntries(t, s)
+			s = mustOpen(t, "/data/x", withFS(disk))
+			_, err := s.Find(t.Context(), id)
+			require.ErrorIs(t, err, ErrCorrupt)
+			searched := false
+			disk.once(func() error {
+				searched = true
+				c.during(s)
+				return nil
+			})
+			err = hangtest.Within(t, func() error { return s.Drop(t.Context(), id) })
+			require.ErrorIs(t, err, c.want)
+			require.True(t, searched)
+		})
+	}
+}
+
+// A list whose end is not known could go on for ever, or end too early.
+func TestAListThatCannotReadItsLastInstantEnds(t *testing.T) {
+	disk := newFaultyDisk(t)
+	s := mustOpen(t, "/data/x", withFS(disk))
+	manyEntries(t, s)
+	s = mustOpen(t, "/data/x", withFS(disk))
+	disk.once(func() error { return errDisk })
+	require.ErrorIs(t, listError(t, s), errDisk)
+	require.NoError(t, s.scanPending(&pendingPage{}))
+}
+
 // Entries that can't be read would stay behind, and name a record that is not there.
 func TestDropKeepsARecordWhoseEntriesCannotBeRead(t *testing.T) {
 	disk := newFaultyDisk(t)
 	s := mustOpen(t, "/data/x", withFS(disk))
 	id := mustReserve(t, s, claim("damaged"), store.Acquired).Lease.ID
 	damage(t, s, "damaged")
-	for at := range int64(1000) { // more entries than a block has, so that Open and Find don't read all
-		require.NoError(t, s.db.Set(appendIndexKey(nil, pendingPrefix, at+1, []byte("other")), nil, pebble.NoSync))
-	}
-	require.NoError(t, s.db.Flush())
-	require.NoError(t, s.Close())
-
+	manyEntries(t, s)
 	s = mustOpen(t, "/data/x", withFS(disk))
 	_, err := s.Find(t.Context(), id)
 	require.ErrorIs(t, err, ErrCorrupt)
@@ -226,6 +303,10 @@ func TestAnEntryThatStaysIsNotWritten(t *testing.T) {
 	require.Zero(t, b.Count())
 	move(b, expiryPrefix, []byte("k"), 1, 2)
 	require.EqualValues(t, 2, b.Count())
+	move(b, expiryPrefix, []byte("k"), 0, 1)
+	require.EqualValues(t, 3, b.Count())
+	move(b, expiryPrefix, []byte("k"), 1, 0)
+	require.EqualValues(t, 4, b.Count())
 	require.NoError(t, b.Close())
 }
 
@@ -242,10 +323,15 @@ func TestSettledChangeIsAmongTheRecentOnes(t *testing.T) {
 
 // A disk that can't be read damages nothing.
 func TestFailedReadIsNoDamage(t *testing.T) {
-	_, err := get(unreadable{}, envelope.AppendKey(nil, claim("k").ID))
+	_, err := get(unreadable{err: errDisk}, envelope.AppendKey(nil, claim("k").ID))
 	require.ErrorIs(t, err, errDisk)
 	require.NotErrorIs(t, err, ErrCorrupt)
 	require.NotErrorIs(t, err, store.ErrDamaged)
+	_, err = get(unreadable{err: pebble.ErrCorruption}, envelope.AppendKey(nil, claim("k").ID))
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, store.ErrDamaged, "a block of a table is")
+	_, err = lastInstant(damagedTable{}, pendingPrefix)
+	require.ErrorIs(t, err, pebble.ErrCorruption)
 }
 
 // An operator would restore a backup in place of a directory that is sound.
@@ -292,6 +378,9 @@ func TestVerifyFindsADamagedTable(t *testing.T) {
 	require.ErrorIs(t, mustOpen(t, path).Verify(t.Context()), ErrCorrupt)
 }
 
-type unreadable struct{ pebble.Reader }
+type unreadable struct {
+	pebble.Reader
+	err error
+}
 
-func (unreadable) Get([]byte) ([]byte, io.Closer, error) { return nil, nil, errDisk }
+func (u unreadable) Get([]byte) ([]byte, io.Closer, error) { return nil, nil, u.err }

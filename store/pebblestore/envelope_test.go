@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"strings"
 	"testing"
@@ -78,10 +79,22 @@ func TestDamagedRecordIsNeverRead(t *testing.T) {
 }
 
 func TestRecordOfALaterVersionIsNotCorrupt(t *testing.T) {
-	_, err := decodeRecord([]byte("key"), laterRecord([]byte("key")))
-	require.ErrorIs(t, err, ErrFormat)
-	require.NotErrorIs(t, err, ErrCorrupt)
-	require.ErrorContains(t, err, "version 2, this release reads version 1")
+	key := []byte("key")
+	later := laterRecord(key)
+	shortest := later[:5:5]
+	for _, v := range [][]byte{later, shortest} {
+		binary.BigEndian.PutUint32(v[1:], checksum(key, v))
+		_, err := decodeRecord(key, v)
+		require.ErrorIs(t, err, ErrFormat)
+		require.NotErrorIs(t, err, ErrCorrupt)
+		require.ErrorContains(t, err, "version 2, this release reads version 1")
+	}
+}
+
+// Every release computes it like this.
+func TestChecksum(t *testing.T) {
+	v := []byte("6....789") // the four bytes of the sum do not count
+	require.Equal(t, crc32.Checksum([]byte("123456"+"789"), crc32.MakeTable(crc32.Castagnoli)), checksum([]byte("12345"), v))
 }
 
 // laterRecord is a record that a later release might write.

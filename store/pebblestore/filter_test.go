@@ -11,6 +11,7 @@ import (
 
 	"github.com/redo-go/redo/internal/envelope"
 	"github.com/redo-go/redo/internal/fakeclock"
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -121,6 +122,49 @@ func TestAFilterThatCouldNotBeMadeTakesNoKeys(t *testing.T) {
 	require.Same(t, before, s.filter)
 	mustReserve(t, s, claim("k"), store.Acquired)
 	require.False(t, s.filter.lacks(envelope.AppendKey(nil, claim("k").ID)))
+}
+
+// It would lack keys of records, which would be made anew.
+func TestAFilterOfKeysThatCannotBeReadIsNotUsed(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	s.helpers.Wait()
+	before := s.filter
+	db := s.db
+	s.db = nil
+	require.NoError(t, hangtest.Within(t, func() error {
+		refill(s)
+		return nil
+	}))
+	require.Same(t, before, s.filter)
+	require.Nil(t, s.nextFilter)
+
+	s.mu.Lock()
+	s.filterMax = 0
+	s.added([]byte("first"))
+	s.mu.Unlock()
+	s.helpers.Wait()
+	require.Equal(t, 2, s.filterMax, "it is not tried again before that number of keys")
+	s.db = db
+}
+
+func TestAFilterIsNotMadeAnewInClose(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	s.helpers.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.filterMax, s.closing = 0, true
+	s.added([]byte("k"))
+	require.Zero(t, s.filterMax)
+	s.closing = false
+}
+
+func TestAFilterIsKeptForTwiceItsKeys(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	for i := range 3 {
+		mustReserve(t, s, claim(fmt.Sprint(i)), store.Acquired)
+	}
+	refill(s)
+	require.Equal(t, 2*3+1<<20, s.filterMax)
 }
 
 // An open iterator keeps files that Pebble has compacted.

@@ -249,7 +249,6 @@ func (s *Store) breakDown(err error) {
 		g.err = fmt.Errorf("%w: %q: %w: %w", ErrBroken, s.path, err, store.ErrUnknown)
 		close(g.done)
 	}
-	s.unsettled = nil
 	s.current.err = s.broken
 	close(s.current.done)
 	for _, r := range s.overlay {

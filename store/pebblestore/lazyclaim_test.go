@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/internal/hangtest"
 	"github.com/redo-go/redo/store"
 )
 
@@ -49,7 +50,11 @@ func TestLazyClaimAndItsOutcomeShareASync(t *testing.T) {
 func TestLazyClaimBeyondTheReservedFencesIsDurable(t *testing.T) {
 	s := mustOpen(t, tempDir(t), WithLazyDelay(time.Hour))
 	s.mu.Lock()
-	s.fence = s.reserved
+	s.fence = s.reserved - 1
+	s.mu.Unlock()
+	mustReserve(t, s, lazyClaim("last"), store.Acquired)
+	s.mu.Lock()
+	require.Len(t, s.overlay, 1)
 	s.mu.Unlock()
 	g := mustReserve(t, s, lazyClaim("durable"), store.Acquired)
 	s.mu.Lock()
@@ -74,6 +79,18 @@ func TestPendingWaitsForNoLazyOutcome(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.False(t, s.current.due)
+}
+
+// Otherwise a list would wait for the delay.
+func TestPendingHasLazyClaimsWritten(t *testing.T) {
+	s := mustOpen(t, tempDir(t), WithLazyDelay(time.Hour))
+	mustReserve(t, s, lazyClaim("k"), store.Acquired)
+	var keys []string
+	require.NoError(t, hangtest.Within(t, func() error {
+		keys = pendingKeys(t, s, "")
+		return nil
+	}))
+	require.Equal(t, []string{"k"}, keys)
 }
 
 // A change never joins a group whose batch Pebble has already.

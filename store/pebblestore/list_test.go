@@ -41,6 +41,20 @@ func TestAListOfSeveralPagesEndsAlthoughItsLoopMakesRecords(t *testing.T) {
 	require.Equal(t, listedRecords, seen)
 }
 
+// An open iterator keeps files that Pebble has compacted.
+func TestAListIsReadInPages(t *testing.T) {
+	s := mustOpen(t, tempDir(t))
+	fillPages(t, s)
+	require.NoError(t, s.writeClaims(t.Context()))
+	page := pendingPage{}
+	require.NoError(t, s.scanPending(&page))
+	require.Len(t, page.entries, scanned)
+	require.True(t, page.more)
+	require.NoError(t, s.scanPending(&page))
+	require.Len(t, page.entries, listedRecords-scanned)
+	require.False(t, page.more)
+}
+
 func TestARecordThatIsMadeAnewIsNotListedTwice(t *testing.T) {
 	s := mustOpen(t, tempDir(t))
 	fillPages(t, s)

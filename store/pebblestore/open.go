@@ -91,16 +91,11 @@ func held(err error) bool {
 // located makes the directory if there is none. It returns one name for all paths that lead to it, because Pebble's
 // lock goes by the name inside a process.
 func located(fsys vfs.FS, path string) (string, error) {
-	if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if _, err := fsys.Stat(fsys.PathDir(path)); err != nil {
-			return path, err
-		}
-		if err := fsys.MkdirAll(path, 0o700); err != nil {
-			return path, err
-		}
-		if err := syncDir(fsys, fsys.PathDir(path)); err != nil {
-			return path, err
-		}
+	if _, err := fsys.Stat(fsys.PathDir(path)); err != nil {
+		return path, err
+	}
+	if err := fsys.MkdirAll(path, 0o700); err != nil { // Pebble syncs its parent
+		return path, err
 	}
 	if fsys != vfs.Default {
 		return path, nil

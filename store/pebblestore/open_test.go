@@ -116,6 +116,7 @@ func TestOpenRefuses(t *testing.T) {
 		for _, cause := range []error{
 			&fs.PathError{Op: "open", Path: lockName, Err: syscall.EMFILE}, fs.ErrPermission,
 			syscall.ENOLCK, syscall.ENOSYS, // a file system without locks
+			syscall.EPIPE, // on Windows, its number means that another process has the lock
 		} {
 			disk := newFaultyDisk(t)
 			disk.set(func(op errorfs.Op) error {

@@ -78,7 +78,6 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 			continue
 		}
 		now := time.Unix(0, s.clock.Now())
-		fence := s.fence
 		next, made, err := decide(alive(cur, now), now)
 		switch {
 		case err != nil:
@@ -88,7 +87,6 @@ func (s *Store) transition(ctx context.Context, id store.ID, how mode, decide de
 			s.mu.Unlock()
 			return nil
 		case row != nil && row.in != s.current:
-			s.fence = fence
 			s.mu.Unlock()
 			if err := wait(ctx, row.in); err != nil {
 				return err

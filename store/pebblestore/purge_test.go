@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -123,9 +124,37 @@ func TestUnreadableRecordIsPassedOnce(t *testing.T) {
 	require.NoError(t, s.Drop(t.Context(), claim("damaged").ID))
 	_, err = s.Purge(t.Context(), n)
 	require.NoError(t, err)
+	before := s.groups
 	_, err = s.Purge(t.Context(), n)
 	require.NoError(t, err)
+	require.Equal(t, before, s.groups, "nothing is left to try")
 	require.NoError(t, s.Verify(t.Context()))
+}
+
+// A record has expired at the instant of its expiry, and not before.
+func TestARecordIsDeletedAtItsExpiry(t *testing.T) {
+	fake := fakeclock.At(time.Now().UnixNano())
+	s := mustOpen(t, tempDir(t), withClock(fake.Read))
+	expiring := func(key string) {
+		c := claim(key)
+		c.Lease, c.Retention = 0, time.Minute
+		mustReserve(t, s, c, store.Acquired)
+	}
+	purges := func(want int) {
+		t.Helper()
+		n, err := s.Purge(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	expiring("a")
+	fake.Wall.Add(int64(time.Minute) - 1)
+	expiring("later")
+	purges(0)
+	fake.Wall.Add(1)
+	purges(1)
+	fake.Wall.Add(int64(time.Minute) - 1)
+	mustReserve(t, s, claim("new"), store.Acquired) // it deletes up to two
+	purges(0)
 }
 
 // A later release may have left more records than one group passes. The records behind them expire too.
@@ -174,10 +203,47 @@ func TestAGroupPassesABoundedNumberOfUnreadableRecords(t *testing.T) {
 func TestPurgeReportsADamagedTableAsDamage(t *testing.T) {
 	s := mustOpen(t, tempDir(t))
 	b, g := s.db.NewBatch(), newGroup()
+	g.again = true
+	s.due.Store(9)
+	s.unread.Store(5)
 	s.free(damagedTable{}, b, g, 1)
 	require.NoError(t, b.Close())
+	require.EqualValues(t, 5, s.unread.Load(), "the next Purge tries it too")
 	require.ErrorIs(t, s.explain(g.skipped), ErrCorrupt)
 	require.ErrorIs(t, s.explain(g.skipped), store.ErrUnavailable)
+}
+
+func TestAPurgeWhoseContextEndsDuringItsSyncIsUnknown(t *testing.T) {
+	cfg, err := newConfig(nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	n, err := newStore("x", nil, cfg).Purge(awaited{ctx, cancel}, 1) // nothing writes its group
+	require.ErrorIs(t, err, store.ErrUnknown)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, n)
+}
+
+// Two Purges may have one group delete records. Each record is counted once.
+func TestPurgesOfOneGroupShareItsCount(t *testing.T) {
+	cfg, err := newConfig(nil)
+	require.NoError(t, err)
+	s := newStore("x", nil, cfg) // nothing writes its group
+	counts := make(chan int, 2)
+	for range cap(counts) {
+		go func() {
+			n, _, _ := s.purge(t.Context(), 2, false)
+			counts <- n
+		}()
+	}
+	g := s.current
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return g.purge == 4
+	}, time.Minute, time.Millisecond)
+	g.purged = 3
+	close(g.done)
+	require.ElementsMatch(t, []int{2, 1}, []int{<-counts, <-counts})
 }
 
 type damagedTable struct{ pebble.Reader }

@@ -218,12 +218,10 @@ func (s *Store) Check(ctx context.Context) error {
 // changes could not be made durable, or if the directory could not be closed. A second call returns the same.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	if !s.closing {
-		s.closing = true
-		s.cancel()
-		s.timer.Stop()
-		s.Pushed(true)
-	}
+	s.closing = true
+	s.cancel()
+	s.timer.Stop()
+	s.Pushed(true)
 	s.mu.Unlock()
 	s.signal()
 	<-s.stopped
@@ -249,9 +247,8 @@ func (s *Store) notify(key string) {
 	if !s.Waited() {
 		return
 	}
-	if id, err := envelope.ParseKey([]byte(key)); err == nil {
-		s.Wake(id)
-	}
+	id, _ := envelope.ParseKey([]byte(key)) // put has it from an ID
+	s.Wake(id)
 }
 
 // ready is usable for callers that don't hold the mutex.

@@ -169,10 +169,8 @@ func (c *Client) wantsKey(op operation, req *http.Request, m mode) bool {
 	switch {
 	case op.name != "":
 		return true
-	case c.keys == nil || c.profile.NoKeys || c.profile.KeyInBody || wire.SendsStream(req):
-		return false
-	case m == modeTransport && !c.optedIn:
-		return false // the client is not configured for servers that honour keys
+	case c.keys == nil, c.profile.NoKeys, c.profile.KeyInBody, wire.SendsStream(req), m == modeTransport && !c.optedIn:
+		return false // without optedIn, the client is not configured for servers that honour keys
 	}
 	return slices.Contains(c.profile.Methods, req.Method)
 }

@@ -85,7 +85,8 @@ func (k *call) claim() (store.Claim, journal.Request, *Error) {
 	}
 	request := journal.Request{Version: journal.Version, Key: k.op.key}
 	if intentOf(k.req.Context()).resumes {
-		request = journal.Placeholder()
+		request.Key, _ = RandomKeys("") // if the operation was forgotten just before, nothing is left under its old key
+		request.Unapplied = true
 	} else if !c.noRequests {
 		request = meaning.Request(k.op.key, k.body.Bytes(), whole)
 		request.JSON = k.mode == modeCall

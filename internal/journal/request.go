@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"github.com/redo-go/redo/internal/wire"
 	"github.com/redo-go/redo/store"
 )
@@ -42,10 +40,6 @@ type Request struct {
 	// Rest is the settlement of an operation whose final response leaves the effect unknown. It is never sent again.
 	Rest []byte `json:"rest,omitempty"`
 }
-
-// Placeholder returns the request for a claim that must find an operation and never make one. If the operation was
-// forgotten just before, and the claim can't be taken back, nothing is sent under the old key.
-func Placeholder() Request { return Request{Version: Version, Key: uuid.NewString(), Unapplied: true} }
 
 // Encode returns the meta. A request that is too long for the store is reduced to its key.
 func (r Request) Encode() []byte {

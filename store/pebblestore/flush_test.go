@@ -100,7 +100,7 @@ func TestACompactionThatSucceedsMendsTheStore(t *testing.T) {
 	require.NoError(t, s.Check(t.Context()))
 }
 
-// Pebble does not survive the error of a later log, be it new or used again.
+// Pebble does not survive the error of a later log, whether that is new or used again.
 func TestTheErrorOfALaterLogEndsTheStore(t *testing.T) {
 	cfg, err := newConfig(nil)
 	require.NoError(t, err)

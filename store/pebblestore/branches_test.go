@@ -119,18 +119,9 @@ func TestCallsOfABrokenStoreReturnItsError(t *testing.T) {
 // A waiter reads its record every ten seconds, so a failed write wakes it.
 func TestAFailedWriteAnswersThoseWhoWait(t *testing.T) {
 	s := mustOpen(t, tempDir(t))
-	l := mustReserve(t, s, claim("k"), store.Acquired).Lease
-	waited := make(chan error, 1)
-	go func() { waited <- s.Wait(t.Context(), l.ID, l.Fence) }()
-	require.Eventually(t, s.Waited, time.Minute, time.Millisecond)
-	time.Sleep(50 * time.Millisecond) // for its first read
+	_, done := waiting(t, s)
 	s.breakDown(errDisk)
-	select {
-	case err := <-waited:
-		require.ErrorIs(t, err, ErrBroken)
-	case <-time.After(5 * time.Second):
-		require.Fail(t, "it waits on")
-	}
+	require.ErrorIs(t, <-done, ErrBroken)
 }
 
 // A database that is only read refuses each batch.

@@ -110,11 +110,16 @@ func manyEntries(t *testing.T, s *Store) {
 	require.NoError(t, s.Close())
 }
 
+// readsTable reports whether an operation of the disk reads a table.
+func readsTable(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst")
+}
+
 // once makes f run at the next read of a table, which fails with its error.
 func (d *faultyDisk) once(f func() error) {
 	var done atomic.Bool
 	d.set(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") && done.CompareAndSwap(false, true) {
+		if readsTable(op) && done.CompareAndSwap(false, true) {
 			return f()
 		}
 		return nil
@@ -171,7 +176,7 @@ func TestAListThatCannotReadItsLastInstantEnds(t *testing.T) {
 	})
 	require.NoError(t, err)
 	disk.set(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+		if readsTable(op) {
 			return errDisk
 		}
 		return nil
@@ -190,7 +195,7 @@ func TestDropKeepsARecordWhoseEntriesCannotBeRead(t *testing.T) {
 	_, err := s.Find(t.Context(), id)
 	require.ErrorIs(t, err, ErrCorrupt)
 	disk.set(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+		if readsTable(op) {
 			return errDisk
 		}
 		return nil
@@ -356,7 +361,7 @@ func TestVerifyReportsAnErrorOfTheDiskAsSuch(t *testing.T) {
 	require.NoError(t, s.Close())
 	s = mustOpen(t, "/data/x", withFS(disk))
 	disk.set(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+		if readsTable(op) {
 			return &fs.PathError{Op: "read", Path: op.Path, Err: syscall.EIO}
 		}
 		return nil

@@ -99,7 +99,7 @@ func TestOpenWithATableThatCannotBeReadReturns(t *testing.T) {
 	require.NoError(t, mustOpen(t, "/data/x", withFS(disk)).Close())
 	for range 200 {
 		disk.set(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+			if readsTable(op) {
 				return errDisk
 			}
 			return nil

@@ -10,8 +10,8 @@ import (
 // patience bounds each call. It is spent only when a rule is broken.
 const patience = time.Minute
 
-// Within returns the error of f. If f does not end, the test's process ends and shows its goroutines. f may then hold
-// locks, follow damaged pages in a circle, or wait for a group that is never committed.
+// Within returns the error of f. If f does not end, the test's process ends and shows its goroutines. Such an f
+// may hold locks, follow damaged pages in a circle, or wait for a group that is never committed.
 func Within(t testing.TB, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)

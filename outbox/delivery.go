@@ -18,7 +18,7 @@ type ended struct {
 	item    *item
 	outcome Outcome
 	attempt Attempt // its ID is empty for an event that returns to the queue
-	last    bool    // the last of its claim's events of one line
+	next    bool    // its settlement lets another event of its line be claimed
 	disable bool    // disable the destination
 	lost    bool    // cut by the loss of its lease: nothing is settled
 	why     Failure
@@ -37,7 +37,9 @@ func (r *run) deliver(ch *chain) {
 func (r *run) next(ch *chain) *item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctx.Err() != nil || len(ch.items) > 0 && ch.items[0].lost {
+	now := time.Now()
+	// The relay may have been stopped since the claim.
+	if r.ctx.Err() != nil || len(ch.items) > 0 && (ch.items[0].lost || now.Sub(ch.items[0].renewed) >= r.lease) {
 		r.drop(ch)
 	}
 	if len(ch.items) == 0 {
@@ -46,7 +48,7 @@ func (r *run) next(ch *chain) *item {
 	it := ch.items[0]
 	ch.items = ch.items[1:]
 	r.unbuffer(ch.lane)
-	ch.begun = time.Now()
+	ch.begun = now
 	r.refill(ch.lane, ch.begun)
 	if ch.timer == nil {
 		ch.timer = time.AfterFunc(slowAfter, func() { r.late(ch) })
@@ -162,9 +164,9 @@ func (r *run) after(ch *chain, e ended, v verdict) {
 		l.rest(now, longestRest)
 		rests = true
 	}
-	e.last = len(ch.items) == 0 && e.item.d.Event.OrderingKey != ""
+	e.next = e.item.d.Event.OrderingKey != "" && (len(ch.items) == 0 || e.outcome.Result == Dead)
 	r.post(e)
-	if e.outcome.Result != Sent && (e.outcome.Result != Dead || r.hold) {
+	if e.outcome.Result != Sent { // a dead letter comes again if it can't be written
 		r.drop(ch)
 	}
 	if rests {

@@ -3,8 +3,10 @@ package outbox_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,5 +175,76 @@ func TestAnEventThatWaitsInTheRelayCanLoseItsLease(t *testing.T) {
 			require.Equal(g, 1, a.Number)
 		}
 		g.stats(0, 0)
+	})
+}
+
+// lateClaim returns the first claim after 65 s, as in a process that was stopped meanwhile. No renewal comes then.
+type lateClaim struct {
+	outbox.Queue
+	claims atomic.Int32
+}
+
+func (q *lateClaim) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Delivery, error) {
+	ds, err := q.Queue.Claim(ctx, c)
+	if q.claims.Add(1) == 1 {
+		time.Sleep(65 * time.Second)
+	}
+	return ds, err
+}
+
+// Another relay may have delivered it meanwhile, and an operator may have dropped it.
+func TestAnEventWhoseLeaseEndedBeforeItsDeliveryIsNotDelivered(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		inBubble(t, func(g *rig) {
+			g.enqueue(outbox.Event{ID: "first", OrderingKey: "a"}, outbox.Event{ID: "second", OrderingKey: "a"})
+			var seen record
+			publish := func(_ context.Context, ev outbox.Event) error {
+				seen.add(ev)
+				return nil
+			}
+			q := &counted{Queue: &lateClaim{Queue: g.queue}}
+			stopped := g.relay(q, publish)
+			defer stopped()
+			synctest.Wait()
+			if taken {
+				stop := g.relay(g.queue, publish)
+				time.Sleep(outbox.DefaultLeaseTTL + 2*outbox.DefaultPollInterval)
+				stop()
+				require.Equal(g, []string{"first", "second"}, seen.all())
+			}
+			time.Sleep(2 * time.Minute)
+			stopped()
+			require.Equal(g, []string{"first", "second"}, seen.all())
+			require.Equal(g, 2, q.results[outbox.Released])
+			g.stats(0, 0)
+		})
+	}
+}
+
+// A dead letter that is not written is delivered again. So the events behind it wait.
+func TestNoEventOvertakesADeadLetterThatIsNotWritten(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "first", OrderingKey: "a"}, outbox.Event{ID: "second", OrderingKey: "a"})
+		var up atomic.Bool
+		q := spoiled{Queue: g.queue, settle: func() error {
+			if up.Load() {
+				return nil
+			}
+			return store.ErrUnavailable
+		}}
+		var seen record
+		stop := g.relay(q, func(_ context.Context, ev outbox.Event) error {
+			if seen.add(ev); ev.ID == "first" {
+				return outbox.Reject(errors.New("malformed"))
+			}
+			return nil
+		}, outbox.PollInterval(time.Hour))
+		defer stop()
+		time.Sleep(outbox.DefaultLeaseTTL / 2)
+		require.Equal(g, []string{"first"}, seen.all())
+		up.Store(true)
+		time.Sleep(2 * time.Hour)
+		require.Equal(g, []string{"first", "first", "second"}, seen.all())
+		g.stats(0, 1)
 	})
 }

@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -220,6 +221,28 @@ func TestADestinationIsDisabledOnceTheQueueIsBack(t *testing.T) {
 			require.Equal(g, []string{"hook"}, notified)
 		})
 	}
+}
+
+// mute is a queue whose Disable takes effect, and whose response is always lost.
+type mute struct{ outbox.Queue }
+
+func (q mute) Disable(ctx context.Context, destination string, why outbox.Failure) error {
+	return errors.Join(store.ErrUnknown, q.Queue.Disable(ctx, destination, why))
+}
+
+// No later failure would notify the operator, because no event of a disabled destination is claimed.
+func TestAnOperatorIsNotifiedIfADestinationMayBeDisabled(t *testing.T) {
+	inBubble(t, func(g *rig) {
+		g.enqueue(outbox.Event{ID: "a", Destination: "hook"})
+		notified := 0
+		stop := g.relay(mute{g.queue}, func(context.Context, outbox.Event) error {
+			return outbox.Gone(errors.New("closed"))
+		}, outbox.OnDisabled(func(context.Context, outbox.DisabledDestination) { notified++ }))
+		defer stop()
+		time.Sleep(time.Hour)
+		g.disabled("hook")
+		require.Equal(g, 1, notified)
+	})
 }
 
 // Events that are not settled yet take the places of others. With one worker there are 64.

@@ -35,18 +35,21 @@ func TestRelayWakesAtOnce(t *testing.T) {
 	})
 }
 
-// A claim holds some events of a line. The relay asks for the next ones when these are settled.
+// A claim holds some events of a line. The relay asks for the next ones when these are settled, and after a dead letter.
 func TestALongLineGoesOnWithoutAWatch(t *testing.T) {
 	inBubble(t, func(g *rig) {
 		var seen record
 		g.fill("d", 100, func(int) string { return "line" })
 		stop := g.relay(&counted{Queue: g.queue}, func(_ context.Context, ev outbox.Event) error {
-			seen.add(ev)
+			if seen.add(ev); len(seen.all())%10 == 1 {
+				return outbox.Reject(errors.New("malformed"))
+			}
 			return nil
 		}, outbox.PollInterval(time.Hour))
 		defer stop()
 		synctest.Wait()
 		require.Len(g, seen.all(), 100)
+		g.stats(0, 10)
 	})
 }
 

@@ -68,7 +68,7 @@ func (r *run) write(batch []ended) {
 	r.mu.Lock()
 	for _, e := range batch {
 		delete(r.held, e.item.d.Lease)
-		next = next || e.last
+		next = next || e.next
 	}
 	r.unsettled -= len(batch)
 	if next || r.more && 2*r.free() >= r.capacity() {
@@ -125,6 +125,7 @@ func (r *run) disableDestination(e ended) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(r.base), r.queueTimeout)
 	defer done()
 	destination := e.item.d.Event.Destination
+	unsure := false
 	for try, wait := 1, settlePause; ; try, wait = try+1, 2*wait {
 		start := time.Now()
 		err := r.queue.Disable(ctx, destination, e.why)
@@ -132,7 +133,11 @@ func (r *run) disableDestination(e ended) {
 		if err == nil {
 			break
 		}
+		unsure = unsure || errors.Is(err, store.ErrUnknown)
 		if try == settleTries || !r.pause(ctx, wait, false) {
+			if unsure {
+				break // it may be disabled, and then no failure follows
+			}
 			return // the next failure retries
 		}
 	}

@@ -2,7 +2,6 @@ package oneevent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -79,8 +78,6 @@ func (e *event) checkOrder(earlier *event) {
 	l, ctx := e.life, context.Background()
 	earlier.mu.Lock()
 	free := earlier.redrives > 0 && !l.holds
-	n := len(earlier.runs)
-	given := n > 0 && errors.Is(earlier.runs[n-1].err, inbox.ErrRejected)
 	earlier.mu.Unlock()
 	rec, err := l.store.Find(ctx, store.ID{Scope: "inbox/" + source, Key: earlier.id})
 	if free || err == nil && rec.State != store.StatePending {
@@ -91,9 +88,7 @@ func (e *event) checkOrder(earlier *event) {
 			l.Violate("the queue can't be listed: %v", err)
 			return
 		}
-		// The relay goes on when it has given an event up, and writes that later.
-		given = given || entry.State == outbox.StateDead || entry.Attempts >= l.attempts
-		if !given || l.holds {
+		if entry.State != outbox.StateDead || l.holds {
 			l.Violate("a handler of %s begins before %s is handled", e.id, earlier.id)
 		}
 	}

@@ -111,6 +111,41 @@ func TestAnAttemptWithoutALeaseThatSentNothingIsNotCounted(t *testing.T) {
 	})
 }
 
+// silent is a queue that does not respond to Extend.
+type silent struct{ outbox.Queue }
+
+func (silent) Extend(ctx context.Context, _ time.Duration, _ ...outbox.Lease) ([]outbox.Lease, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Another relay may claim the event then, and would deliver it at the same time.
+func TestADeliveryIsCutAtTheEndOfItsLease(t *testing.T) {
+	refuses := func(q outbox.Queue) outbox.Queue {
+		return spoiled{Queue: q, extend: func() error { return store.ErrUnavailable }}
+	}
+	for name, broken := range map[string]func(outbox.Queue) outbox.Queue{
+		"the queue refuses": refuses, "the queue is silent": func(q outbox.Queue) outbox.Queue { return silent{q} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(g *rig) {
+				var took time.Duration
+				stop := g.relay(broken(g.queue), func(ctx context.Context, _ outbox.Event) error {
+					start := time.Now()
+					<-ctx.Done()
+					took = time.Since(start)
+					return nil
+				}, outbox.AttemptTimeout(time.Hour), outbox.PollInterval(time.Second))
+				time.Sleep(5 * time.Second) // the relay renews at other times
+				g.enqueue(outbox.Event{ID: "k"})
+				time.Sleep(time.Minute)
+				stop()
+				require.Equal(g, outbox.DefaultLeaseTTL, took)
+			})
+		})
+	}
+}
+
 // firstLost reports the lease of the first event as lost with each renewal.
 type firstLost struct{ outbox.Queue }
 

@@ -30,7 +30,8 @@ func (l *life) start() (*process, error) {
 	p := &process{life: l}
 	p.Start(l.Life)
 	link := p.Link(l.store)
-	link.Before, link.After = p.travel, p.travel
+	travel := func(ctx context.Context) { p.Travel(ctx, storeTimeout/4) }
+	link.Before, link.After = travel, travel
 	in, err := inbox.New(link, inbox.LeaseTTL(leaseTTL), inbox.StoreTimeout(storeTimeout),
 		inbox.HandlerTimeout(handlerTimeout), inbox.MaxAttempts(l.attempts), inbox.Backoff(l.rest))
 	if err != nil {
@@ -52,7 +53,7 @@ func (l *life) start() (*process, error) {
 	if l.holds {
 		opts = append(opts, outbox.HoldKeys())
 	}
-	p.acceptor, err = inbox.Accept(queueLink{l.queue, link}, in.Receiver(p.handle), opts...)
+	p.acceptor, err = inbox.Accept(random.QueueLink{Queue: l.queue, Way: link}, in.Receiver(p.handle), opts...)
 	if err == nil {
 		go func() { _ = p.acceptor.Run(ctx) }()
 	}

@@ -59,6 +59,17 @@ func (p *Process) WaitForResume() {
 	}
 }
 
+// Travel lets the time of a request or a response pass, sometimes up to most.
+func (p *Process) Travel(ctx context.Context, most time.Duration) {
+	if p.life.Chance(30) {
+		select {
+		case <-time.After(p.life.Span(most)):
+		case <-ctx.Done():
+		}
+	}
+	p.WaitForResume()
+}
+
 // Cut reports whether the process does not reach its store.
 func (p *Process) Cut() bool { return p.Dead.Load() || p.Down.Load() && !p.life.Calm.Load() }
 

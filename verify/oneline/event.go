@@ -83,7 +83,7 @@ func (e *event) begin(ctx context.Context, p *process, got outbox.Event) *delive
 	defer e.mu.Unlock()
 	d := &delivery{p: p, ctx: ctx, redrives: e.redrives}
 	for _, other := range e.deliveries {
-		if other.busy() {
+		if other.busy() && !p.late() {
 			l.Violate("%s begins to deliver %s while %s delivers it", p.Name, e.ID, other.p.Name)
 		}
 	}

@@ -10,7 +10,8 @@
 // # Rules
 //
 //   - No event is delivered that is sent, dead or dropped.
-//   - Two processes deliver one event at a time only if one was stopped, or the first has been told that its lease is lost.
+//   - Two processes deliver one event at a time only if one of them was stopped. One that knows that its lease is lost
+//     does not count.
 //   - An event of a line is delivered only after those before it are acknowledged or dropped. Dead ones count too if
 //     their line is not held.
 //   - An event has no more attempts than its schedule. An attempt that sent nothing is not one.

@@ -90,7 +90,7 @@ func (s *Store) settle(g *group, err error) {
 		delete(s.overlay, r.key)
 		if err != nil && r.lazy != nil {
 			s.put(r.key, r.lazy, true)
-		} else if err == nil {
+		} else {
 			s.notify(r.key)
 		}
 	}

@@ -86,6 +86,12 @@ func TestOpenRefuses(t *testing.T) {
 	t.Run("a file in a missing directory", func(t *testing.T) {
 		refused(t, filepath.Join(t.TempDir(), "missing", "test.redo"), os.ErrNotExist)
 	})
+	t.Run("below a file", func(t *testing.T) {
+		path := filepath.Join(writeFile(t, nil), "test.redo")
+		_, err := os.Stat(path)
+		require.Error(t, err)
+		refused(t, path, errOpen)
+	})
 	t.Run("a file that may not be written", func(t *testing.T) {
 		if os.Geteuid() <= 0 {
 			t.Skip("the superuser may write any file, and Windows has other permissions")

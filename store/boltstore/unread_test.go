@@ -36,11 +36,15 @@ func behindLater(t *testing.T, n int, opts ...Option) (*Store, *fakeclock.Clock)
 func TestExpiredRecordsThatCannotBeReadBlockNoOther(t *testing.T) {
 	t.Run("of a Purge", func(t *testing.T) {
 		s, _ := behindLater(t, 10)
+		before := s.Stats().Commits
 		for want := 10; want >= 0; want -= 10 {
 			n, err := s.Purge(t.Context(), 1000)
 			require.ErrorIs(t, err, ErrFormat, "each Purge reports them")
 			require.Equal(t, want, n)
 			require.Equal(t, laterExpired+1, stored(t, s))
+			if want > 0 {
+				require.Equal(t, uint64(laterExpired/unread+1), s.Stats().Commits-before)
+			}
 		}
 	})
 	t.Run("of a Purge with a limit", func(t *testing.T) {

@@ -22,7 +22,7 @@ type event struct {
 	counted      int // attempts since the last redrive that the schedule counts
 	redrives     int // calls of Redrive that have begun
 	ongoing      int // those that have not ended
-	dropping     bool
+	drops        int // calls of Drop, without those that found no letter
 }
 
 // A delivery is one call of the publisher.

@@ -126,7 +126,7 @@ func (l *life) settle() {
 	}
 	for _, e := range l.events {
 		e.mu.Lock()
-		if e.acknowledged == 0 && !e.dropping {
+		if e.acknowledged == 0 && e.drops == 0 {
 			l.Violate("%s is lost", e.ID)
 		}
 		e.mu.Unlock()

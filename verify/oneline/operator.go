@@ -60,8 +60,10 @@ func (l *life) drop(p *process, e *event) {
 	ctx, cancel := context.WithTimeout(context.Background(), queueTimeout)
 	defer cancel()
 	e.mu.Lock()
-	before, enqueued := e.dropping, e.enqueued
-	e.dropping = enqueued
+	enqueued := e.enqueued
+	if enqueued {
+		e.drops++
+	}
 	e.mu.Unlock()
 	if !enqueued {
 		return // the producer would enqueue it again
@@ -71,7 +73,7 @@ func (l *life) drop(p *process, e *event) {
 	switch {
 	case errors.Is(err, outbox.ErrNoLetter):
 		e.mu.Lock()
-		e.dropping = before
+		e.drops--
 		e.mu.Unlock()
 	case err != nil && !passing(err):
 		l.Violate("Drop of %s: %v", e.ID, err)

@@ -75,6 +75,19 @@ func TestAClaimWhoseCommitFailsDrawsNoFirstFence(t *testing.T) {
 	require.EqualValues(t, firstStep, g.Lease.Fence)
 }
 
+func TestADrawThatFailsIsNoFirstDraw(t *testing.T) {
+	st := opened(t, filepath.Join(t.TempDir(), "first.db"))
+	_, err := st.writes.Exec("CREATE TRIGGER t BEFORE UPDATE ON redo_fence BEGIN SELECT RAISE(ABORT, 'refused'); END")
+	require.NoError(t, err)
+	_, _, err = st.Begin(t.Context(), keyed("k"))
+	require.ErrorContains(t, err, "refused")
+	_, err = st.writes.Exec("DROP TRIGGER t")
+	require.NoError(t, err)
+	fence, err := st.draw(t.Context(), keyed("k").ID)
+	require.NoError(t, err)
+	require.EqualValues(t, firstStep, fence)
+}
+
 // The connection for draws does not sync its commits.
 func TestOnlyTheFirstDrawOfAStoreIsSynced(t *testing.T) {
 	st := opened(t, filepath.Join(t.TempDir(), "draws.db"))

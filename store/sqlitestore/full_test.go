@@ -55,6 +55,7 @@ const orphans = `PRAGMA foreign_keys = ON; CREATE TABLE parents (id INTEGER PRIM
 // The error of a commit that may have been made is unknown.
 func TestCommitThatFailsForAnotherReasonIsUnknown(t *testing.T) {
 	require.NoError(t, committed(nil))
+	require.Equal(t, errOvertaken, committed(errOvertaken), "and nothing was committed")
 	require.ErrorIs(t, committed(fmt.Errorf("disk I/O error")), store.ErrUnknown)
 
 	st, err := Open(t.Context(), filepath.Join(t.TempDir(), "constraint.db"), WithMigrate())

@@ -13,11 +13,8 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-var (
-	errClosed = fmt.Errorf("sqlitestore: closed: %w", store.ErrUnavailable)
-	// errOvertaken: another process drew a fence after this one did.
-	errOvertaken = errors.New("sqlitestore: another process was first")
-)
+// errOvertaken: another process drew a fence after this one did.
+var errOvertaken = errors.New("sqlitestore: another process was first")
 
 // repeat runs f until no other connection is in its way, and translates its error.
 func (s *Store) repeat(ctx context.Context, f func() error) error {
@@ -76,8 +73,6 @@ func (s *Store) failure(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case s.closed.Load():
-		return errClosed
 	case code(err) == sqlite3.SQLITE_NOTADB:
 		return unavailable(fmt.Errorf("%w: %w", ErrForeign, err))
 	case code(err) == sqlite3.SQLITE_TOOBIG:

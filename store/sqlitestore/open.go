@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -37,8 +36,7 @@ type Store struct {
 	// turn holds a value while a goroutine of this Store writes, or has a transaction open.
 	turn chan struct{}
 	// step is added to the last fence for the next one. It is read and changed by the goroutine whose turn it is.
-	step   int64
-	closed atomic.Bool
+	step int64
 }
 
 const maxReads = 8 // connections that only read
@@ -141,7 +139,6 @@ func create(path string) error {
 // last one of them closes its connection. Afterwards all methods return an error that wraps store.ErrUnavailable, Wait
 // included. Closing again does nothing.
 func (s *Store) Close() error {
-	s.closed.Store(true)
 	var errs []error
 	for _, db := range []*sql.DB{s.reads, s.draws, s.writes} {
 		if db != nil {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -351,6 +352,50 @@ func TestNilOptionsAreRefused(t *testing.T) {
 		_, err := sqlitestore.Open(t.Context(), newFile(t), o)
 		require.ErrorIs(t, err, store.ErrInvalid)
 	}
+}
+
+// No claim is lost on the way: neither as a grant without a verdict, nor as no transaction without an error.
+func TestAContextThatEndsWithinAClaimIsItsError(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, st *sqlitestore.Store) error{
+		"Reserve": func(ctx context.Context, st *sqlitestore.Store) error {
+			_, err := st.Reserve(ctx, claim("k"))
+			return err
+		},
+		"Begin": func(ctx context.Context, st *sqlitestore.Store) error {
+			_, _, err := st.Begin(ctx, claim("k"))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var reads atomic.Int32
+			st := open(t, newFile(t), sqlitestore.WithClock(func() time.Time {
+				if reads.Add(1) == 2 { // the one in the transaction
+					cancel()
+				}
+				return time.Now()
+			}))
+			reads.Store(0)
+			require.ErrorIs(t, call(ctx, st), context.Canceled)
+			reserve(t, st, claim("k"), store.Acquired)
+		})
+	}
+}
+
+func TestMigrateWaitsForALockAsLongAsItsContext(t *testing.T) {
+	path := newFile(t)
+	other := connect(t, path)
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	_, err := other.Exec("PRAGMA journal_mode=WAL; CREATE TABLE others (id INTEGER); BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = sqlitestore.Open(ctx, path, sqlitestore.WithMigrate())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = other.Exec("COMMIT")
+	require.NoError(t, err)
+	open(t, path)
 }
 
 // Another program may keep the file's lock, for one long transaction or for good (locking_mode=EXCLUSIVE). The error of

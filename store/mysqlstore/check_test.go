@@ -178,6 +178,7 @@ func TestTwoTablesAreTwoStores(t *testing.T) {
 	tx, _, err := one.Begin(t.Context(), unleased("k"))
 	require.NoError(t, err)
 	reserve(t, two, claim("k"), store.Acquired)
+	reserve(t, newPlace(t, mysqltest.DSN(t)).open(t), claim("k"), store.Acquired) // the same name in another database
 	require.NoError(t, tx.Rollback(t.Context()))
 }
 

@@ -17,11 +17,12 @@ import (
 	"github.com/redo-go/redo/store/sqltx"
 )
 
-// onALine is a store on a separate line, with a connection that is set up.
+// onALine is a store on a separate line, with one connection, which is set up.
 func onALine(t *testing.T) (place, *mysqlstore.Store, *line) {
 	t.Helper()
 	l := &line{}
 	p := newPlace(t, mysqltest.DSN(t))
+	p.conns = 1
 	st := places{}.open(t, p, l.through(t))
 	p.exec(t, "CREATE TABLE effects (id_key VARCHAR(200) NOT NULL)")
 	return p, st, l
@@ -87,6 +88,19 @@ func TestLostResponseOfAWriteIsUnknownAndCanBeFound(t *testing.T) {
 	}
 }
 
+func TestATakeOverIsUnknownOnlyIfItsCommitWasSent(t *testing.T) {
+	for text, want := range map[string]error{
+		"START TRANSACTION": store.ErrUnavailable, "SKIP LOCKED": store.ErrUnavailable, "\x03INSERT": store.ErrUnavailable,
+		"\x03DELETE": store.ErrUnavailable, "\x03UPDATE": store.ErrUnavailable, "\x03COMMIT": store.ErrUnknown,
+	} {
+		_, st, l := onALine(t)
+		reserve(t, st, unleased("k"), store.Acquired)
+		l.lose.Store(&loss{text: text, done: true})
+		_, err := st.Reserve(t.Context(), unleased("k"))
+		require.ErrorIs(t, err, want, text)
+	}
+}
+
 // A backup blocks commits, and so does a replica that does not acknowledge. A call without a context would wait for it.
 func TestACallEndsWithItsContextWhileItsCommitHangs(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, st *mysqlstore.Store) error{
@@ -111,6 +125,22 @@ func TestACallEndsWithItsContextWhileItsCommitHangs(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
+}
+
+func TestATransactionEndsWithItsContextWhileItsCommitHangs(t *testing.T) {
+	p, st, l := onALine(t)
+	tx, _, err := st.Begin(t.Context(), unleased("k"))
+	require.NoError(t, err)
+	var session int64
+	require.NoError(t, tx.Tx().QueryRow("SELECT CONNECTION_ID()").Scan(&session))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l.lose.Store(&loss{text: "\x03COMMIT", open: cancel})
+	err = tx.Commit(ctx, store.Outcome{})
+	require.ErrorIs(t, err, store.ErrUnknown)
+	require.ErrorIs(t, err, context.Canceled)
+	p.exec(t, fmt.Sprint("KILL ", session))
+	beginSoon(t, st, "k")
 }
 
 func TestLostResponseOfAReadIsUnavailable(t *testing.T) {
@@ -184,8 +214,10 @@ func TestLostConnectionOfATransaction(t *testing.T) {
 // beginSoon begins as soon as the server has noticed that a connection is gone.
 func beginSoon(t *testing.T, st *mysqlstore.Store, key string) (g store.Grant) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for {
-		tx, g, err := st.Begin(t.Context(), unleased(key))
+		tx, g, err := st.Begin(ctx, unleased(key))
 		require.NoError(t, err)
 		if tx != nil {
 			require.NoError(t, tx.Rollback(t.Context()))
@@ -238,11 +270,15 @@ func TestCloseClosesItsOwnPoolOnly(t *testing.T) {
 
 	const connections = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()"
 	before := p.count(t, connections)
+	closes := func() bool { return p.count(t, connections) == before }
+	_, err = mysqlstore.Open(t.Context(), p.dsn)
+	require.ErrorIs(t, err, mysqlstore.ErrNoTable)
+	require.Eventually(t, closes, 5*time.Second, time.Millisecond)
 	st, err = mysqlstore.Open(t.Context(), p.dsn, mysqlstore.WithMigrate())
 	require.NoError(t, err)
 	require.Equal(t, before+1, p.count(t, connections))
 	require.NoError(t, st.Close())
-	require.Eventually(t, func() bool { return p.count(t, connections) == before }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, closes, 5*time.Second, time.Millisecond)
 }
 
 // The driver's own limit is that of its configuration. A server with a lower one breaks the connection, so that the

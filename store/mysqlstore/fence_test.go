@@ -30,6 +30,27 @@ func TestALeaseOfALostHistoryFitsNoLaterRecord(t *testing.T) {
 	}
 }
 
+// A server refuses a write that a trigger forbids.
+func TestATakeOverWhoseWriteIsRefusedChangesNothing(t *testing.T) {
+	p := newPlace(t, mysqltest.DSN(t))
+	st := p.open(t)
+	before := reserve(t, st, unleased("k"), store.Acquired).Lease
+	for _, write := range []string{"INSERT", "UPDATE", "DELETE"} {
+		p.exec(t, "CREATE TRIGGER refuse BEFORE "+write+" ON redo_records FOR EACH ROW SIGNAL SQLSTATE '45000'")
+		g, err := st.Reserve(t.Context(), unleased("k"))
+		require.ErrorIs(t, err, store.ErrUnavailable, write)
+		require.NotErrorIs(t, err, store.ErrUnknown, write)
+		require.Zero(t, g, write)
+		tx, g, err := st.Begin(t.Context(), unleased("k"))
+		require.ErrorIs(t, err, store.ErrUnavailable, write)
+		require.Nil(t, tx, write)
+		require.Zero(t, g, write)
+		p.exec(t, "DROP TRIGGER refuse")
+	}
+	require.Equal(t, 1, p.count(t, "SELECT COUNT(*) FROM redo_records"))
+	require.NoError(t, st.Complete(t.Context(), before, store.Outcome{}), "the lease is the owner's as before")
+}
+
 // The server has given its last number out.
 func TestATakeOverWithoutAFenceChangesNothing(t *testing.T) {
 	p := newPlace(t, mysqltest.DSN(t))

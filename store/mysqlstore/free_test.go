@@ -32,6 +32,12 @@ func TestNewRecordsDeleteExpiredOnes(t *testing.T) {
 		require.Equal(t, want, expired(), "after new record %d", i)
 	}
 	require.Equal(t, 10, p.count(t, "SELECT COUNT(*) FROM redo_records WHERE expires_at > 1"))
+
+	st = p.open(t)
+	p.exec(t, "CREATE TRIGGER refuse BEFORE INSERT ON redo_records FOR EACH ROW SIGNAL SQLSTATE '45000'")
+	_, err := st.Reserve(t.Context(), claim("refused"))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Equal(t, 8, expired(), "a refused claim deletes nothing")
 }
 
 func TestPurgeCountsNoRecordWhoseDeletionFailed(t *testing.T) {

@@ -6,14 +6,20 @@ import (
 	"database/sql/driver"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 )
 
 var errRefused = errors.New("refused")
 
-// An unwilling connection refuses each ROLLBACK, as a proxy in front of the server may. It is its own connector.
-type unwilling struct{ closed bool }
+// An unwilling connection refuses one statement, as a proxy in front of the server may. It is its own connector.
+type unwilling struct {
+	refuses string
+	closed  bool
+}
 
 func (c *unwilling) Connect(context.Context) (driver.Conn, error) { return c, nil }
 func (c *unwilling) Driver() driver.Driver                        { return nil }
@@ -26,7 +32,7 @@ func (c *unwilling) Close() error {
 }
 
 func (c *unwilling) ExecContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
-	if query == "ROLLBACK" {
+	if query == c.refuses {
 		return nil, errRefused
 	}
 	return driver.ResultNoRows, nil
@@ -35,7 +41,7 @@ func (c *unwilling) ExecContext(_ context.Context, query string, _ []driver.Name
 // The next user of the connection would be in the same transaction, and would find its locks.
 func TestAConnectionThatCanNotRollBackIsClosed(t *testing.T) {
 	for f, closes := range map[error]bool{nil: false, errRefused: true} {
-		c := new(unwilling)
+		c := &unwilling{refuses: "ROLLBACK"}
 		db := sql.OpenDB(c)
 		conn, err := db.Conn(t.Context())
 		require.NoError(t, err)
@@ -45,15 +51,41 @@ func TestAConnectionThatCanNotRollBackIsClosed(t *testing.T) {
 	}
 }
 
-// The pool keeps bad connections over a restart of the server.
-func TestABadConnectionIsReplacedByAnother(t *testing.T) {
-	st := &Store{db: sql.OpenDB(new(unwilling))}
-	defer st.db.Close()
-	bad := 3
-	require.NoError(t, st.run(t.Context(), true, func(*sql.Conn) error {
-		if bad--; bad >= 0 {
-			return driver.ErrBadConn
-		}
+// Statements would be committed one by one.
+func TestWithoutATransactionNothingIsDoneInIt(t *testing.T) {
+	db := sql.OpenDB(&unwilling{refuses: "START TRANSACTION"})
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	err = new(Store).inTx(t.Context(), conn, func() error {
+		t.Error("there is no transaction")
 		return nil
-	}))
+	})
+	require.ErrorIs(t, err, errRefused)
+	require.ErrorAs(t, err, new(read), "nothing was written")
+}
+
+// The pool keeps bad connections over a restart of the server. Locks and other claims may be in the way for long.
+func TestAnObstacleIsPassed(t *testing.T) {
+	for obstacle, times := range map[error]int{
+		driver.ErrBadConn: 3, sql.ErrConnDone: 100, sql.ErrNoRows: 100,
+		&mysql.MySQLError{Number: deadlock}: 100, &mysql.MySQLError{Number: duplicateKey}: 100,
+		&mysql.MySQLError{Number: lockWaitTimeout}: 100, &mysql.MySQLError{Number: recordChanged}: 100,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(unwilling)
+			st := &Store{db: sql.OpenDB(c)}
+			defer st.db.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			left := times
+			require.NoError(t, st.run(ctx, true, func(*sql.Conn) error {
+				if left--; left >= 0 {
+					return obstacle
+				}
+				return nil
+			}), obstacle)
+			require.False(t, c.closed, "the session is sound")
+		})
+	}
 }

@@ -179,6 +179,22 @@ func TestAChangeThatIsNotCommittedIsAnError(t *testing.T) {
 	}
 }
 
+// The owner of a settled record is empty, and its column is not NULL.
+func TestASessionThatTakesEmptyValuesForNullIsRefused(t *testing.T) {
+	const modes = "EMPTY_STRING_IS_NULL,STRICT_ALL_TABLES"
+	p := newPlace(t, mysqltest.DSN(t))
+	p.open(t)
+	if _, err := p.admin.Exec("SET sql_mode = '" + modes + "'"); err != nil {
+		t.Skip("MySQL has no such mode: ", err)
+	}
+	db := p.pool(t, p.dsn, func(cfg *mysql.Config) { cfg.Params = map[string]string{"sql_mode": "'" + modes + "'"} })
+	st, err := mysqlstore.New(db)
+	require.NoError(t, err)
+	require.ErrorIs(t, st.Check(t.Context()), mysqlstore.ErrServer)
+	_, err = st.Reserve(t.Context(), claim("k"))
+	require.ErrorIs(t, err, mysqlstore.ErrServer)
+}
+
 // MariaDB's sql_mode ORACLE gives some operators another meaning.
 func TestOtherModesOfSQLAreTaken(t *testing.T) {
 	const modes = "ORACLE,STRICT_ALL_TABLES"

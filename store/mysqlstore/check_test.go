@@ -196,6 +196,11 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	_, err = mysqlstore.Open(t.Context(), "root:secret@nowhere")
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.NotContains(t, err.Error(), "secret")
+	_, err = mysqlstore.Open(t.Context(), "root@tcp(127.0.0.1:1)/redo", nil)
+	require.ErrorIs(t, err, store.ErrInvalid)
+	// The driver can't quote values in such a collation: a byte of a character may be a backslash.
+	_, err = mysqlstore.Open(t.Context(), "root@tcp(127.0.0.1:1)/redo?collation=gbk_chinese_ci")
+	require.ErrorIs(t, err, store.ErrInvalid)
 }
 
 func TestReadOnlyServerIsRefused(t *testing.T) {

@@ -60,6 +60,17 @@ func TestRoundTrips(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 }
 
+func TestOpenMakesEachStatementOneRoundTrip(t *testing.T) {
+	l := &line{}
+	cfg, err := mysql.ParseDSN(newPlace(t, mysqltest.DSN(t)).dsn)
+	require.NoError(t, err)
+	l.through(t)(cfg)
+	st, err := mysqlstore.Open(t.Context(), cfg.FormatDSN(), mysqlstore.WithMigrate())
+	require.NoError(t, err)
+	defer st.Close()
+	require.EqualValues(t, 2, l.requests(func() { reserve(t, st, claim("k"), store.Acquired) }))
+}
+
 func TestLostResponseOfAWriteIsUnknownAndCanBeFound(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		_, st, l := onALine(t)

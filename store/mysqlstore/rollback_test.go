@@ -40,13 +40,17 @@ func (c *unwilling) ExecContext(_ context.Context, query string, _ []driver.Name
 
 // The next user of the connection would be in the same transaction, and would find its locks.
 func TestAConnectionThatCanNotRollBackIsClosed(t *testing.T) {
-	for f, closes := range map[error]bool{nil: false, errRefused: true} {
-		c := &unwilling{refuses: "ROLLBACK"}
+	for _, of := range []struct {
+		refuses string
+		f       error
+		closes  bool
+	}{{"ROLLBACK", nil, false}, {"ROLLBACK", errRefused, true}, {"", errRefused, false}} {
+		c := &unwilling{refuses: of.refuses}
 		db := sql.OpenDB(c)
 		conn, err := db.Conn(t.Context())
 		require.NoError(t, err)
-		require.ErrorIs(t, new(Store).inTx(t.Context(), conn, func() error { return f }), f)
-		require.Equal(t, closes, c.closed)
+		require.ErrorIs(t, new(Store).inTx(t.Context(), conn, func() error { return of.f }), of.f)
+		require.Equal(t, of.closes, c.closed)
 		require.NoError(t, db.Close())
 	}
 }

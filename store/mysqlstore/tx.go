@@ -19,7 +19,6 @@ type transaction struct {
 	s     *Store
 	conn  *sql.Conn
 	tx    *sql.Tx
-	end   context.CancelFunc // of the context that the transaction lives in
 	lease store.Lease
 	alien bool // the caller has changed the session, or it may keep its lock: it is closed
 }
@@ -51,9 +50,8 @@ func (s *Store) hold(
 	// The transaction outlives the context, which ends it only as long as it begins.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	begun := context.AfterFunc(ctx, end)
-	t := &transaction{s: s, conn: conn, end: end, lease: store.Lease{ID: c.ID}}
+	t := &transaction{s: s, conn: conn, lease: store.Lease{ID: c.ID}}
 	if t.tx, err = conn.BeginTx(life, nil); err != nil {
-		end()
 		return nil, store.Grant{}, err
 	}
 	switch err = t.tx.QueryRowContext(ctx, s.text.hold, s.lockOf(c.ID)).Scan(&now.Held); {
@@ -79,10 +77,8 @@ func (s *Store) hold(
 
 // undo rolls back. It unlocks first, because a proxy may give the statement after a transaction to another session.
 func (t *transaction) undo() {
-	defer t.end()
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, t.end)()
 	_ = t.unlock(ctx)
 	if t.tx.Rollback() != nil || t.alien {
 		discard(t.conn)
@@ -117,7 +113,6 @@ func (t *transaction) Commit(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { done <- ctx.Err() })()
 	go func() {
 		err := t.tx.Commit()
-		t.end()
 		if t.alien {
 			discard(t.conn)
 		}

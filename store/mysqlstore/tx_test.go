@@ -154,6 +154,25 @@ func TestReserveOfAHeldIDIsInFlightAtOnce(t *testing.T) {
 	reserve(t, other, claim("k"), store.Acquired)
 }
 
+// The later one has found the ID free. It does not wait for the lock.
+func TestTheLaterOfTwoTransactionsIsInFlight(t *testing.T) {
+	p, st, l := onALine(t)
+	other := p.open(t)
+	var tx store.Tx[*sqltx.Tx]
+	l.lose.Store(&loss{text: "GET_LOCK", done: true, open: func() {
+		var err error
+		tx, _, err = other.Begin(t.Context(), unleased("k"))
+		require.NoError(t, err)
+	}})
+	later, g, err := st.Begin(t.Context(), unleased("k"))
+	require.NoError(t, err)
+	require.Nil(t, later)
+	require.Equal(t, store.InFlight, g.Verdict)
+	require.Equal(t, claim("k").ID, g.Record.ID)
+	require.NoError(t, tx.Rollback(t.Context()))
+	beginSoon(t, st, "k")
+}
+
 // A transaction that has taken over holds a row. IDs on both sides of it are not affected.
 func TestNeighborsOfAHeldRowAreFree(t *testing.T) {
 	p := newPlace(t, mysqltest.DSN(t))

@@ -90,13 +90,30 @@ func (p place) deadlock(t *testing.T, tx store.Tx[*sqltx.Tx]) {
 	require.NoError(t, other.Commit())
 }
 
-// InnoDB rolls the whole transaction of a deadlock's victim back. That is no fault of the program.
-// Nothing that the program writes later is kept.
-func TestADeadlockLeavesTheIDFree(t *testing.T) {
+// changedRow makes the transaction change a row that another one has changed since the snapshot. MariaDB can refuse it.
+func (p place) changedRow(t *testing.T, tx store.Tx[*sqltx.Tx]) {
+	t.Helper()
+	if _, err := p.admin.Exec("SET SESSION innodb_snapshot_isolation = ON"); err != nil {
+		t.Skip("MySQL has no such variable: ", err)
+	}
+	run(t, tx, "SET SESSION innodb_snapshot_isolation = ON")
+	p.exec(t, "INSERT INTO effects (id_key) VALUES ('a')")
+	run(t, tx, "SELECT COUNT(*) FROM effects")
+	p.exec(t, "UPDATE effects SET n = 1 WHERE id_key = 'a'")
+	_, err := tx.Tx().ExecContext(t.Context(), "UPDATE effects SET n = 2 WHERE id_key = 'a'")
+	require.ErrorContains(t, err, "1020")
+}
+
+func TestADeadlockLeavesTheIDFree(t *testing.T)   { leavesTheIDFree(t, place.deadlock) }
+func TestAChangedRowLeavesTheIDFree(t *testing.T) { leavesTheIDFree(t, place.changedRow) }
+
+// InnoDB rolls the whole transaction back. That is no fault of the program. Nothing that the program writes later is
+// kept.
+func leavesTheIDFree(t *testing.T, fail func(p place, t *testing.T, tx store.Tx[*sqltx.Tx])) {
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
 			p, st, tx, _ := begun(t)
-			p.deadlock(t, tx)
+			fail(p, t, tx)
 			run(t, tx, "INSERT INTO effects (id_key) VALUES ('later')")
 			switch err := end(tx, t.Context()); name {
 			case "Rollback":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redo-go/redo/store"
@@ -153,13 +154,46 @@ func TestEndOfATransactionLeavesTheIDToTheNextOne(t *testing.T) {
 	require.Empty(t, s.held)
 }
 
+// The pool gives out a connection that has been closed while it was idle.
+func TestBeginReplacesAClosedConnection(t *testing.T) {
+	s := testStore(t, func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
+	idle, err := s.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	below := idle.Conn()
+	idle.Release()
+	require.NoError(t, below.Close(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tx, _, err := s.Begin(ctx, store.Claim{ID: store.ID{Key: "k"}, Retention: time.Hour})
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(ctx))
+}
+
+// The end of the context has rolled back. The handler would get a transaction that is over.
+func TestATransactionWhoseContextEndsInItsLastMomentHasNotBegun(t *testing.T) {
+	db := stdlib.OpenDBFromPool(testStore(t).pool)
+	defer db.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	conn, err := acquireSQL(ctx, db)
+	require.NoError(t, err)
+	defer conn.release(true)
+	require.ErrorIs(t, conn.begin(ctx, func(b *pgx.Batch) {
+		b.Queue("SELECT 1").QueryRow(func(row pgx.Row) error {
+			defer cancel()
+			return row.Scan(new(int))
+		})
+	}), context.Canceled)
+}
+
 func TestARefusedClaimPausesTheSearchForExpiredRecords(t *testing.T) {
 	s := testStore(t)
 	c := store.Claim{ID: store.ID{Key: "k"}, Lease: time.Hour, Retention: time.Hour}
-	_, err := s.Reserve(t.Context(), c)
-	require.NoError(t, err)
 	beside, err := New(s.pool, WithSchema(s.table.Schema))
 	require.NoError(t, err)
+	_, err = s.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	require.NotZero(t, s.free.next, "a search that finds nothing is followed by a pause too")
 	g, err := beside.Reserve(t.Context(), c)
 	require.NoError(t, err)
 	require.Equal(t, store.InFlight, g.Verdict)

@@ -57,12 +57,9 @@ func (s *records) page(ctx context.Context, scope string, at *position) (page []
 	var readAt pgtype.Timestamptz
 	err = s.run(ctx, false, func(on *pgx.Conn) error {
 		page = page[:0]
-		rows, err := on.Query(ctx, text, args...)
-		if err != nil {
-			return err
-		}
+		rows, _ := on.Query(ctx, text, args...) // ForEachRow returns the error
 		var scope, key []byte
-		_, err = pgx.ForEachRow(rows, []any{&at.createdAt, &at.born, &scope, &key, &readAt}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&at.createdAt, &at.born, &scope, &key, &readAt}, func() error {
 			id := store.ID{Scope: string(scope), Key: string(key)}
 			page = append(page, store.Record{ID: id, CreatedAt: at.createdAt.Time})
 			return nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,9 +186,6 @@ func (s *records) Forget(ctx context.Context, l store.Lease) error {
 // change runs a statement that compares the lease's fence. It returns store.ErrLost if that changes no record.
 func (s *records) change(ctx context.Context, text string, l store.Lease, more ...any) error {
 	return s.run(ctx, true, func(on *pgx.Conn) error {
-		if l.Fence > math.MaxInt64 {
-			return store.ErrLost // no record has such a fence
-		}
 		tag, err := on.Exec(ctx, text, append(leaseArgs(l), more...)...)
 		if err == nil && tag.RowsAffected() == 0 {
 			return store.ErrLost
@@ -198,7 +194,8 @@ func (s *records) change(ctx context.Context, text string, l store.Lease, more .
 	})
 }
 
-// leaseArgs returns the arguments $1 to $3 of a statement that compares the lease's fence.
+// leaseArgs returns the arguments $1 to $3 of a statement that compares the lease's fence. A fence above the range of an
+// int64 becomes negative, and no record has such a fence.
 func leaseArgs(l store.Lease) []any {
 	return []any{[]byte(l.ID.Scope), []byte(l.ID.Key), int64(l.Fence)}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/pgstore"
 	"github.com/redo-go/redo/store/pgstore/pgtest"
+	"github.com/redo-go/redo/store/sqltx"
 )
 
 // pooled is a store over a pool that the test can look at.
@@ -173,6 +174,44 @@ func TestSQLCommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
 			func() bool { r, err := st.Find(t.Context(), g.Lease.ID); return err == nil && r.Fence == g.Lease.Fence },
 		)
 	}
+}
+
+// A query that its context ends closes the connection. The commit is not sent.
+func TestSQLCommitOverAClosedConnectionCommitsNothing(t *testing.T) {
+	p, w := newTxPlace(t)
+	st := p.openSQL(t)
+	tx, _ := begin(t, st, claim("k"), store.Acquired)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.beforeWrite(func(conn *wiredConn) { conn.after = cancel })
+	require.ErrorIs(t, sqlWrite(ctx, tx.Tx(), "SELECT pg_sleep(5)"), context.Canceled)
+	err := tx.Commit(t.Context(), store.Outcome{})
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
+}
+
+// The session is sound.
+func TestSQLCommitThatTheServerRefusesKeepsTheConnection(t *testing.T) {
+	p, _ := newTxPlace(t)
+	p.conns = 1
+	st := p.openSQL(t)
+	numbers := pgx.Identifier{p.schema, "numbers"}.Sanitize()
+	pgtest.Exec(t, pgtest.Connect(t, p.url), "CREATE TABLE "+numbers+" (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+	session := func(end func(tx store.Tx[*sqltx.Tx])) (pid int) {
+		tx, _ := begin(t, st, claim("k"), store.Acquired)
+		require.NoError(t, tx.Tx().QueryRow("SELECT pg_backend_pid()").Scan(&pid))
+		end(tx)
+		return pid
+	}
+	refused := session(func(tx store.Tx[*sqltx.Tx]) {
+		require.NoError(t, sqlWrite(t.Context(), tx.Tx(), "INSERT INTO "+numbers+" VALUES (1), (1)"))
+		err := tx.Commit(t.Context(), store.Outcome{})
+		require.ErrorContains(t, err, "numbers_n_key")
+		require.NotErrorIs(t, err, store.ErrUnknown)
+		require.NotErrorIs(t, err, store.ErrLost)
+	})
+	next := session(func(tx store.Tx[*sqltx.Tx]) { require.NoError(t, tx.Commit(t.Context(), store.Outcome{})) })
+	require.Equal(t, refused, next)
 }
 
 // Failures that another try can mend are the store's business as long as the caller has no transaction.

@@ -51,6 +51,19 @@ func TestATakeOverWhoseWriteIsRefusedChangesNothing(t *testing.T) {
 	require.NoError(t, st.Complete(t.Context(), before, store.Outcome{}), "the lease is the owner's as before")
 }
 
+// The owner settles the record while another claim takes it over.
+func TestARecordThatIsSettledBeforeItIsLockedIsNotTakenOver(t *testing.T) {
+	p, st, l := onALine(t)
+	owner := p.open(t)
+	lease := reserve(t, owner, unleased("k"), store.Acquired).Lease
+	l.lose.Store(&loss{text: "SKIP LOCKED", done: true, open: func() {
+		require.NoError(t, owner.Complete(t.Context(), lease, store.Outcome{Result: []byte("result")}))
+	}})
+	g := reserve(t, st, unleased("k"), store.Complete)
+	require.Equal(t, []byte("result"), g.Record.Result)
+	require.Equal(t, lease.Fence, g.Record.Fence)
+}
+
 // The server has given its last number out.
 func TestATakeOverWithoutAFenceChangesNothing(t *testing.T) {
 	p := newPlace(t, mysqltest.DSN(t))

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -184,6 +185,21 @@ func TestATransactionWhoseContextEndsInItsLastMomentHasNotBegun(t *testing.T) {
 			return row.Scan(new(int))
 		})
 	}), context.Canceled)
+}
+
+func TestAListEndsWithItsFirstError(t *testing.T) {
+	s := testStore(t)
+	for i := range listed + 1 {
+		_, err := s.Reserve(t.Context(), store.Claim{ID: store.ID{Key: fmt.Sprint(i)}, Retention: time.Hour})
+		require.NoError(t, err)
+	}
+	s.sql.find = "SELECT 1 / octet_length($1::bytea || $2::bytea) - 1 / 0"
+	var ends []error
+	for _, err := range s.Pending(t.Context(), "") {
+		ends = append(ends, err)
+	}
+	require.Len(t, ends, 1)
+	require.ErrorContains(t, ends[0], "division by zero")
 }
 
 func TestARefusedClaimPausesTheSearchForExpiredRecords(t *testing.T) {

@@ -111,13 +111,7 @@ func TestStatementEndedByItsContextLeavesNothingHalfDone(t *testing.T) {
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	_, err = tx.Exec(t.Context(), "SELECT FROM "+p.table()+" FOR UPDATE")
 	require.NoError(t, err)
-	waiting := func() bool {
-		var n int
-		err := tx.QueryRow(t.Context(),
-			"SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))").
-			Scan(&n)
-		return err == nil && n > 0
-	}
+	waiting := func() bool { return blocks(t, tx) }
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -133,6 +127,15 @@ func TestStatementEndedByItsContextLeavesNothingHalfDone(t *testing.T) {
 	require.Equal(t, store.StatePending, after.State)
 	require.Equal(t, before.Lease, after.Lease())
 	require.NoError(t, st.Complete(t.Context(), before.Lease, store.Outcome{}))
+}
+
+// blocks reports whether a session waits for a lock of the transaction.
+func blocks(t testing.TB, tx pgx.Tx) bool {
+	var n int
+	err := tx.QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))").
+		Scan(&n)
+	return err == nil && n > 0
 }
 
 // 64 callers settle their records while the server is killed and started again. Acknowledged writes are there

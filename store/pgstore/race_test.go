@@ -140,3 +140,32 @@ func TestExpiredRecordIsTakenAnewThoughNotPurged(t *testing.T) {
 	require.NoError(t, pgtest.Connect(t, p.url).QueryRow(t.Context(), "SELECT count(*) FROM "+p.table()).Scan(&rows))
 	require.Equal(t, 1, rows)
 }
+
+// The statement has read a record that it may take over, and waits for the row.
+func TestARecordThatChangesWhileItIsTakenOverIsJudgedAgain(t *testing.T) {
+	for change, want := range map[string]store.Verdict{
+		"state = 2, lease_until = NULL":                               store.Complete,
+		"fingerprint = overlay(fingerprint placing 'changed' from 9)": store.Mismatch,
+		"lease_until = clock_timestamp() + '1 hour'":                  store.InFlight,
+	} {
+		p := newPlace(t)
+		st := p.open(t)
+		reserve(t, st, unleased("k"), store.Acquired)
+		tx, err := pgtest.Connect(t, p.url).Begin(t.Context())
+		require.NoError(t, err)
+		defer tx.Rollback(context.WithoutCancel(t.Context()))
+		_, err = tx.Exec(t.Context(), "UPDATE "+p.table()+" SET "+change)
+		require.NoError(t, err)
+		verdict := make(chan store.Verdict)
+		go func() {
+			g, err := st.Reserve(bounded(t), unleased("k"))
+			if err != nil {
+				t.Error(err)
+			}
+			verdict <- g.Verdict
+		}()
+		until(t, "the statement waits for the row", func() bool { return blocks(t, tx) })
+		require.NoError(t, tx.Commit(t.Context()))
+		require.Equal(t, want, <-verdict, change)
+	}
+}

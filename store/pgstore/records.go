@@ -194,8 +194,8 @@ func (s *records) change(ctx context.Context, text string, l store.Lease, more .
 	})
 }
 
-// leaseArgs returns the arguments $1 to $3 of a statement that compares the lease's fence. A fence above the range of an
-// int64 becomes negative, and no record has such a fence.
+// leaseArgs returns the arguments $1 to $3 of a statement that compares the lease's fence. A fence above the range of
+// an int64 becomes negative, and no record has such a fence.
 func leaseArgs(l store.Lease) []any {
 	return []any{[]byte(l.ID.Scope), []byte(l.ID.Key), int64(l.Fence)}
 }

@@ -2,6 +2,8 @@ package pgstore
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"testing"
 	"time"
@@ -200,6 +202,47 @@ func TestAListEndsWithItsFirstError(t *testing.T) {
 	}
 	require.Len(t, ends, 1)
 	require.ErrorContains(t, ends[0], "division by zero")
+}
+
+type opaque struct{ driver.Conn }
+
+type raw struct{ opaque }
+
+func (c raw) Raw() driver.Conn { return c.Conn }
+
+type wrapped struct{ opaque }
+
+func (c wrapped) WrappedConn() driver.Conn { return c.Conn }
+
+// A wrapping connector wraps each connection, as a driver that traces does.
+type wrapping struct {
+	driver.Connector
+	wrap func(driver.Conn) driver.Conn
+}
+
+func (c wrapping) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	return c.wrap(conn), err
+}
+
+func TestNewSQLFindsTheConnectionBelowAWrapper(t *testing.T) {
+	s := testStore(t)
+	for name, c := range map[string]struct {
+		wrap func(driver.Conn) driver.Conn
+		want error
+	}{
+		"a method Raw":         {func(c driver.Conn) driver.Conn { return raw{opaque{c}} }, nil},
+		"a method WrappedConn": {func(c driver.Conn) driver.Conn { return wrapped{opaque{c}} }, nil},
+		"two wrappers":         {func(c driver.Conn) driver.Conn { return wrapped{opaque{raw{opaque{c}}}} }, nil},
+		"no method":            {func(c driver.Conn) driver.Conn { return opaque{c} }, store.ErrInvalid},
+	} {
+		db := sql.OpenDB(wrapping{stdlib.GetPoolConnector(s.pool), c.wrap})
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		st, err := NewSQL(db, WithSchema(s.table.Schema))
+		require.NoError(t, err)
+		_, err = st.Reserve(t.Context(), store.Claim{ID: store.ID{Key: name}, Retention: time.Hour})
+		require.ErrorIs(t, err, c.want, name)
+	}
 }
 
 func TestARefusedClaimPausesTheSearchForExpiredRecords(t *testing.T) {

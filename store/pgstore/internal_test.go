@@ -245,6 +245,19 @@ func TestNewSQLFindsTheConnectionBelowAWrapper(t *testing.T) {
 	}
 }
 
+func TestACommitDuringThePauseSearchesNothing(t *testing.T) {
+	s := testStore(t)
+	_, err := s.Reserve(t.Context(), store.Claim{ID: store.ID{Key: "expired"}, Retention: time.Microsecond})
+	require.NoError(t, err)
+	s.free.next = time.Now().Add(time.Hour)
+	tx, _, err := s.Begin(t.Context(), store.Claim{ID: store.ID{Key: "k"}, Retention: 2 * time.Hour})
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+	n, err := s.Purge(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
 func TestARefusedClaimPausesTheSearchForExpiredRecords(t *testing.T) {
 	s := testStore(t)
 	c := store.Claim{ID: store.ID{Key: "k"}, Lease: time.Hour, Retention: time.Hour}

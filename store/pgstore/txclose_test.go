@@ -100,3 +100,12 @@ func closes[T any, S txStore[T]](t *testing.T, p place, st S, by user[T]) store.
 	begin(t, beside, claim(key("last")), store.InFlight)
 	return last
 }
+
+func TestCloseDoesNotWaitForTheOnlyTransaction(t *testing.T) {
+	p := newPlace(t)
+	st, err := pgstore.Open(t.Context(), p.url, pgstore.WithSchema(p.schema), pgstore.WithMigrate())
+	require.NoError(t, err)
+	tx, _ := begin(t, st, claim("k"), store.Acquired)
+	require.NoError(t, st.Close())
+	require.NoError(t, tx.Commit(t.Context(), store.Outcome{}))
+}

@@ -98,6 +98,9 @@ func (c *pgxConn) commit(ctx context.Context, queue func(*pgx.Batch)) error {
 
 func (c *pgxConn) rollback(ctx context.Context) error {
 	c.user.end()
+	if conn := c.conn.Conn(); conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
+		return nil
+	}
 	_, err := c.conn.Exec(ctx, "ROLLBACK")
 	return err
 }

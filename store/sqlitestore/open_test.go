@@ -382,6 +382,17 @@ func TestAContextThatEndsWithinAClaimIsItsError(t *testing.T) {
 	}
 }
 
+// The tables are missing then too, but that is not the reason.
+func TestMigrateNamesTheReasonWhyItMakesNoTables(t *testing.T) {
+	path := newFile(t)
+	sqlExec(t, path, "PRAGMA journal_mode=WAL")
+	sqlExec(t, path, "CREATE TABLE others (id INTEGER)")
+	sqlExec(t, path, "CREATE INDEX redo_records_pending ON others (id)")
+	_, err := sqlitestore.Open(t.Context(), path, sqlitestore.WithMigrate())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "redo_records_pending already exists")
+}
+
 func TestMigrateWaitsForALockAsLongAsItsContext(t *testing.T) {
 	path := newFile(t)
 	other := connect(t, path)

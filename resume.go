@@ -78,7 +78,7 @@ func (r *resumer) round(ctx context.Context) {
 	var running sync.WaitGroup
 	places := make(chan struct{}, resumeWorkers)
 	defer running.Wait()
-	for op, err := range r.client.Pending(ctx) {
+	for op, err := range turn.Patient(ctx, r.client.Pending) {
 		places <- struct{}{} // the calls that hold one end with ctx
 		switch {
 		case ctx.Err() != nil, r.client.life.Err() != nil:
@@ -100,13 +100,14 @@ func (r *resumer) round(ctx context.Context) {
 // one resumes an operation if this process gets its turn.
 func (r *resumer) one(ctx context.Context, op Operation) {
 	c := r.client
-	if now, err := c.Find(ctx, op.Name); err == nil && now.idle < c.retry.MaxElapsed {
+	asking, cancel := context.WithTimeout(ctx, turn.Patience)
+	defer cancel()
+	if now, err := c.Find(asking, op.Name); err == nil && now.idle < c.retry.MaxElapsed {
 		return // it was called or settled after it was listed
 	}
 	id := store.ID{Scope: resumeScope + c.scope, Key: fmt.Sprint(op.Name, " ", op.CreatedAt.UnixNano())}
-	taken, err := turn.Take(ctx, c.store, id, turn.Pace{
-		Interval: r.interval, Most: maxResumeBackoff, Least: c.retry.MaxElapsed, // for which this process resumes it
-	})
+	pace := turn.Pace{Interval: r.interval, Most: maxResumeBackoff, Least: c.retry.MaxElapsed} // it is resumed for Least
+	taken, err := turn.Take(asking, c.store, id, pace)
 	if err != nil {
 		r.notify(op, err)
 	}

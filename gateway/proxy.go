@@ -118,13 +118,13 @@ func ends(ctx context.Context, resp *http.Response, e *redo.Error) bool {
 	return e.Effect == redo.EffectUnknown && !continues(ctx, e) && !e.Code.In(taxonomy.KeyExpired)
 }
 
-// forgetTimeout bounds the removal of an operation.
-const forgetTimeout = 5 * time.Second
+// storeTimeout bounds the removal and the search of an operation.
+const storeTimeout = 5 * time.Second
 
 // forget removes the operation of an upstream key before the phone gets its final response. Run would send it again,
 // and could make an effect after the refusal. A repetition has the same upstream key.
 func (g *Gateway) forget(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := g.client.Forget(ctx, operationName(key))
 	if err == nil || errors.Is(err, store.ErrNotFound) {

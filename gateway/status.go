@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,7 +22,9 @@ func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
 	r, t := g.read(r)
 	// Run may have continued the operation. The middleware's record is then pending until the phone repeats its request.
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && t.key != "" && t.user != "" {
-		op, err := g.client.Find(r.Context(), operationName(g.upstreamKey(t.user, t.key)))
+		ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
+		op, err := g.client.Find(ctx, operationName(g.upstreamKey(t.user, t.key)))
+		cancel()
 		refused := op.State == store.StateFailed && op.Finding == nil // else a repetition is sent again
 		if err == nil && (op.State == store.StateComplete || refused) {
 			wire.WriteStatus(w, wire.KeyStatus{State: op.State.String(), Status: op.StatusCode})

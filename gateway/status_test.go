@@ -14,6 +14,7 @@ import (
 
 	"github.com/redo-go/redo"
 	"github.com/redo-go/redo/gateway"
+	"github.com/redo-go/redo/store"
 	"github.com/redo-go/redo/store/memstore"
 )
 
@@ -166,4 +167,25 @@ func TestDisconnectEndsARequestWithoutAKey(t *testing.T) {
 	_, err = http.DefaultClient.Do(req)
 	require.ErrorIs(t, err, context.Canceled)
 	<-ended
+}
+
+// mute is a store that does not respond to Find.
+type mute struct{ *memstore.Store }
+
+func (mute) Find(ctx context.Context, _ store.ID) (store.Record, error) {
+	<-ctx.Done()
+	return store.Record{}, ctx.Err()
+}
+
+func TestAStateIsNotWaitedForIfTheStoreDoesNotRespond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		defer mem.Close()
+		g := local(t, mute{mem}, respond(http.StatusCreated), gateway.StatusPath("/operations"))
+		r := httptest.NewRequest(http.MethodGet, "/operations?key=k1", nil)
+		r.Header.Set("X-User", "ann")
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	})
 }

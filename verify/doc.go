@@ -26,9 +26,10 @@
 // # Client and server
 //
 // Package schedule, below this one, checks the client: several processes, one operation, random schedules. Packages
-// oneoperation, onekey, oneevent and oneline check the client, the middleware, the inbox and the relay on random lives
-// of one operation, one key, one event and one line. Package sim runs clients, gateways, servers, relays and consumers together in virtual time.
-// Program crash runs them as processes over each store, and kills them.
+// oneoperation, onekey, onerequest, oneevent and oneline check the client, the middleware, the gateway, the inbox and
+// the relay on random lives of one operation, one key, one request, one event and one line. Package sim runs clients,
+// gateways, servers, relays and consumers together in virtual time. Program crash runs them as processes over each
+// store, and kills them.
 //
 // The module is never released, so its imports bind no user.
 package verify

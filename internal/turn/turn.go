@@ -43,23 +43,24 @@ func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*Turn, erro
 	return &Turn{grant.Lease, next}, nil
 }
 
-// endPatience bounds the write that ends a turn. The write is made even after the context of the work has ended.
-const endPatience = 5 * time.Second
+// Patience bounds each call of the store. Without it a store that never responds would end all turns.
+const Patience = 5 * time.Second
 
-// Postpone makes the next turn due at the time until, unless it is due later anyway, or that time has passed.
+// Postpone makes the next turn due at the time until, unless it is due later anyway, or that time has passed. It does
+// so even after ctx has ended.
 func (t Turn) Postpone(ctx context.Context, st store.Store, until time.Time) error {
 	left := time.Until(until)
 	if left <= 0 || !until.After(t.next) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
 	defer cancel()
 	return st.Extend(ctx, t.Lease, left, nil)
 }
 
 // Forget ends the turns at a task that is done. If the write is lost, they are forgotten when they expire.
 func (t Turn) Forget(ctx context.Context, st store.Store) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
 	defer cancel()
 	_ = st.Release(ctx, t.Lease)
 }

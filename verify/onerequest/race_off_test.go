@@ -1,0 +1,5 @@
+//go:build !race
+
+package onerequest
+
+const played = 3000

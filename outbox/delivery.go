@@ -38,8 +38,7 @@ func (r *run) next(ch *chain) *item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	// The relay may have been stopped since the claim.
-	if r.ctx.Err() != nil || len(ch.items) > 0 && (ch.items[0].lost || now.Sub(ch.items[0].renewed) >= r.lease) {
+	if r.ctx.Err() != nil || len(ch.items) > 0 && r.over(ch.items[0], now) {
 		r.drop(ch)
 	}
 	if len(ch.items) == 0 {

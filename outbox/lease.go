@@ -34,18 +34,18 @@ func (r *run) renew() time.Duration {
 	done()
 	r.observeQueue(r.base, "Extend", start, len(leases), err)
 	r.mu.Lock()
-	for _, l := range leases {
-		if it := r.held[l]; it != nil && err == nil {
-			it.renewed = start
+	if err == nil {
+		end = start.Add(r.lease)
+		for _, l := range leases {
+			if it := r.held[l]; it != nil {
+				it.renewed = start
+			}
 		}
 	}
 	for _, l := range lost {
 		r.lose(r.held[l])
 	}
 	r.mu.Unlock()
-	if err == nil {
-		end = start.Add(r.lease)
-	}
 	return min(time.Until(start.Add(r.lease/3)), time.Until(end))
 }
 
@@ -53,21 +53,22 @@ func (r *run) renew() time.Duration {
 func (r *run) owned(now time.Time) (leases []Lease, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	end = now.Add(r.lease)
+	oldest := now
 	for l, it := range r.held {
-		switch ends := it.renewed.Add(r.lease); {
-		case it.lost:
-		case !now.Before(ends):
+		if r.over(it, now) {
 			r.lose(it)
-		default:
-			leases = append(leases, l)
-			if ends.Before(end) {
-				end = ends
-			}
+			continue
+		}
+		leases = append(leases, l)
+		if it.renewed.Before(oldest) {
+			oldest = it.renewed
 		}
 	}
-	return leases, end
+	return leases, oldest.Add(r.lease)
 }
+
+// over reports whether the lease is lost or has ended. The relay may have been stopped since its renewal.
+func (r *run) over(it *item, now time.Time) bool { return it.lost || now.Sub(it.renewed) >= r.lease }
 
 // lose cancels the delivery of an event whose lease is lost. The caller holds the mutex.
 func (r *run) lose(it *item) {

@@ -93,53 +93,45 @@ func (r *run) write(batch []ended) {
 	}
 }
 
-// settle writes outcomes, with a few tries within QueueTimeout. It continues when the relay ends.
+// settle writes outcomes. It continues when the relay ends.
 func (r *run) settle(ended []Settlement) (lost []Lease, err error) {
 	if len(ended) == 0 {
 		return nil, nil
 	}
-	ctx, done := context.WithTimeout(context.WithoutCancel(r.base), r.queueTimeout)
-	defer done()
-	unsure := false
-	for try, wait := 1, settlePause; ; try, wait = try+1, 2*wait {
-		start := time.Now()
-		lost, err := r.queue.Settle(ctx, ended...)
-		r.observeQueue(r.base, "Settle", start, len(ended), err)
-		switch {
-		case err == nil && unsure:
-			return nil, nil // a response was lost: written, or delivered again
-		case err == nil:
-			return lost, nil
-		case errors.Is(err, store.ErrInvalid), try == settleTries:
-			return nil, err
-		}
-		unsure = unsure || errors.Is(err, store.ErrUnknown)
-		if !r.pause(ctx, wait, false) {
-			return nil, err
-		}
+	unsure, err := r.persist("Settle", len(ended), func(ctx context.Context) (err error) {
+		lost, err = r.queue.Settle(ctx, ended...)
+		return err
+	})
+	if err != nil || unsure { // a response was lost: written, or delivered again
+		return nil, err
 	}
+	return lost, nil
 }
 
 // disableDestination disables the destination of an attempt and notifies the operator.
 func (r *run) disableDestination(e ended) {
-	ctx, done := context.WithTimeout(context.WithoutCancel(r.base), r.queueTimeout)
-	defer done()
 	destination := e.item.d.Event.Destination
-	unsure := false
-	for try, wait := 1, settlePause; ; try, wait = try+1, 2*wait {
-		start := time.Now()
-		err := r.queue.Disable(ctx, destination, e.why)
-		r.observeQueue(r.base, "Disable", start, 0, err)
-		if err == nil {
-			break
-		}
-		unsure = unsure || errors.Is(err, store.ErrUnknown)
-		if try == settleTries || !r.pause(ctx, wait, false) {
-			if unsure {
-				break // it may be disabled, and then no failure follows
-			}
-			return // the next failure retries
-		}
+	unsure, err := r.persist("Disable", 0, func(ctx context.Context) error {
+		return r.queue.Disable(ctx, destination, e.why)
+	})
+	if err != nil && !unsure { // if it may be disabled, no failure follows
+		return // the next failure retries
 	}
 	r.reportDisabled(r.base, DisabledDestination{Destination: destination, Since: time.Now(), Why: e.why})
+}
+
+// persist makes a write, with a few tries within QueueTimeout, also when the relay ends. unsure means that a try may
+// have taken effect although it failed.
+func (r *run) persist(method string, count int, write func(context.Context) error) (unsure bool, err error) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(r.base), r.queueTimeout)
+	defer done()
+	for try, wait := 1, settlePause; ; try, wait = try+1, 2*wait {
+		start := time.Now()
+		err = write(ctx)
+		r.observeQueue(r.base, method, start, count, err)
+		unsure = unsure || errors.Is(err, store.ErrUnknown)
+		if err == nil || errors.Is(err, store.ErrInvalid) || try == settleTries || !r.pause(ctx, wait, false) {
+			return unsure, err
+		}
+	}
 }

@@ -43,7 +43,8 @@ func Take(ctx context.Context, st store.Store, id store.ID, p Pace) (*Turn, erro
 	return &Turn{grant.Lease, next}, nil
 }
 
-// Patience bounds each call of the store. Without it a store that never responds would end all turns.
+// Patience is how long a process waits for the store to take a turn, and to end one. A store that never responds would
+// end all turns.
 const Patience = 5 * time.Second
 
 // Postpone makes the next turn due at the time until, unless it is due later anyway, or that time has passed. It does

@@ -10,6 +10,7 @@ import (
 	"github.com/redo-go/redo/inbox"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/store"
+	"github.com/redo-go/redo/verify/internal/random"
 )
 
 // A flawedStore breaks one rule of its contract. A nil function breaks none.
@@ -42,42 +43,11 @@ func (f flawedStore) Complete(ctx context.Context, l store.Lease, o store.Outcom
 	return f.complete(ctx, f.Store, l, o)
 }
 
-// A flawedQueue breaks one rule of its contract. A nil function breaks none.
-type flawedQueue struct {
-	inbox.Queue
-	enqueue func(*outbox.Event) bool // false: the event is lost
-	settle  func(*outbox.Settlement)
-	drop    bool // a redrive drops
-}
-
-func (f flawedQueue) Append(ctx context.Context, events ...outbox.Event) error {
-	if f.enqueue != nil && !f.enqueue(&events[0]) {
-		return nil
-	}
-	return f.Queue.Append(ctx, events...)
-}
-
-func (f flawedQueue) Settle(ctx context.Context, ended ...outbox.Settlement) ([]outbox.Lease, error) {
-	if f.settle != nil {
-		for i := range ended {
-			f.settle(&ended[i])
-		}
-	}
-	return f.Queue.Settle(ctx, ended...)
-}
-
-func (f flawedQueue) Redrive(ctx context.Context, id, destination string) error {
-	if f.drop {
-		return f.Queue.Drop(ctx, id, destination)
-	}
-	return f.Queue.Redrive(ctx, id, destination)
-}
-
 // The inbox can keep the rules only if the store and the queue keep their own. So each of these is found.
 func TestEachPlantedDefectIsFound(t *testing.T) {
 	for name, f := range map[string]struct {
 		store flawedStore
-		queue flawedQueue
+		queue random.FlawedQueue
 	}{
 		"a take-over looks like a new event": {store: flawedStore{grant: func(g *store.Grant) {
 			if g.Verdict == store.TakenOver {
@@ -120,13 +90,13 @@ func TestEachPlantedDefectIsFound(t *testing.T) {
 			}
 			return st.Complete(ctx, l, o)
 		}}},
-		"an accepted event is lost": {queue: flawedQueue{enqueue: func(*outbox.Event) bool { return false }}},
-		"a redriven event is lost":  {queue: flawedQueue{drop: true}},
-		"an order is not kept": {queue: flawedQueue{enqueue: func(ev *outbox.Event) bool {
+		"an accepted event is lost": {queue: random.FlawedQueue{Enqueued: func(*outbox.Event) bool { return false }}},
+		"a redriven event is lost":  {queue: random.FlawedQueue{Drops: true}},
+		"an order is not kept": {queue: random.FlawedQueue{Enqueued: func(ev *outbox.Event) bool {
 			ev.OrderingKey = ""
 			return true
 		}}},
-		"an event that failed is taken for sent": {queue: flawedQueue{settle: func(s *outbox.Settlement) {
+		"an event that failed is taken for sent": {queue: random.FlawedQueue{Settled: func(s *outbox.Settlement) {
 			if s.Outcome.Result == outbox.Waiting {
 				s.Outcome = outbox.Outcome{Result: outbox.Sent}
 			}

@@ -15,7 +15,6 @@ import (
 
 // A destination gets events. Its mood lasts for a while.
 type destination struct {
-	name     string
 	mood     atomic.Int32
 	notified atomic.Int32
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redo-go/redo/inbox"
 	"github.com/redo-go/redo/outbox"
 	"github.com/redo-go/redo/verify/internal/random"
 )
@@ -14,7 +15,7 @@ import (
 // A life is all that happens to the events.
 type life struct {
 	*random.Life
-	queue    random.Queue
+	queue    inbox.Queue
 	settings settings
 	events   []*event // in the order in which they are enqueued
 
@@ -41,7 +42,7 @@ const (
 	attemptTime  = 4 * time.Second
 )
 
-func newLife(seed uint64, q random.Queue) *life {
+func newLife(seed uint64, q inbox.Queue) *life {
 	l := &life{Life: random.New(seed), queue: q, destinations: map[string]*destination{}}
 	l.settings = settings{
 		holds: l.Draw(2) == 0, attempts: []int{1, 2, 4}[l.Draw(3)], workers: []int{1, 2, 16}[l.Draw(3)],
@@ -56,7 +57,7 @@ func newLife(seed uint64, q random.Queue) *life {
 			ID: fmt.Sprintf("event-%d", i+1), Destination: to, OrderingKey: []string{"", "x", "x", "y"}[l.Draw(4)],
 		}})
 		if l.destinations[to] == nil {
-			l.destinations[to] = &destination{name: to}
+			l.destinations[to] = &destination{}
 		}
 	}
 	return l

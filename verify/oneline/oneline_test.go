@@ -6,12 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redo-go/redo/inbox"
 	"github.com/redo-go/redo/outbox/memoutbox"
 	"github.com/redo-go/redo/verify/internal/random"
 )
 
 // lives plays n lives from the first seed on. It returns the first that breaks a rule, or nil.
-func lives(t *testing.T, first, n int, wrap func(random.Queue) random.Queue) (broken *life) {
+func lives(t *testing.T, first, n int, wrap func(inbox.Queue) inbox.Queue) (broken *life) {
 	t.Helper()
 	for seed := first; seed < first+n && broken == nil; seed++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -26,7 +27,7 @@ func lives(t *testing.T, first, n int, wrap func(random.Queue) random.Queue) (br
 	return broken
 }
 
-func sound(q random.Queue) random.Queue { return q }
+func sound(q inbox.Queue) inbox.Queue { return q }
 
 func TestLives(t *testing.T) {
 	first, n, err := random.Seeds(played)

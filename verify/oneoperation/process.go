@@ -41,8 +41,7 @@ type backend interface {
 // A way is a process's connection to the store.
 type way struct {
 	random.Link
-	backend backend
-	life    *life
+	life *life
 }
 
 // Reserve implements store.Store. Some claims reach the store when their caller has given up, and a person waits for
@@ -55,7 +54,7 @@ func (w way) Reserve(ctx context.Context, c store.Claim) (store.Grant, error) {
 	l.server.delay(1)
 	l.running.Go(func() {
 		time.Sleep(l.Span(delay))
-		_, err := w.backend.Reserve(context.WithoutCancel(ctx), c)
+		_, err := w.Store.Reserve(context.WithoutCancel(ctx), c)
 		l.Log("a late claim reaches the store: %v", err)
 		l.server.delay(-1)
 	})
@@ -71,16 +70,11 @@ func (w way) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	return w.Link.Find(ctx, id)
 }
 
-// Forget implements store.Forgetter.
-func (w way) Forget(ctx context.Context, l store.Lease) error {
-	return w.Over(ctx, func() error { return w.backend.Forget(ctx, l) })
-}
-
 // start starts a process.
 func (l *life) start() (*process, error) {
 	p := &process{life: l}
 	p.Start(l.Life)
-	way := way{Link: p.Link(l.store), backend: l.store, life: l}
+	way := way{Link: p.Link(l.store), life: l}
 	way.Before = p.approach
 	p.ctx, p.end = context.WithCancel(context.Background())
 	var transport http.RoundTripper = p

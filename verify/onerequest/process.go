@@ -37,21 +37,10 @@ type backend interface {
 	store.Lister
 }
 
-// A way is a process's connection to the store.
-type way struct {
-	random.Link
-	backend backend
-}
-
-// Forget implements store.Forgetter.
-func (w way) Forget(ctx context.Context, l store.Lease) error {
-	return w.Over(ctx, func() error { return w.backend.Forget(ctx, l) })
-}
-
 func (l *life) start() (*process, error) {
 	p := &process{life: l}
 	p.Start(l.Life)
-	way := way{p.Link(l.store), l.store}
+	way := p.Link(l.store)
 	travel := func(ctx context.Context) { p.Travel(ctx, storeTimeout/4) }
 	way.Before, way.After = travel, travel
 	g, err := gateway.New(&url.URL{Scheme: "https", Host: "upstream.test"}, way,

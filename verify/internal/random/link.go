@@ -111,6 +111,11 @@ func (k Link) Release(ctx context.Context, l store.Lease) error {
 	return k.Over(ctx, func() error { return k.Store.Release(ctx, l) })
 }
 
+// Forget forgets a record of a store that is a store.Forgetter.
+func (k Link) Forget(ctx context.Context, l store.Lease) error {
+	return k.Over(ctx, func() error { return k.Store.(store.Forgetter).Forget(ctx, l) })
+}
+
 // Find implements store.Store.
 func (k Link) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
 	err = k.Read(ctx, func() (err error) {

@@ -5,18 +5,13 @@ import (
 	"iter"
 	"time"
 
+	"github.com/redo-go/redo/inbox"
 	"github.com/redo-go/redo/outbox"
 )
 
-// A Queue is one that relays and operators use.
-type Queue interface {
-	outbox.Queue
-	outbox.Backlog
-}
-
 // A QueueLink is the way from a process to its queue.
 type QueueLink struct {
-	Queue
+	inbox.Queue
 	Way Link
 }
 

@@ -1,27 +1,18 @@
 package oneoperation
 
 import (
-	"errors"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/redo-go/redo/verify/internal/random"
 )
 
 const (
 	passage = 100 * time.Millisecond // of most requests and responses, at most
 	delay   = 8 * time.Second        // of some requests, at most
 	echo    = 3 * time.Second        // between a request and its repetition on the way, at most
-)
-
-// Errors of the wire.
-var (
-	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	errReset   = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
-	errDead    = errors.New("the process was killed")
 )
 
 // RoundTrip implements http.RoundTripper.
@@ -31,12 +22,12 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	switch l := p.life; {
 	case p.Dead.Load():
-		return nil, errDead
+		return nil, random.ErrDead
 	case req.Context().Err() != nil:
 		return nil, req.Context().Err()
 	case l.Chance(l.Faulty):
 		l.Log("%s: connection refused", p.Name)
-		return nil, errRefused
+		return nil, random.ErrRefused
 	}
 	m := &message{
 		key: strings.Trim(req.Header.Get("Idempotency-Key"), `"`), sender: p, answer: make(chan *reply, 1),
@@ -48,7 +39,7 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case rep := <-m.answer:
 		if rep == nil {
-			return nil, errReset
+			return nil, random.ErrReset
 		}
 		return rep.response(req), nil
 	case <-req.Context().Done():
@@ -119,28 +110,16 @@ func (s *server) answer(m *message, rep reply) {
 
 // response builds the response as a transport returns it.
 func (r *reply) response(req *http.Request) *http.Response {
-	h := http.Header{"Content-Type": {"text/plain"}}
-	if r.stored {
-		h.Set("Idempotency-Status", "stored")
-	}
+	resp := random.Reply{
+		Status: r.status, Code: r.code, After: r.after, Stored: r.stored, Replayed: r.replayed, Body: r.body,
+	}.Response(req)
 	if r.replayed {
-		h.Set("Idempotency-Status", "replayed")
-		h.Set("Idempotent-Replayed", "true")
+		resp.Header.Set("Idempotent-Replayed", "true")
 	}
-	if r.code != "" {
-		h.Set("Error-Code", string(r.code))
-	}
-	if r.after > 0 {
-		h.Set("Retry-After", strconv.Itoa(r.after))
-	}
-	var body io.Reader = strings.NewReader(r.body)
 	if r.truncated {
-		body = io.MultiReader(strings.NewReader(r.body[:len(r.body)/2]), broken{})
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(r.body[:len(r.body)/2]), broken{}))
 	}
-	return &http.Response{
-		Status: http.StatusText(r.status), StatusCode: r.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: h, Body: io.NopCloser(body), ContentLength: int64(len(r.body)), Request: req,
-	}
+	return resp
 }
 
 // broken is the end of a body whose connection breaks off.

@@ -34,7 +34,7 @@ const (
 
 func newLife(seed uint64, st backend) (*life, error) {
 	l := &life{Life: random.New(seed), store: st}
-	l.upstream = &upstream{life: l, records: map[string]*reply{}, keys: map[string]bool{}}
+	l.upstream = &upstream{life: l, records: map[string]*random.Reply{}, keys: map[string]bool{}}
 	l.wait = []time.Duration{0, 2 * time.Second}[l.Draw(2)]
 	l.attempts = 1 + l.Draw(3)
 	l.refusing = []int{0, 20}[l.Draw(2)]

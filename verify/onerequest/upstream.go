@@ -1,18 +1,15 @@
 package onerequest
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redo-go/redo/taxonomy"
+	"github.com/redo-go/redo/verify/internal/random"
 )
 
 const (
@@ -22,20 +19,13 @@ const (
 	declined = "the card is declined"
 )
 
-// Errors of the connection to the upstream.
-var (
-	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	errReset   = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
-	errDead    = errors.New("the process was killed")
-)
-
 // An upstream has at most one effect for a key.
 type upstream struct {
 	life    *life
 	keyless bool // a planted defect: each request has an effect
 
 	mu      sync.Mutex
-	records map[string]*reply // by key. nil while a handler works
+	records map[string]*random.Reply // by key. nil while a handler works
 	keys    map[string]bool
 	effects []effect
 	ban     string // why there must be no effect any more
@@ -44,16 +34,6 @@ type upstream struct {
 
 // An effect is what the request was for.
 type effect struct{ id, payload string }
-
-// A reply is a response on its way to the gateway.
-type reply struct {
-	status   int
-	code     taxonomy.Code // Error-Code
-	after    int           // Retry-After, in seconds
-	stored   bool          // marked as the outcome for the key
-	replayed bool          // marked as its repetition
-	body     string
-}
 
 // RoundTrip implements http.RoundTripper: it is the connection of a process to the upstream.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -66,24 +46,24 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	l := p.life
 	switch {
 	case p.Dead.Load():
-		return nil, errDead
+		return nil, random.ErrDead
 	case req.Context().Err() != nil:
 		return nil, req.Context().Err()
 	case l.Chance(l.Faulty):
 		l.Log("%s: connection refused", p.Name)
-		return nil, errRefused
+		return nil, random.ErrRefused
 	}
 	key := strings.Trim(req.Header.Get("Idempotency-Key"), `"`)
 	l.Log("%s sends %.8s %q", p.Name, key, payload)
-	answer := make(chan *reply, 1)
+	answer := make(chan *random.Reply, 1)
 	go func() { answer <- l.upstream.carry(key, string(payload)) }()
 	select {
 	case rep := <-answer:
 		p.WaitForResume()
 		if rep == nil {
-			return nil, errReset
+			return nil, random.ErrReset
 		}
-		return rep.response(req), nil
+		return rep.Response(req), nil
 	case <-req.Context().Done():
 		p.WaitForResume()
 		return nil, req.Context().Err()
@@ -91,7 +71,7 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // carry takes a request to the upstream and its response back, each unless it is lost.
-func (u *upstream) carry(key, payload string) *reply {
+func (u *upstream) carry(key, payload string) *random.Reply {
 	l, most := u.life, passage
 	if l.Chance(l.Faulty) {
 		most = delay
@@ -104,20 +84,20 @@ func (u *upstream) carry(key, payload string) *reply {
 	rep := u.serve(key, payload)
 	time.Sleep(l.Span(most))
 	if l.Chance(l.Faulty) {
-		l.Log("the response %d is lost", rep.status)
+		l.Log("the response %d is lost", rep.Status)
 		return nil
 	}
 	return rep
 }
 
 // serve handles a request, which takes time if a handler works.
-func (u *upstream) serve(key, payload string) *reply {
+func (u *upstream) serve(key, payload string) *random.Reply {
 	l := u.life
 	if l.Chance(8) {
-		return &reply{status: 503, after: l.Draw(3)}
+		return &random.Reply{Status: 503, After: l.Draw(3)}
 	}
 	if l.Chance(5) {
-		return &reply{status: 429, after: 1 + l.Draw(5)}
+		return &random.Reply{Status: 429, After: 1 + l.Draw(5)}
 	}
 	u.mu.Lock()
 	if u.keys[key] = true; key == "" || len(u.keys) > 1 {
@@ -128,11 +108,11 @@ func (u *upstream) serve(key, payload string) *reply {
 	case u.keyless:
 	case known && rec == nil:
 		u.mu.Unlock()
-		return &reply{status: 409, code: taxonomy.InFlight, after: 1}
+		return &random.Reply{Status: 409, Code: taxonomy.InFlight, After: 1}
 	case known:
 		u.mu.Unlock()
 		again := *rec
-		again.stored, again.replayed = false, true
+		again.Stored, again.Replayed = false, true
 		return &again
 	}
 	u.records[key] = nil
@@ -143,18 +123,18 @@ func (u *upstream) serve(key, payload string) *reply {
 }
 
 // finish ends a handler, with or without an effect.
-func (u *upstream) finish(key, payload string) *reply {
+func (u *upstream) finish(key, payload string) *random.Reply {
 	l := u.life
 	n := l.Draw(100)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
 	case n < l.refusing:
-		u.records[key] = &reply{status: 422, stored: true, body: declined}
+		u.records[key] = &random.Reply{Status: 422, Stored: true, Body: declined}
 	case n < l.refusing+20 && !l.Calm.Load():
 		delete(u.records, key) // the key is released, and a repetition runs the handler again
 		l.Log("the upstream releases the key")
-		return &reply{status: []int{500, 503}[l.Draw(2)]}
+		return &random.Reply{Status: []int{500, 503}[l.Draw(2)]}
 	default:
 		e := effect{fmt.Sprintf("effect-%d", len(u.effects)+1), payload}
 		u.effects = append(u.effects, e)
@@ -165,13 +145,13 @@ func (u *upstream) finish(key, payload string) *reply {
 		if len(u.effects) > 1 {
 			l.Violate("the request has the effects %v", u.effects)
 		}
-		u.records[key] = &reply{status: 201, stored: true, body: e.id}
+		u.records[key] = &random.Reply{Status: 201, Stored: true, Body: e.id}
 		if l.Chance(10) {
-			return &reply{status: 500}
+			return &random.Reply{Status: 500}
 		}
 	}
 	first := *u.records[key]
-	l.Log("the upstream remembers %d", first.status)
+	l.Log("the upstream remembers %d", first.Status)
 	return &first
 }
 
@@ -200,25 +180,5 @@ func (u *upstream) open() {
 	defer u.mu.Unlock()
 	if u.lifted {
 		u.ban = ""
-	}
-}
-
-func (r *reply) response(req *http.Request) *http.Response {
-	h := http.Header{"Content-Type": {"text/plain"}}
-	if r.stored {
-		h.Set("Idempotency-Status", "stored")
-	}
-	if r.replayed {
-		h.Set("Idempotency-Status", "replayed")
-	}
-	if r.code != "" {
-		h.Set("Error-Code", string(r.code))
-	}
-	if r.after > 0 {
-		h.Set("Retry-After", strconv.Itoa(r.after))
-	}
-	return &http.Response{
-		Status: http.StatusText(r.status), StatusCode: r.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: h, Body: io.NopCloser(strings.NewReader(r.body)), ContentLength: int64(len(r.body)), Request: req,
 	}
 }
